@@ -1,17 +1,18 @@
-// Times the CUDA kernels behind tensors, layers and the optimizer. The program that compares them with
-// PyTorch, and prints the table, is bench/compare_cuda.py.
+// Times the CUDA kernels behind tensors, layers and the optimizer. bench/compare_cuda.py compares them with
+// PyTorch and prints the table.
 //
 //   bench_cuda                        all cases: microseconds, GB/s, TFLOP/s
 //   bench_cuda --only softmax --seconds 0.2
-//   bench_cuda --serve                answers requests on standard input, one JSON object a line
+//   bench_cuda --serve                answers requests on standard input, one JSON object per line
 //   bench_cuda --device cpu --shrink 512
-//                                     a dry run anywhere: small sizes, wall-clock time
-// A case's calls are captured once as a CUDA graph and replayed between two events, so the host's work is
-// not in the time; "mode" says so. Where the capture fails the calls are made one by one, mode "stream", and
-// "capture_error" says why. Of many samples the median counts.
+//                                     a dry run without a GPU: small sizes, wall-clock time
+// The calls of a case are captured once as a CUDA graph, which is replayed between two events, so the time
+// does not contain the host's work (mode "graph"). If the capture fails, the calls are launched one by one
+// (mode "stream"), and "capture_error" gives the reason. The result is the median of many samples.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cuda_work.hpp>
+#include <guarded.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
@@ -33,7 +34,7 @@ json describe(const CudaCase& c) {
           {"tokens", c.tokens}, {"options", c.options}};
 }
 
-// One case, ready to be measured as often as wanted.
+// A case with its operands and its captured graph; it can be measured any number of times.
 class Prepared {
  public:
   Prepared(const CudaCase& c, tt::Device device) : case_(c), device_(device) {
@@ -55,7 +56,7 @@ class Prepared {
     const SteadyClock clock;
     const double deadline = clock() + budget;
     std::vector<double> samples;
-    sample();  // brings the clocks up
+    sample();  // warm-up: the GPU raises its clocks
     do {
       for (const double seconds : sample()) samples.push_back(seconds / static_cast<double>(case_.calls));
     } while (clock() < deadline && samples.size() < 2000);
@@ -78,7 +79,7 @@ class Prepared {
   }
 
  private:
-  static constexpr int kBatch = 8;  // samples queued before the first is read
+  static constexpr int kBatch = 8;  // samples in flight: all are queued before the first time is read
 
   void call_all() {
     for (int64_t i = 0; i < case_.calls; ++i) {
@@ -101,7 +102,7 @@ class Prepared {
     }
   }
 
-  // Seconds of each of a batch of samples.
+  // Seconds of each sample of a batch.
   std::vector<double> sample() {
     std::vector<double> seconds;
     if constexpr (cuda::is_built()) {
@@ -148,7 +149,7 @@ class Bench {
     tt::fail("TT-BENCH-01", "no case named '" + name + "'");
   }
   json measure(double seconds) {
-    if (!prepared_) tt::fail("TT-BENCH-02", "nothing is prepared");
+    if (!prepared_) tt::fail("TT-BENCH-02", "\"measure\" needs a case: send \"prepare\" first");
     return prepared_->measure(seconds);
   }
   void release() {
@@ -191,8 +192,8 @@ json answer(Bench& bench, const json& request) {
   return {{"error", "unknown request: " + what}};
 }
 
-// {"do": "list" | "about" | "prepare" (name) | "measure" (seconds) | "release"}; an answer has "error" when
-// it failed.
+// Requests: {"do": "list" | "about" | "prepare" (with "name") | "measure" (with "seconds") | "release"}. The
+// answer to a request that failed has the key "error".
 int serve(Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) {
     json reply;
@@ -225,26 +226,31 @@ int print_all(Bench& bench, const std::string& only, double seconds) {
   return failed ? 1 : 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Times the CUDA kernels"};
   std::string only, device = "cuda";
   double seconds = 0.05;
   int64_t shrink = 1;
   bool serving = false;
   app.add_option("--device", device)->check(CLI::IsMember({"cuda", "cpu"}));
-  app.add_option("--shrink", shrink, "divides the sizes")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--shrink", shrink, "divisor of the sizes, for a dry run")->check(CLI::Range(1, 1 << 20));
   app.add_option("--only", only, "cases whose name contains this");
   app.add_option("--seconds", seconds, "time per case");
   app.add_flag("--serve", serving, "answer requests on standard input");
   CLI11_PARSE(app, argc, argv);
   if (device == "cuda" && !cuda::is_available()) {
-    std::fprintf(stderr,
-                 "bench_cuda: no CUDA device answers%s\n  hint: --device cpu --shrink 512 is a dry run\n",
-                 cuda::is_built() ? "" : ", and this program was built without CUDA");
+    std::fprintf(
+        stderr,
+        "bench_cuda: no CUDA device is available%s\n  hint: --device cpu --shrink 512 makes a dry run\n",
+        cuda::is_built() ? "" : ", and this program was built without CUDA");
     return 2;
   }
   Bench bench(device == "cuda" ? tt::cuda : tt::cpu, shrink);
   return serving ? serve(bench) : print_all(bench, only, seconds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded("bench_cuda", [&] { return run(argc, argv); });
 }

@@ -1,14 +1,14 @@
-// Matrix products of f32 against OpenBLAS and Eigen, all taking turns, with the multiply-add peak of the same
-// turns.
+// f32 GEMM against OpenBLAS and Eigen in interleaved rounds, and as a share of the multiply-add peak, which
+// is measured in the same rounds.
 //
-//   bench_gemm                                  all shapes: squares, GPT-2's layers, small, skinny; NN, NT,
-//   TN bench_gemm --only gpt2 --rounds 15 --json out.json OMP_NUM_THREADS=1 bench_gemm --openblas
-//   libopenblas.so.0
+//     bench_gemm                  all shapes: square, GPT-2's layers, small, skinny; layouts NN, NT, TN
+//     bench_gemm --only gpt2 --rounds 15 --json out.json
+//     OMP_NUM_THREADS=1 bench_gemm --openblas libopenblas.so.0
 // Ratios are medians over the rounds (gemm_race.hpp) of peer's time / this library's time: above 1, this
-// library is faster. OpenBLAS plays once as it chooses its kernels itself and once for each of --cores;
-// "blas" is the best of them.
+// library is faster. OpenBLAS is measured with the kernels that it chooses itself and with those of each core
+// type of the option --cores; "blas" is the fastest of them.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++ 12's AVX-512 header as Eigen uses it
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarm of g++ 12 in its AVX-512 header
 #endif
 #include <fmt/format.h>
 
@@ -68,7 +68,7 @@ class Bench {
     }
     if (!blas_[0].uses_openmp())
       fmt::print(
-          "note: this OpenBLAS has its own threads, which disturb the others; see "
+          "note: this OpenBLAS has its own threads, which slow the other contenders; see "
           "bench/peers/openblas.hpp\n");
   }
 
@@ -88,11 +88,11 @@ class Bench {
                                          b.data<float>(), theirs.data<float>());
                             }});
     const auto taken = race(contenders, rounds_, seconds_);
-    for (size_t i = 2; i < contenders.size(); ++i) {  // a race between different answers would mean nothing
+    for (size_t i = 2; i < contenders.size(); ++i) {  // times can be compared only if the results agree
       contenders[i].work();
       const float apart = tt::max(tt::abs(c - theirs)).item<float>();
       if (!(apart < 1e-5f * static_cast<float>(p.K) + 1e-4f))
-        throw std::runtime_error(contenders[i].name + " and this library disagree by " +
+        throw std::runtime_error("the product of " + contenders[i].name + " differs from this library's by " +
                                  std::to_string(apart));
     }
     return row(p, contenders, taken);
@@ -117,7 +117,7 @@ class Bench {
   json row(const Product& p, const std::vector<Contender>& contenders,
            const std::vector<std::vector<double>>& taken) const {
     const double chains = 2.0 * static_cast<double>(chains_.numel() * kChainRounds);
-    std::vector<double> rate_share;  // of the peak of the same round
+    std::vector<double> rate_share;  // FLOP/s divided by the peak of the same round
     for (size_t i = 0; i < taken[0].size(); ++i)
       rate_share.push_back(p.flops() / taken[0][i] / (chains / taken[1][i]));
     json out = {{"group", p.group},
@@ -145,16 +145,16 @@ class Bench {
 };
 
 int run(int argc, char** argv) {
-  CLI::App app{"Matrix products of f32 against OpenBLAS and Eigen"};
+  CLI::App app{"f32 GEMM against OpenBLAS and Eigen"};
   int64_t rounds = 11;
   double seconds = 5e-3;
   std::string only, path, openblas = "libopenblas.so.0";
   std::vector<std::string> cores = {"Haswell"};
   app.add_option("--rounds", rounds, "rounds per shape")->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", seconds, "of each contender in a round")->check(CLI::Range(1e-4, 10.0));
-  app.add_option("--only", only, "square, gpt2, small or skinny")
+  app.add_option("--seconds", seconds, "seconds of each contender in a round")->check(CLI::Range(1e-4, 10.0));
+  app.add_option("--only", only, "one group: square, gpt2, small or skinny")
       ->check(CLI::IsMember({"square", "gpt2", "small", "skinny"}));
-  app.add_option("--openblas", openblas, "its library: a name to be found, or a path");
+  app.add_option("--openblas", openblas, "the shared library: a name for the dynamic linker, or a path");
   app.add_option("--cores", cores, "core types to try besides the one that OpenBLAS chooses");
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);

@@ -1,10 +1,10 @@
-// Matrix products of bytes and of bf16 against this library's own f32 and against oneDNN, all taking turns.
+// int8 and bf16 GEMM against this library's f32 GEMM and against oneDNN, in interleaved rounds.
 //
-//   bench_gemm_narrow                             squares and GPT-2's layers, NN and NT; u8 by s8, s8 by s8,
-//   bf16 by bf16 bench_gemm_narrow --rounds 15 --json out.json --onednn libdnnl.so.2
-// Ratios are medians over the rounds (gemm_race.hpp) of the other's time / the narrow product's: above 1, it
-// is faster. Whether pairs of bf16 are multiplied by an instruction of the processor is part of the result:
-// else they are widened to f32.
+//     bench_gemm_narrow     square matrices and GPT-2's layers, NN and NT; u8 * s8, s8 * s8, bf16 * bf16
+//     bench_gemm_narrow --rounds 15 --json out.json --onednn libdnnl.so.2
+// Ratios are medians over the rounds (gemm_race.hpp) of the other time / the time of the narrow product:
+// above 1, the narrow product is faster. "bf16_instruction" in the result says if the processor has an
+// instruction for bf16 dot products; without one the operands are widened to f32.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ namespace cpu = tt::backend::cpu;
 namespace {
 
 template <class A>
-struct Kind;  // names, and the types of b and of c
+struct Kind;  // for the type of A: the names of the case, and the types of B and C
 template <>
 struct Kind<uint8_t> {
   using B = int8_t;
@@ -45,7 +45,8 @@ struct Kind<tt::BFloat16> {
   static constexpr auto kName = "bf16", kGroup = " bf16";
 };
 
-// Bytes of 7 bits: without VNNI, oneDNN adds pairs of products in 16 bits, where larger ones saturate.
+// Integers have 7 bits, because without VNNI oneDNN adds pairs of products in 16 bits and larger values
+// saturate.
 template <class T>
 tt::Tensor any_values(const tt::Shape& shape) {
   if constexpr (!std::is_integral_v<T>) return tt::randn(shape).to(tt::dtype_of<T>);
@@ -53,7 +54,7 @@ tt::Tensor any_values(const tt::Shape& shape) {
       .to(tt::dtype_of<T>);
 }
 
-// In this order: the narrow product, f32, oneDNN.
+// The contenders are the narrow product, f32 and oneDNN, in this order.
 template <class A>
 json run(const bench::Product& p, const bench::OneDnn& onednn, int64_t rounds, double seconds) {
   using B = typename Kind<A>::B;
@@ -80,10 +81,10 @@ json run(const bench::Product& p, const bench::OneDnn& onednn, int64_t rounds, d
          [&] { onednn.gemm(p.b_transposed, p.M, p.N, p.K, a.data<A>(), b.data<B>(), theirs.data<C>()); }});
   const auto taken = bench::race(contenders, rounds, seconds);
   if (has_peer) {
-    contenders[2].work();  // a race between different answers would mean nothing
+    contenders[2].work();  // times can be compared only if the results agree
     const double apart = tt::max(tt::abs(c.to(tt::f64) - theirs.to(tt::f64))).item<double>();
     if (!(apart <= (std::is_integral_v<A> ? 0 : 1e-5 * static_cast<double>(p.K))))
-      throw std::runtime_error("this library and oneDNN disagree");
+      throw std::runtime_error("the products of this library and of oneDNN differ");
   }
   json out = {{"group", p.group + Kind<A>::kGroup},
               {"types", Kind<A>::kName},
@@ -110,13 +111,13 @@ std::vector<bench::Product> all_products() {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Matrix products of bytes and of bf16 against f32 and oneDNN"};
+  CLI::App app{"int8 and bf16 GEMM against f32 and oneDNN"};
   int64_t rounds = 11;
   double seconds = 5e-3;
   std::string path, library = "libdnnl.so.2";
   app.add_option("--rounds", rounds, "rounds per shape")->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", seconds, "of each contender in a round")->check(CLI::Range(1e-4, 10.0));
-  app.add_option("--onednn", library, "its library: a name to be found, or a path");
+  app.add_option("--seconds", seconds, "seconds of each contender in a round")->check(CLI::Range(1e-4, 10.0));
+  app.add_option("--onednn", library, "the shared library: a name for the dynamic linker, or a path");
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
   const bench::ResultsFile file(path);

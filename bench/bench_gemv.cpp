@@ -1,10 +1,10 @@
-// A matrix times a vector against the bandwidth of reading, both in the same rounds; weights larger than the
+// GEMV as a share of the memory's read bandwidth, both measured in the same rounds. The weights exceed the
 // caches.
 //
-//   bench_gemv                                  f32, bf16, i8 and 4-bit weights of 192 MB each
+//   bench_gemv                                  f32, bf16, i8 and 4-bit weights of 192 MiB each
 //   bench_gemv --megabytes 400 --rounds 15 --json out.json
-// Reading is a sum over as many bytes with all threads. The share is formed round by round: bytes of weights
-// and scales per second of the product over those of the sum.
+// The read bandwidth is that of a sum over the same number of bytes by all threads. The share of a round is
+// the bytes of weights and scales per second of the GEMV, divided by the bytes per second of the sum.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kColumns = 4096;
 
-// All of the bytes, once, from four places at a time; what is added up does not matter.
+// Reads all bytes once, in four concurrent streams. The value of the sum does not matter.
 void read_all(const tt::Tensor& bytes) {
   constexpr int64_t kL = tt::kLanes<int64_t>, kStreams = 4;
   const auto* const data = reinterpret_cast<const int64_t*>(bytes.data<uint8_t>());
@@ -78,11 +78,11 @@ json run(const Weights& w, int64_t bytes, int64_t rounds, double seconds) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"A matrix times a vector against the bandwidth of reading"};
+  CLI::App app{"GEMV as a share of the memory's read bandwidth"};
   int64_t rounds = 11, megabytes = 192;
   double seconds = 2e-2;
   std::string path;
-  app.add_option("--megabytes", megabytes, "of weights; several times the last cache")
+  app.add_option("--megabytes", megabytes, "MiB of weights; several times the last-level cache")
       ->check(CLI::Range(1, 16'000));
   app.add_option("--rounds", rounds, "rounds for each kind of weights")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");

@@ -1,10 +1,11 @@
-// One training step of GPT-2 124M on the CPU: forward, backward, clipping, AdamW; f32, without dropout.
+// Times one training step of GPT-2 124M on the CPU: forward, backward, gradient clipping, AdamW; f32, no
+// dropout.
 //
-//   bench_gpt2                     the step op by op: time, and the share of what the machine can do
+//   bench_gpt2              a table of the step by ops: time, and the roofline time as a share of it
 //   bench_gpt2 --batch 1 --tokens 256 --steps 5 --json out.json
-//   bench_gpt2 --serve             answers requests on stdin: the driver bench/compare_gpt2.py alternates it
-//                                  with PyTorch
-// The limit of a row is the larger of bytes / copy bandwidth and FLOPs / multiply-add peak, as in bench_ops.
+//   bench_gpt2 --serve      answers requests on stdin; bench/compare_gpt2.py alternates it with PyTorch
+// The limit of a row is its roofline time: the larger of bytes / copy bandwidth and FLOPs / multiply-add
+// peak.
 #include <CLI/CLI.hpp>
 #include <copy_bandwidth.hpp>
 #include <ctime>
@@ -24,7 +25,7 @@ using tt::benchmarking::SteadyClock;
 
 namespace {
 
-// Processor time of this process, all threads.
+// Processor seconds of all threads of this process.
 double processor_seconds() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -35,13 +36,13 @@ class Training : public bench::Gpt2Training {
  public:
   using Gpt2Training::Gpt2Training;
 
-  // A step, and where its time went.
+  // Does a step under the profiler.
   tt::profiling::Profile profile() {
     tt::profiling::Profiler profiler(model);
     step();
     return profiler.finish();
   }
-  // The weights, and the tokens beside them, for a peer that is to do the same.
+  // Writes the weights and the tokens, from which a peer can do the same steps.
   void save(const std::string& path) const {
     tt::StateDict tensors = model.state_dict();
     tensors.emplace("tokens", tokens), tensors.emplace("targets", targets);
@@ -49,7 +50,7 @@ class Training : public bench::Gpt2Training {
   }
 };
 
-// One JSON request a line, one answer a line: {"save": path}, or {"step": true}.
+// Requests are {"save": path} or {"step": true}, one JSON object per line; each answer is one line.
 int serve(Training& training) {
   for (std::string line; std::getline(std::cin, line);) {
     const json request = json::parse(line);
@@ -69,7 +70,7 @@ int serve(Training& training) {
 json report(Training& training, int64_t steps) {
   const double peak = 1e-9 * tinytorch::benchmarking::measure_fma_peak(),
                copy = 1e-9 * bench::copy_bytes_per_second(1 << 24);
-  training.step();  // first touches of memory
+  training.step();  // warm-up: first touch of the memory
   const double seconds =
       tt::statistics::median(tt::benchmarking::time_calls([&] { training.step(); }, steps));
   tt::profiling::Profile profile;
@@ -77,7 +78,7 @@ json report(Training& training, int64_t steps) {
     tt::profiling::Profile one = training.profile();
     std::ranges::move(one.ops, std::back_inserter(profile.ops));
   }
-  // Products by their shapes, everything else by name.
+  // Matrix products have one row per shape, all other ops one row per name.
   const auto line_of = [](const tt::profiling::OpRecord& op) {
     const bool product = op.name.starts_with("matmul") || op.name.starts_with("linear");
     return product ? op.name + " " + op.inputs[0].str() + " " + op.inputs[1].str() : op.name;

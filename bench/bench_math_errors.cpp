@@ -1,12 +1,12 @@
-// The error of every elementary function over all 2^32 floats, against double precision (libm's error there
-// is below 1e-8 of a float's last place).
+// Maximum error of every elementary function over all 2^32 floats, against libm in double precision, whose
+// error is below 1e-8 of a float's last place.
 //
 //   bench_math_errors                      all functions, about a minute each
-//   bench_math_errors --only erf --step 1021 --json out.json    every 1021st float: seconds
-// An error counts in units of the last place of the exact value, below the smallest normal number in its
-// unit. sin and cos are asked up to kMaxTrigArgument; beyond it the library calls libm. Exits with 1 when a
-// function's worst error is above what core/scalar_math.hpp promises. normal_cdf, whose lower tail is a fit
-// of its logarithm, counts in units of the last place of 1/2 to 1 everywhere.
+//   bench_math_errors --only erf --step 1021 --json out.json    every 1021st float, which takes seconds
+// Errors are in ulps of the exact value (ulps.hpp). sin and cos are tested up to kMaxTrigArgument, above
+// which the library calls libm. Errors of normal_cdf are in units of 2^-24, the ulp of [1/2, 1), everywhere,
+// because its lower tail is a fit of the logarithm. Exit status 1: the largest error of a function is above
+// the bound that core/scalar_math.hpp promises; 2: the program failed.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +46,7 @@ double ulps_of_half(float got, double exact) {
   return std::abs(static_cast<double>(got) - exact) * 0x1p24;
 }
 
-// Blocks of floats are evaluated in one loop, which is vectorized as the library's are.
+// A block of floats is evaluated in one loop that the compiler vectorizes, as in the library.
 template <class F, class G>
 Worst worst_of(F approximate, G exact, float limit, double (*units)(float, double), uint32_t step) {
   constexpr int64_t kBlock = 4096;
@@ -105,19 +105,20 @@ const Function kFunctions[] = {
      std::numeric_limits<float>::infinity(), ulps_of_half}};
 
 int run(int argc, char** argv) {
-  CLI::App app("errors of elementary functions over all floats");
+  CLI::App app("Maximum errors of the elementary functions over all floats");
   uint32_t step = 1;
   std::vector<std::string> only;
   std::string out;
-  app.add_option("--step", step, "every so many floats")->check(CLI::Range(1u, 1u << 20));
-  app.add_option("--only", only, "functions");
+  app.add_option("--step", step, "test only every STEPth float")->check(CLI::Range(1u, 1u << 20));
+  app.add_option("--only", only, "names of the functions to test");
   app.add_option("--json", out, "write the results here");
   CLI11_PARSE(app, argc, argv);
   for (const std::string& name : only) {
     if (std::ranges::none_of(kFunctions, [&](const Function& f) { return f.name == name; })) {
-      fmt::print(stderr,
-                 "bench_math_errors: no function {}; there are exp, log, tanh, erf, sin, cos, normal_cdf\n",
-                 name);
+      fmt::print(
+          stderr,
+          "bench_math_errors: unknown function {}; known are exp, log, tanh, erf, sin, cos, normal_cdf\n",
+          name);
       return 2;
     }
   }

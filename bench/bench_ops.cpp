@@ -1,15 +1,14 @@
-// Times every operation at several sizes: seconds, GB/s, GFLOP/s and the share of what the machine can do.
+// Times every operation at several sizes: seconds, GB/s, GFLOP/s, and the roofline time as a share of the
+// time.
 //
-//   bench_ops                          table of all cases at 1k, 1M and 16M elements
-//   bench_ops --sizes 1048576 --only softmax --json out.json
-//   bench_ops --sizes 1 --only neg abs sub relu exp "add scalar" maximum    what a call costs by itself
-//   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver
-//   bench/compare_ops.py
-//                                      alternates it with PyTorch
-// The limit of a case is the larger of bytes / bandwidth (STREAM's triad of n floats, measured beside every
-// case) and FLOPs / peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the
-// primitives state themselves. "Eigen softmax" and the like are the same work written with Eigen, for
-// compare_ops.py.
+//     bench_ops               table of all cases at 1k, 1M and 16M elements
+//     bench_ops --sizes 1048576 --only softmax --json out.json
+//     bench_ops --sizes 1 --only neg abs sub relu exp "add scalar" maximum    overhead of a call
+//     bench_ops --serve       answers JSON requests on stdin; compare_ops.py alternates it with PyTorch
+// The limit of a case is its roofline time: the larger of bytes / bandwidth (STREAM's triad of n floats,
+// measured after every case) and FLOPs / peak (independent multiply-adds of all threads, measured once per
+// run). Bytes and FLOPs are those that the primitives state. Cases named "Eigen ..." are the same work with
+// Eigen, for compare_ops.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -37,7 +36,8 @@ namespace statistics = tt::statistics;
 
 namespace {
 
-// Processor time of this process, all threads: what a shared machine's other users do not change.
+// Processor seconds of all threads of this process. Other users of a shared machine change them less than
+// wall-clock time.
 double processor_seconds() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -48,7 +48,8 @@ struct Samples {
   std::vector<double> wall, processor;  // seconds per call
 };
 
-// Samples of enough calls to last 50 microseconds each, within `budget` seconds in all.
+// Takes samples until `budget` seconds are over; each sample consists of calls that together last about 50
+// microseconds.
 Samples sample(const bench::Work& work, double budget) {
   const SteadyClock clock;
   double start = clock();
@@ -75,7 +76,7 @@ std::vector<bench::Case> all_cases() {
   return cases;
 }
 
-// One size at a time: the inputs of 16M elements are a gigabyte.
+// Keeps the inputs of one size at a time, because those of 16M elements take a gigabyte.
 class Bench {
  public:
   const bench::Case* find(const std::string& name) const {
@@ -120,8 +121,8 @@ class Bench {
   double peak_ = 0;
 };
 
-// One JSON request a line: {"name", "n", "seconds"}; or "list", which gives each case's only size, or 0 for
-// any. One JSON answer a line.
+// Requests are lines: {"name", "n", "seconds"} measures a case; list (without quotes) returns all cases, with
+// n = 0 if a case has no fixed size. Each answer is one line of JSON.
 int serve(Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) {
     json answer;

@@ -1,14 +1,13 @@
-// How stable ranks are: the same contenders play again and again, beside a load that comes and goes.
+// Stability of ranks: repeats a match of the same four programs while another thread loads the machine.
 //
-//   bench_rank_stability --runs 40 --out stability.json           --jobs 8: side by side, with two processors
-//   each
-//
-// Four programs do a known number of steps: one, another that is equal to it, and two that do 3 % and 6 %
-// more. A run is a match of all four; ranks are those of a match (judge/match_ranks.hpp). A competing thread
-// keeps one core busy in bursts of random length. Asked is that the three different ones have the ranks that
-// they deserve, none of them shared, in 95 % of the runs, and that the two equal ones share theirs in 90 %;
-// less ends with exit status 1. Written beside it is what ranks by intervals against the baseline would have
-// been, those of a leaderboard, whose entries met only the baseline.
+//     bench_rank_stability --runs 40 --out stability.json
+//     bench_rank_stability --runs 40 --jobs 8      eight concurrent jobs with two processors each
+// Two programs do the same number of steps; the third and the fourth do 3.2 % and 6.4 % more. Ranks are those
+// of judge/match_ranks.hpp. The competing thread keeps one core busy in bursts of random length. Required: in
+// 95 % of the runs the three different programs have distinct ranks in the right order, and in 90 % the two
+// equal programs share a rank. Otherwise the exit status is 1. For comparison the results also contain the
+// ranks by confidence intervals of the ratio to the baseline. A leaderboard ranks that way, because its
+// entries were measured only against the baseline.
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <fstream>
+#include <guarded.hpp>
 #include <memory>
 #include <results_file.hpp>
 #include <source_folder.hpp>
@@ -34,13 +34,13 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-// A plugin of so many thousandths of the task's steps.
+// A plugin that does thousandths / 1000 of the task's steps in addition to them.
 std::unique_ptr<Stage> stage_of(int thousandths, const sandbox::Offers& offers) {
   const TemporaryFolder folder;
   const std::filesystem::path task =
       std::filesystem::path(tinytorch_tree::kSourceFolder) / "tests/exploits/task.hpp";
   std::filesystem::copy_file(task, folder / "task.hpp");
-  // What is beyond the task is work for nothing, so that all give the right answers.
+  // The result of the additional steps is discarded, so that all programs give the right answers.
   std::ofstream(folder / kPluginFile) << fmt::format(
       R"(#include "task.hpp"
 int main() {{
@@ -54,7 +54,7 @@ int main() {{
   return std::make_unique<Stage>(folder / "", offers);
 }
 
-// Keeps a core busy in bursts of up to a fifth of a second, about half of the time.
+// A thread that keeps a core busy about half of the time, in bursts of up to 0.2 s.
 class Load {
  public:
   Load() : thread_([this] { run(); }) {}
@@ -78,15 +78,15 @@ class Load {
 };
 
 struct Programs {
-  std::vector<int> thousandths;  // of further steps
+  std::vector<int> thousandths;  // additional steps, in thousandths of the task's
   std::vector<std::unique_ptr<Stage>> stages;
 };
 
-struct Ranks {  // in the order of the programs
+struct Ranks {  // one rank per program
   std::vector<int64_t> by_blocks, by_intervals;
 };
 
-// Both empty when one of them was out, with the reason on the error output.
+// Plays one match. Both lists are empty if a program was disqualified; the reason goes to stderr.
 Ranks ranks_of(const Programs& programs, const RunClass& run_class, uint64_t seed) {
   test::StepsBenchmark main, fresh;
   main.draw(run_class.hidden, seed);
@@ -102,7 +102,7 @@ Ranks ranks_of(const Programs& programs, const RunClass& run_class, uint64_t see
   std::vector<Interval> ratios;
   for (Contender& c : contenders) {
     if (!c.record.out.empty()) {
-      fmt::print(stderr, "out: {}\n", c.record.out);
+      fmt::print(stderr, "bench_rank_stability: a program was disqualified: {}\n", c.record.out);
       return {};
     }
     document.contenders.push_back(std::move(c.record));
@@ -117,7 +117,7 @@ Ranks ranks_of(const Programs& programs, const RunClass& run_class, uint64_t see
   return ranks;
 }
 
-// Ranks of all runs, and the shares of runs in which they are as they should be.
+// Ranks of all runs, and the shares of runs in which they are right.
 struct Shares {
   std::vector<std::vector<int64_t>> all = {};
   int64_t played = 0, apart = 0, in_order = 0, equal = 0;
@@ -145,7 +145,7 @@ struct Options {
   bool quiet = false, real_time = true;
 };
 
-// Plays runs first, first + step, ...; both kinds of ranks of each, or nothing where somebody was out.
+// Plays the runs first, first + step, ... and returns both lists of ranks of each run.
 Json play(const Options& o, int64_t first, int64_t step, const bench::ResultsFile& file) {
   sandbox::Offers offers = sandbox::probe();
   if (o.real_time) sandbox::probe_real_time(offers);
@@ -166,7 +166,7 @@ Json play(const Options& o, int64_t first, int64_t step, const bench::ResultsFil
   return out;
 }
 
-// Side by side, each with two processors of its own, as if on so many machines.
+// Plays the runs in `jobs` concurrent processes, each pinned to two processors of its own.
 Json play_all(const Options& o, const bench::ResultsFile& file) {
   if (o.jobs == 1) return play(o, 0, 1, file);
   const TemporaryFolder folder;
@@ -185,7 +185,7 @@ Json play_all(const Options& o, const bench::ResultsFile& file) {
   for (int64_t j = 0; j < o.jobs; ++j) {
     const bench::ResultsFile its((folder / std::to_string(j)).string());
     std::filesystem::path path = folder / std::to_string(j);
-    // A job that broke off: what it played counts, and so does that it did not play all.
+    // The job ended early. Its finished runs count; main() fails because runs are missing.
     if (!std::filesystem::exists(path)) {
       fmt::print(stderr, "bench_rank_stability: job {} ended before its last run\n", j + 1);
       path = its.partial();
@@ -197,21 +197,20 @@ Json play_all(const Options& o, const bench::ResultsFile& file) {
   return out;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app("stability of ranks");
+int run(int argc, char** argv) {
+  CLI::App app("Stability of the ranks of a match");
   Options o;
   std::string out, commit;
   app.add_option("--runs", o.runs)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--jobs", o.jobs, "side by side, with two processors each")
+  app.add_option("--jobs", o.jobs, "concurrent processes, with two processors each")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--seconds", o.seconds, "of each contender in a run")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "seconds of each program in a run")->capture_default_str();
   app.add_flag("--quiet", o.quiet, "without the competing load");
-  app.add_flag("!--no-real-time", o.real_time, "let the load interrupt the match");
-  app.add_option("--out", out, "a JSON file");
-  app.add_option("--commit", commit, "of the tree that was built, for the JSON file");
+  app.add_flag("!--no-real-time", o.real_time,
+               "without real-time priority, so that the load interrupts the match");
+  app.add_option("--out", out, "JSON file for the results");
+  app.add_option("--commit", commit, "commit that was built, for the JSON file");
   CLI11_PARSE(app, argc, argv);
 
   Shares blocks, intervals;
@@ -221,9 +220,9 @@ int main(int argc, char** argv) {
     intervals.add(run.at(1).get<std::vector<int64_t>>());
   }
   fmt::print(
-      "{} of {} runs: the three different ones have ranks of their own, in their order, in {:.3f} (by "
-      "intervals {:.3f}); the "
-      "two equal ones share one in {:.3f}\n",
+      "{} of {} runs: the three different programs have distinct ranks in the right order in a share of "
+      "{:.3f} (by "
+      "intervals {:.3f}); the two equal programs share a rank in {:.3f}\n",
       blocks.played, o.runs, blocks.of(blocks.apart), intervals.of(intervals.apart), blocks.of(blocks.equal));
   file.finish({{"machine", to_json(describe_machine())},
                {"commit", commit},
@@ -237,4 +236,10 @@ int main(int argc, char** argv) {
                {"by_intervals", intervals.json()}});
   const bool stable = blocks.of(blocks.apart) >= 0.95 && blocks.of(blocks.equal) >= 0.90;
   return blocks.played == o.runs && stable ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded("bench_rank_stability", [&] { return run(argc, argv); });
 }

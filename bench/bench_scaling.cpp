@@ -1,12 +1,11 @@
-// How far more threads go: a product of 2048 cubed and a training step of GPT-2 124M, against the same on one
-// thread.
+// Speedup by threads: f32 GEMM of 2048 x 2048 x 2048 and a training step of GPT-2 124M, against one thread.
 //
 //   bench_scaling                            1, 2, 4, ... threads up to all of this machine
 //   bench_scaling --threads 1 16 --rounds 9 --json out.json
 //   OMP_PROC_BIND=spread OMP_PLACES=cores bench_scaling
-// Counts of threads take turns in each round, in random order. Beside the work stand what the machine itself
-// gives: its multiply-adds in registers and a copy, which two threads of one core share. Speedups are medians
-// over the rounds with their quartiles; the work can scale as its limit does, and hardly further.
+// Each round measures every number of threads once, in random order. The table also contains the machine's
+// own limits, multiply-adds in registers and a copy of memory, which two threads of one core share; the work
+// can hardly scale further than its limit. Speedups are medians over the rounds with their quartiles.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -28,11 +27,11 @@ namespace {
 
 struct Work {
   std::string name;
-  std::function<double()> seconds;  // of the work, once
+  std::function<double()> seconds;  // does the work and returns its seconds
 };
 
-// The quickest of so many: after another count of threads, the first has to start threads and to bring their
-// memory back.
+// The fastest of `calls` calls. After a change of the number of threads, the first call starts threads and
+// reloads their caches.
 template <class F>
 double quickest(const F& work, int64_t calls) {
   return std::ranges::min(tt::benchmarking::time_calls(work, calls));
@@ -80,16 +79,16 @@ Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads,
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"How far more threads go"};
+  CLI::App app{"Speedup by threads"};
   std::vector<int> threads =
       powers_of_two_up_to(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   size_t rounds = 7;
   bool without_training = false;
   std::string json_path;
-  app.add_option("--threads", threads, "counts to compare; the first is what the others are compared with")
+  app.add_option("--threads", threads, "numbers of threads; speedups are relative to the first")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--rounds", rounds, "turns of each count")
+  app.add_option("--rounds", rounds, "measurements of each number of threads")
       ->check(CLI::Range(3, 1000))
       ->capture_default_str();
   app.add_flag("--no-training", without_training, "only the products");
@@ -103,13 +102,13 @@ int run(int argc, char** argv) {
   std::ranges::move(products(), std::back_inserter(works));
   bench::Gpt2Training training(4, 64);
   if (!without_training) {
-    training.step();  // first touches of memory
+    training.step();  // warm-up: first touch of the memory
     works.push_back(
         {"GPT-2 124M step, 4 x 64 tokens", [&] { return quickest([&] { training.step(); }, 3); }});
   }
   const Seconds seconds = measure(works, threads, rounds, file);
 
-  fmt::print("{:<32}", "times the speed of the first");
+  fmt::print("{:<32}", "speedup [quartiles]");
   for (const int t : threads) fmt::print("{:>20}", fmt::format("{} threads", t));
   fmt::print("\n");
   json rows = json::array();

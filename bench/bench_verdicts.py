@@ -1,5 +1,5 @@
-"""Seconds from a save to its verdict, for every task of the course: a student's header changes by a comment, the check is
-built again and run. CUDA tasks on the emulator, or with --device cuda on the GPU.
+"""Times the check of every task of the course: a comment is added to the student's header, then the check is rebuilt and
+run. CUDA tasks run on the emulator or, with --device cuda, on the GPU.
 
   python3 bench/bench_verdicts.py [--rounds 3] [--only 1.4] [--out bench/results/verdicts.json]
 """
@@ -20,7 +20,7 @@ import course
 import tools
 from compare_cuda import gpu_state
 
-LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0}  # seconds that a verdict may take
+LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0}  # upper bounds of a verdict, in seconds
 
 
 def measure(task, device, shop, folder, rounds):
@@ -28,8 +28,8 @@ def measure(task, device, shop, folder, rounds):
         course.write_whole(folder / path, task.module.whole(path))
     header = folder / task.path
     text, samples = header.read_text(encoding="utf-8"), []
-    for turn in range(rounds + 1):  # the first builds what all share
-        header.write_text(text + f"// saved for the time no. {turn}\n", encoding="utf-8")
+    for turn in range(rounds + 1):  # the first turn also builds the shared files; it is not counted
+        header.write_text(text + f"// edit no. {turn}\n", encoding="utf-8")
         began = time.monotonic()
         verdict = shop.check(task, [folder], device=device, name="verdicts")
         if not verdict.passed:
@@ -56,7 +56,7 @@ def main():
         rows.append({"task": task.id, "title": task.title, "device": device, "seconds": statistics.median(samples),
                      "worst": max(samples)})
         print(f"{task.id:<6}{task.title:<44}{device:<5}{rows[-1]['seconds']:6.2f} s   at most {rows[-1]['worst']:.2f}", flush=True)
-        if options.out:  # a task that cannot be built takes nothing of those before it
+        if options.out:  # the results so far survive if a later task fails
             course.write_whole(Path(options.out + ".partial"), json.dumps({"tasks": rows}, indent=1) + "\n")
     summary = {}
     for device in sorted({r["device"] for r in rows}):
@@ -66,7 +66,7 @@ def main():
         print(f"{device}: {len(times)} tasks, median {summary[device]['median']:.2f} s, p90 {summary[device]['p90']:.2f} s, "
               f"worst {times[-1]:.2f} s (limit {LIMITS[device]:.0f} s)")
     if options.out:
-        # COMMIT: of the copy on a machine that was sent the files without their history (as in cuda_session.sh).
+        # COMMIT names the commit on a machine that has the files without .git (cuda_session.sh).
         commit = os.environ.get("COMMIT") or tools.call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20).text.strip()
         about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": commit, "cores": tools.CORES,
                  "machine": platform.machine(), "compiler": tools.program_version("g++"), "rounds": options.rounds}

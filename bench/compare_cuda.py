@@ -1,15 +1,15 @@
-"""Times the CUDA kernels against PyTorch and against the speed of a copy, taking turns: A B A B ...
+"""Times the CUDA kernels against PyTorch and against the bandwidth of a copy, in interleaved rounds: A B A B ...
 
     python3 bench/compare_cuda.py --bench build/bin/bench_cuda --python python3 --commit "$(git rev-parse HEAD)" \\
         --out bench/results/cuda.json --readme README.md
     python3 bench/compare_cuda.py --from bench/results/cuda.json --readme README.md     only prints and writes the table
 
-Both programs stay alive and answer one request at a time. A case is prepared by both (PyTorch compiles now, not later),
-then measured in rounds: ours, each variant of PyTorch, and so on. The ratio of a round is PyTorch's time / ours (above
-1: ours is faster); the median of the rounds counts, and of several variants the one that is best for PyTorch. Bandwidth
-goals are shares of the bandwidth of the largest copy in the same run, by either program. A row of the table is the
-geometric mean over its cases with the worst case beside it. What failed or found no time is listed, counted, and makes
-the exit status 1.
+Both programs stay alive and answer one request at a time. Both prepare a case (PyTorch compiles it), then it is measured
+in rounds: ours, each variant of PyTorch, and in the next round in reverse order. The ratio of a round is PyTorch's time /
+ours (above 1: ours is faster). The result is the median over the rounds, for the variant of PyTorch that is fastest.
+Bandwidth goals are shares of the bandwidth of the largest copy in the same run, by the faster of both programs. A row of
+the table has the geometric mean over its cases and the worst case. The exit status is 1 if a case failed or if there was
+no time for it; the report lists these cases.
 """
 
 import argparse
@@ -35,7 +35,8 @@ class Failed(Exception):
 
 
 class Contender:
-    """A program that answers one JSON a line. It is started again after a failure: a lost device stays lost."""
+    """A program that answers JSON requests line by line. It is restarted after a failure, because a CUDA error is sticky:
+    all later calls of the process would fail, too."""
 
     def __init__(self, command):
         self.command, self.process = command, None
@@ -60,7 +61,7 @@ class Contender:
         self.process.wait()
         self.reader.join()
         self.process.stdout.close()
-        with contextlib.suppress(OSError):  # what it did not read is lost
+        with contextlib.suppress(OSError):  # close() flushes requests that the ended process never read
             self.process.stdin.close()
 
     def ask(self, request, timeout=60):
@@ -92,7 +93,7 @@ class Contender:
 
 
 def gpu_state():
-    """Clocks and what else may explain a difference between two runs."""
+    """Driver, clocks, temperature and power, which may explain a difference between two runs."""
     fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw"]
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader", "--id=0"]
     try:
@@ -103,7 +104,7 @@ def gpu_state():
 
 
 class ClockLog:
-    """The clock during the run, twice a second, as far as nvidia-smi tells."""
+    """Logs the SM clock and the power twice a second by nvidia-smi; an empty log if there is none."""
 
     def __init__(self):
         command = [
@@ -147,7 +148,8 @@ def first_line(command):
 
 
 def warm(args, cases, seconds):
-    """Fills the compiler's cache by several processes; max-autotune is left to the quiet measuring process."""
+    """Fills the compiler's cache by several processes. Cases of max_autotune are left to the measuring process, because
+    autotuning needs a GPU without other load."""
     cases = [case for case in cases if "compile" in case["peers"]]
     count = min(args.warm_processes, len(cases))
     if count == 0:
@@ -194,7 +196,7 @@ class Comparison:
             self.fail(case, who, "not captured as a graph, timed call by call: " + said["capture_error"])
 
     def prepare(self, case):
-        """The contenders that are ready: name, how to ask, what they said."""
+        """Returns (name, program, request fields, answer) of each contender that could prepare the case."""
         ready = []
         try:
             said = self.ours.ask({"do": "prepare", "name": case["name"]}, 60)
@@ -228,7 +230,8 @@ class Comparison:
         return times
 
     def run(self, case):
-        """The case's result, or None if ours could not be timed. What fills the memory meets one peer at a time."""
+        """Returns the result of a case, or None if ours could not be timed. A training step of a language model fills the
+        memory, so it is compared with one peer at a time."""
         if not case.get("tokens"):
             return self.run_together(case)
         whole = None
@@ -280,15 +283,16 @@ def parse(argv):
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--seconds", type=float, default=360, help="for everything; cases that no time is left for are failures"
+        "--seconds", type=float, default=360, help="time limit of the whole run; cases not measured by then are failures"
     )
-    parser.add_argument("--sample-seconds", type=float, default=0.02, help="for one answer")
+    parser.add_argument("--sample-seconds", type=float, default=0.02, help="time of one measurement")
     parser.add_argument(
-        "--warm-processes", type=int, default=max(1, min(10, (os.cpu_count() or 2) - 2)), help="0: none"
+        "--warm-processes", type=int, default=max(1, min(10, (os.cpu_count() or 2) - 2)),
+        help="processes that compile PyTorch's cases before the measurement; 0: none",
     )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run, with --shrink 1024")
     parser.add_argument("--shrink", type=int, default=1)
-    parser.add_argument("--commit", help="default: what git says")
+    parser.add_argument("--commit", help="commit that was built; default: HEAD of the repository")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file of all results")
     parser.add_argument("--readme", type=pathlib.Path, help="file whose section between the markers is written")
     parser.add_argument(
@@ -298,7 +302,7 @@ def parse(argv):
 
 
 def chosen(cases, only):
-    """The copies, which everything is divided by, and the cases asked for; the table's rows first."""
+    """The requested cases and all copies, whose bandwidth is the reference, in the order of the table's rows."""
     parts = [part for part in only.split(",") if part]
     wanted = [c for c in cases if c["group"] == "copy" or not parts or any(part in c["name"] for part in parts)]
     return sorted(wanted, key=lambda c: cuda_report.ORDER.index(c["group"]))
@@ -357,7 +361,7 @@ def main():
     if args.readme and not args.readme.is_file():
         sys.exit(f"compare_cuda: --readme {args.readme}: no such file")
     if args.readme and not args.source and (args.device != "cuda" or args.shrink != 1):
-        sys.exit("compare_cuda: a dry run is no result: leave out --readme")
+        sys.exit("compare_cuda: a dry run has no results for the README; omit --readme")
     try:
         report = json.loads(args.source.read_text()) if args.source else compare(args)
     except Failed as error:

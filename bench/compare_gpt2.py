@@ -1,14 +1,14 @@
-"""Times a training step of GPT-2 124M against PyTorch on the CPU, taking turns: A B A B ...
+"""Times a training step of GPT-2 124M against PyTorch on the CPU, in interleaved rounds: A B A B ...
 
     bench/compare_gpt2.py --bench build/bin/bench_gpt2 --python <a python with torch and safetensors>
 
-Both start from the same weights and see the same tokens; before anything is timed their losses over the first steps
-must agree, so that the same work is compared. A round is one step of each; its ratio is PyTorch's time / ours (above 1:
-ours is faster). The medians and quartiles go to bench/results/gpt2_cpu.json, of wall time and of processor time: the
-latter is what neighbours on a shared machine change least, but it counts threads that wait as working.
+Both start from the same weights and use the same tokens. Before the measurement, their losses over the first steps must
+agree, which shows that they do the same work. A round is one step of each; its ratio is PyTorch's time / ours (above 1:
+ours is faster). Medians and quartiles of wall-clock time and of processor time go to bench/results/gpt2_cpu.json. Other
+users of a shared machine change processor time least, but it includes threads that spin while they wait.
 
-Both run on GNU OpenMP, whose threads by default wait for each other awake, for some milliseconds. Where other programs
-want the cores too, GOMP_SPINCOUNT=3000 (before this command; it holds for both) ends that after some microseconds.
+Both use GNU OpenMP, whose threads by default spin for some milliseconds while they wait. If other programs need the
+cores, set GOMP_SPINCOUNT=3000 for this command: then the threads of both programs spin only for some microseconds.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def check_losses(ours, peer):
     losses = [[c.ask('{"step": true}')["loss"] for c in (ours, peer)] for _ in range(AGREE_STEPS)]
     for a, b in losses:
         if not abs(a - b) <= TOLERANCE * abs(b):
-            sys.exit(f"the two compute different things; losses of the first steps, ours and PyTorch's: {losses}")
+            sys.exit(f"the losses of the first steps differ (ours, PyTorch's): {losses}")
     return losses
 
 
@@ -45,7 +45,7 @@ def race(ours, peer, rounds):
         order = [ours, peer] if number % 2 == 0 else [peer, ours]
         answers = {}
         for contender in order:
-            time.sleep(0.05)  # the other program's worker threads stop spinning
+            time.sleep(0.05)  # until the other program's worker threads stop spinning
             answers[contender] = contender.ask('{"step": true}')
         times.append((answers[ours], answers[peer]))
     return {
@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", default="2")
     parser.add_argument("--fused", action="store_true", help="PyTorch's fused AdamW, which is not its default")
-    parser.add_argument("--about", default="", help="a word about the machine for the file, such as who else uses it")
+    parser.add_argument("--about", default="", help="a note about the machine for the file, such as other load")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results/gpt2_cpu.json")
     args = parser.parse_args()
     ours = Contender([args.bench, "--serve", "--threads", args.threads, "--batch", args.batch, "--tokens", args.tokens])

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""The profiler's GPU times against Nsight Compute's: one step of a model, op by op.
+"""Compares the profiler's GPU times with Nsight Compute's, op by op, for one step of a model.
 
   bench/compare_ncu.py --tinymlperf build-cuda/bin/tinymlperf --model gpt2 --dtype bf16 --out comparison.json
 
-Nsight Compute counts from a kernel's first to its last cycle, one kernel at a time; the profiler from event to event,
-with the kernels as they run. A pair of events costs some 4 us on an H200, and nothing is subtracted; so only ops that take
-twenty times as long are compared strictly. Exits with 1 when such an op is off by more than --tolerance.
+Nsight Compute runs one kernel at a time and counts from its first to its last cycle. The profiler measures between two
+events while the kernels run back to back. A pair of events takes about 4 us on an H200, which is not subtracted, so only
+ops that take at least twenty times as long (--long) are compared strictly. The exit status is 1 if such an op differs by
+more than --tolerance.
 
-Both must run at one clock, which Nsight Compute's pauses between kernels keep high: a step of 16 sequences draws an H200's
-700 W, which slows it from 1980 to 1800 MHz, and its products take up to 5 % longer than they do one by one. Hence 4.
+Both must run at the same clock. Nsight Compute's pauses between kernels keep the clock high, but a step of 16 sequences
+reaches the power limit of an H200, 700 W: the clock falls from 1980 to 1800 MHz and matrix products take up to 5 % longer
+than one by one. Therefore the default is a batch of 4.
 """
 import argparse
 import collections
@@ -26,18 +28,18 @@ from pathlib import Path
 
 TIME = "gpu__time_duration.sum"
 OUTSIDE = "outside of ops"
-SCOPES = ("module ", "scope ")  # how the ranges of scopes begin (tensor/observer.hpp)
-STEP = "profiled step"  # the range of `tinymlperf profile` around each step that it times
+SCOPES = ("module ", "scope ")  # prefixes of the NVTX ranges of scopes (tensor/observer.hpp)
+STEP = "profiled step"  # NVTX range that `tinymlperf profile` opens around each timed step
 
 
 def profiled(command, folder):
-    """({op: (seconds, calls)}, kernel launches of a step) as tinymlperf says. It leaves its files in `folder`."""
+    """Returns ({op: (seconds, calls)}, kernel launches per step) by tinymlperf, which writes its files into `folder`."""
     done = subprocess.run([*command, "--out", folder], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"compare_ncu: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
     launches = re.search(r"Kernel launches: ([\d.e+]+) a step", done.stdout)
     if not launches:
-        sys.exit("compare_ncu: the report names no kernel launches; was it measured on a GPU?")
+        sys.exit("compare_ncu: the report has no number of kernel launches; was it measured on a GPU?")
     ops, end = collections.defaultdict(lambda: [0.0, 0]), 0.0
     events = [e for e in json.loads((Path(folder) / "trace.json").read_text())["traceEvents"] if e["cat"] == "kernel"]
     for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
@@ -50,21 +52,21 @@ def profiled(command, folder):
 
 
 def provenance(folder):
-    """What was measured where, when and of which commit, as the profile in `folder` says beside its ceilings. A value that is
-    not known is null, and said so: a table that nobody can trace proves little."""
+    """Returns device, driver, machine, date and commit from the file of peaks of the profile in `folder`. A missing value
+    is null and causes a warning."""
     ceilings = json.loads((Path(folder) / "ceilings.json").read_text())
     known = {key: ceilings.get(key) for key in ("device", "driver", "machine", "date", "commit")}
     for key in (k for k, value in known.items() if not value):
-        print(f"compare_ncu: the profile does not tell its {key}", file=sys.stderr)
+        print(f"compare_ncu: the profile has no value for {key}", file=sys.stderr)
     return {**known, "command": shlex.join(["bench/compare_ncu.py", *sys.argv[1:]])}
 
 
 def op_of(ranges):
-    """The op in which a kernel was launched; None for one launched outside of the profiled step.
+    """Returns the op that launched a kernel, or None if the kernel was launched outside of the profiled step.
 
-    `ranges`: a cell of Nsight Compute's table, the stack of ranges from the outermost to the innermost, as
-    `4711  "<default domain>:profiled step:none:..."  "<default domain>:matmul:none:..."`. Of ops within ops the outermost
-    counts, as in profiled(). Modules and other scopes are ranges, too, but no ops."""
+    `ranges` is a cell of Nsight Compute's table: the stack of NVTX ranges from the outermost to the innermost, such as
+    `4711  "<default domain>:profiled step:none:..."  "<default domain>:matmul:none:..."`. If an op calls other ops, the
+    outermost counts, like in profiled(). Modules and other scopes are ranges, too, but no ops."""
     names = re.findall(r"<default domain>:([^:]+):", ranges)
     if STEP not in names:
         return None
@@ -72,7 +74,7 @@ def op_of(ranges):
 
 
 def times_by_op(table):
-    """{op: (seconds, kernels)} of the profiled step, from the table of all kernels that Nsight Compute prints."""
+    """Returns {op: (seconds, kernels)} of the profiled step from Nsight Compute's table of all kernels."""
     ops = collections.defaultdict(lambda: [0.0, 0])
     scale = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3}
     rows = list(csv.DictReader(io.StringIO(table)))
@@ -90,8 +92,8 @@ def times_by_op(table):
 
 
 def counted(command, folder):
-    """{op: (seconds, kernels)} as Nsight Compute says. It measures every kernel of the run: which are the step's is told by
-    a range of NVTX, since a call of a library counts as one launch and may be several kernels."""
+    """Returns {op: (seconds, kernels)} by Nsight Compute, which measures every kernel of the run. An NVTX range marks the
+    kernels of the step; counting launches would not do, because one call of a library may launch several kernels."""
     ncu = ["ncu", "--nvtx", "--csv", "--page", "raw", "--clock-control", "none", "--cache-control", "none",
            "--metrics", TIME]
     done = subprocess.run([*ncu, *map(str, command), "--out", folder], capture_output=True, text=True,
@@ -109,7 +111,7 @@ def main():
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--batch", type=int, default=4, help="sequences; few, so that the step does not reach the power limit")
     parser.add_argument("--length", type=int, default=1024, help="tokens of a sequence")
-    parser.add_argument("--long", type=float, default=80e-6, help="seconds an op takes on average to count")
+    parser.add_argument("--long", type=float, default=80e-6, help="least average seconds of an op to be compared strictly")
     parser.add_argument("--tolerance", type=float, default=0.05)
     parser.add_argument("--out", default="", help="a JSON file for the table")
     options = parser.parse_args()
@@ -123,7 +125,7 @@ def main():
     for op in sorted(set(ours) | set(theirs), key=lambda name: -theirs[name][0]):
         seconds, kernels = theirs[op]
         each = seconds / ours[op][1] if kernels and ours[op][1] else 0
-        strict = each >= options.long and op != OUTSIDE  # which the profiler does not time
+        strict = each >= options.long and op != OUTSIDE  # the profiler does not time kernels outside of ops
         off = ours[op][0] / seconds - 1 if seconds else None
         bad += strict and (off is None or abs(off) > options.tolerance)
         rows.append({"op": op, "profiler_seconds": ours[op][0], "ncu_seconds": seconds, "calls": ours[op][1],

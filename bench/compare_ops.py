@@ -1,12 +1,12 @@
-"""Times every operation of the library against PyTorch on the CPU, taking turns: A B A B ...
+"""Times every operation of the library against PyTorch on the CPU, in interleaved rounds: A B A B ...
 
     bench/compare_ops.py --bench build/bin/bench_ops --python <a python with torch>
 
-Both programs stay alive and answer one request at a time, so neighbours, clock and cache treat them alike. A round
-is one request to each; its ratio is ours / PyTorch's (below 1: ours is faster). The table shows the median ratio
-and its quartiles, and goes to bench/results/ops_cpu.json with machine, date, commit and versions. On a machine that
-others use at the same time, --statistic best compares the fastest samples, and --statistic processor with
---threads 1 the processor time, which waiting for a turn does not lengthen.
+Both programs stay alive and answer one request at a time, so other load, clock and caches affect both alike. A round
+is one request to each; its ratio is our time / PyTorch's (below 1: ours is faster). The table has the median ratio
+and its quartiles, and goes to bench/results/ops_cpu.json with machine, date, commit and versions. On a shared machine,
+--statistic best compares the fastest samples, and --statistic processor with --threads 1 compares processor times,
+which do not include the time in which other programs use the core.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-EIGEN = "Eigen "  # before the name of a case: the same work by Eigen, in the first program
+EIGEN = "Eigen "  # prefix of a case's name: bench_ops does the same work with Eigen
 SIZES = [1 << 10, 1 << 20, 1 << 24]
 SECONDS = {1 << 10: 0.01, 1 << 20: 0.03, 1 << 24: 0.1}
 
@@ -35,7 +35,7 @@ class Contender:
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            sys.exit(f"{self.process.args} ended while answering {line}")
+            sys.exit(f"{self.process.args} ended before it answered {line}")
         return json.loads(answer)
 
 
@@ -58,7 +58,7 @@ def compare(ours, peer, name, n, rounds, statistic, with_eigen):
     answers = {turn: [] for turn in turns}
     for round_number in range(rounds):
         for contender, case in turns if round_number % 2 == 0 else turns[::-1]:
-            time.sleep(0.002)  # the other program's worker threads stop spinning
+            time.sleep(0.002)  # until the other program's worker threads stop spinning
             request = json.dumps({"name": case, "n": n, "seconds": SECONDS.get(n, 0.1)})
             answers[contender, case].append(contender.ask(request))
     key = {"median": "seconds"}.get(statistic, statistic)
@@ -113,7 +113,7 @@ def main():
     by_name = ("conv2d ", "rows ")  # the peer reads their shapes from the name
     missing = [case["name"] for case in cases if case["name"] not in known and not case["name"].startswith(by_name)]
     if missing:
-        sys.exit(f"peers/ops_torch.py lacks {', '.join(missing)}")
+        sys.exit(f"compare_ops: peers/ops_torch.py has no cases {', '.join(missing)}")
     out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
     about = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -121,7 +121,7 @@ def main():
         "processor": processor(),
         "threads": int(args.threads),
         "statistic": args.statistic,
-        "bandwidth": "triad",  # by which bench_ops knows the limit of a case
+        "bandwidth": "triad",  # the bandwidth in the roofline of bench_ops
         "load_average": os.getloadavg()[0],
         "compiler": first_line(["g++", "--version"]),
         "peer": peer.ask("version"),
@@ -133,7 +133,7 @@ def main():
     for name, n in work:
         r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic, name in by_eigen)
         rows.append(r)
-        if out:  # a program that ends early takes nothing of what was measured
+        if out:  # the results so far survive if a later case fails
             partial = out.with_suffix(".partial")
             partial.write_text(as_text(about, rows))
         low, high = r["quartiles"]

@@ -1,4 +1,5 @@
-// What memory gives to the simplest work there is, in the same program as what is compared with it.
+// Memory bandwidth of a copy and of STREAM's triad, measured in the same program as the work that is compared
+// with it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace bench {
 
-// Bytes per second, read plus written, of copying n floats with all threads; the median of 9 copies.
+// Bytes per second, read plus written, of a copy of n floats by all threads; the median of 9 copies.
 inline double copy_bytes_per_second(int64_t n) {
   const tinytorch::Tensor from = tinytorch::ones({n}), to = tinytorch::zeros({n});
   const auto copy = [&] {
@@ -22,14 +23,15 @@ inline double copy_bytes_per_second(int64_t n) {
          tinytorch::statistics::median(tinytorch::benchmarking::time_calls(copy, 9));
 }
 
-// STREAM's triad, a = b + s c, on n floats with all threads: 12 bytes an element, whichever stores are the
-// faster. Kept between measurements, so that they can take turns with what is compared with them.
+// STREAM's triad, a = b + s c, on n floats by all threads: 12 bytes per element. Plain stores and
+// non-temporal stores are both tried, and the faster counts. The object owns the vectors, so that a program
+// can alternate measurements of the triad with those of its own work.
 class Triad {
  public:
   explicit Triad(int64_t n)
       : n_(n), a_(tinytorch::zeros({n})), b_(tinytorch::ones({n})), c_(tinytorch::ones({n})) {}
 
-  // The median of 5 of each kind of stores.
+  // The better of two medians, each of 5 runs with one kind of store.
   double bytes_per_second() const {
     double best = 0;
     for (const bool streamed : {false, true}) {

@@ -1,12 +1,12 @@
-"""The CPU's figures under bench/results as a table, and as the README's section "Speed on a CPU".
+"""Makes a table of the CPU's results under bench/results, which is the README's section "Speed on a CPU".
 
-    bench/cpu_report.py            prints the table
-    bench/cpu_report.py --write    puts it into README.md
-    bench/cpu_report.py --check    fails if the README says something else
+    bench/cpu_report.py            prints the section
+    bench/cpu_report.py --write    writes it into README.md
+    bench/cpu_report.py --check    fails if the section in README.md differs
 
-bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table for each folder of
-MACHINES. bench_scaling writes scaling_16_threads.json. Each names its machine, threads, date and commit. Values above 1 mean
-less time than the peer; a row whose file is missing is left out.
+bench/cpu_session.sh writes the files of results, with one thread into the folder one_thread, and runs this program. There
+is a table for each folder of MACHINES. bench_scaling writes scaling_16_threads.json. Each file names its machine, threads,
+date and commit. Values above 1 mean less time than the peer. A row whose file is missing is omitted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
-MACHINES = {  # folder of results: what the table says of its machine
+MACHINES = {  # folder of results: text about the machine in the table's caption
     RESULTS / "avx512": "Zen 5: AVX-512 with instructions for bytes and bf16; two of two processors.",
     RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors. Rows of any shape: Emerald Rapids, two of two.",
     RESULTS / "avx2": "Zen 3: AVX2, and no instructions for bytes or bf16; two of two processors.",
@@ -35,7 +35,7 @@ BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 
 
 class Results:
-    """The files of results in one folder: of all threads, or of one."""
+    """The files of results in one folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -52,7 +52,7 @@ def shape(row):
     return f"{row['M']}x{row['N']}x{row['K']} {row['layout']}"
 
 
-# Each gives (what / against what, least, aim, measured, worst value, worst case).
+# Each function returns a row: (work / against, least, aim, measured, worst value, worst case).
 def of_groups(results, text, file, groups, key, least, aim):
     rows = [row for group in groups for row in results.load(file)["groups"][group]["rows"]]
     worst = min(rows, key=lambda row: row[key])
@@ -75,7 +75,7 @@ def bf16_products(results):
 
 
 def scaling(results, name, text, least, aim):
-    """Speedups with all threads of a machine that has sixteen."""
+    """Speedup by 16 threads on a machine with 16 processors."""
     found = [(row["counts"][-1]["times"], row["name"]) for row in results.load("scaling_16_threads.json")["rows"]
              if row["name"].startswith(name)]  # fmt: skip
     worst = min(found)
@@ -94,7 +94,8 @@ def weights(results, kind, least, aim):
 
 
 def operations(results, text, begin, suffix, least, aim, end=""):
-    """Of operations in ops_cpu.json: forward or, with the suffix, backward too; what follows a convolution's stride is `end`."""
+    """Row of the cases in ops_cpu.json whose names start with `begin`: forward, or forward and backward if suffix is
+    "+grad". In the name of a convolution, `end` is the text after the stride."""
     cases = [c for c in results.load("ops_cpu.json")["cases"]
              if c["name"].startswith(begin) and c["name"].endswith("+grad") == bool(suffix)
              and c["name"].removesuffix("+grad").partition("stride")[2].lstrip("0123456789 ") == end]  # fmt: skip
@@ -105,14 +106,16 @@ def operations(results, text, begin, suffix, least, aim, end=""):
 
 
 def grid(results, text, begin):
-    """Of row_grid_cpu.json, by the kind of a shape that no list of sizes has: the worst case is what it looks for."""
+    """Row of the cases in row_grid_cpu.json whose names start with `begin`: shapes outside the usual sizes, among which the
+    worst case is of interest."""
     cases = [c for c in results.load("row_grid_cpu.json")["cases"] if c["name"].startswith(begin)]
     worst = max(cases, key=lambda c: c["ratio"])
     return text, 0.85, 1.0, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
 
 def members(results, text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
-    """Of operations in ops_cpu.json, against PyTorch or Eigen, whichever is faster: the mean at that size where it is the lowest."""
+    """Row of the named cases in ops_cpu.json against the faster of PyTorch and Eigen. The value is the mean at the size for
+    which the mean is lowest."""
     cases = [dict(c, ratio=max(c["ratio"], c.get("eigen_ratio", 0))) for c in results.load("ops_cpu.json")["cases"]
              if c["name"] in names and c["n"] in sizes]  # fmt: skip
     mean, n = min((geometric_mean([1 / c["ratio"] for c in cases if c["n"] == n]), n) for n in {c["n"] for c in cases})
@@ -145,7 +148,7 @@ def gpt2(results):
 
 
 def rows(results):
-    """None: not measured."""
+    """Returns all rows of the table; None stands for a row that was not measured."""
     large = ["square", "gpt2"]
     wanted = [
         (of_groups, "f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json",
@@ -202,7 +205,7 @@ def reached(measured, least, aim):
 
 
 def of_one_thread(folder):
-    """What was measured of each row; nothing where it was not."""
+    """Returns the measured value of each row with one thread, or "" if there is none."""
     return [f"{row[3]:.2f}" if row else "" for row in rows(Results(folder / "one_thread"))]
 
 
@@ -250,7 +253,7 @@ def main():
         sys.exit(f"README.md has no lines {BEGIN} and {END}")
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     if args.check and head + section + tail != text:
-        sys.exit("README.md's table of the CPU is not what bench/results says: run bench/cpu_report.py --write")
+        sys.exit("the CPU table in README.md differs from bench/results: run bench/cpu_report.py --write")
     if args.write:
         partial = readme.with_suffix(".partial")
         partial.write_text(head + section + tail)

@@ -1,14 +1,15 @@
-// What bench_cuda times: descriptions that bench/peers/cuda_torch.py follows too. The calls: cuda_work.hpp.
+// The cases that bench_cuda times. bench/peers/cuda_torch.py does the same work by these descriptions;
+// cuda_work.hpp makes the library's calls. The fields of a case:
 //
 //   name, op, dtype, shape, options   the work
-//   group                             the row of the table that it counts for
-//   bytes, flops                      of one call, at the least: each operand read once, each result written
-//                                     once
-//   tensor_bytes                      of its largest operand
-//   tokens                            that a step trains on; 0: it is no language model's
-//   sets, calls                       a sample makes `calls` calls, turn by turn on `sets` sets of operands,
-//                                     together several times the L2 cache: no call finds its data there
-//   peers                             what to compare with: variants that the peer knows
+//   group                             the row of the table that the case belongs to
+//   bytes, flops                      least traffic and work of one call: each operand is read once, each
+//                                     result written once
+//   tensor_bytes                      size of the largest operand
+//   tokens                            tokens per training step of a language model; 0 for other work
+//   sets, calls                       a sample makes `calls` calls, alternating between `sets` sets of
+//                                     operands; together they exceed the L2 cache, so every call misses it
+//   peers                             variants of the peer to compare with
 #pragma once
 
 #include <algorithm>
@@ -33,16 +34,14 @@ struct CudaCase {
   std::vector<int64_t> shape = {};
   std::vector<std::string> peers = {};
   double bytes = 0, flops = 0, tensor_bytes = 0, tokens = 0;
-  bool graph = true;  // captured and replayed, so that the host's work is not timed
+  bool graph = true;  // captured and replayed as a CUDA graph, so that the host's work is not timed
   std::map<std::string, int64_t> options = {};
   int64_t sets = 1, calls = 1;
 };
 
-// ---- the list
-
 class CudaCaseList {
  public:
-  // Sizes are divided by `shrink`: for a dry run on a machine without a GPU.
+  // Divides the sizes by `shrink`, for a dry run on a machine without a GPU.
   explicit CudaCaseList(int64_t shrink) : shrink_(shrink) {
     copies();
     rows();
@@ -58,8 +57,8 @@ class CudaCaseList {
   std::vector<CudaCase> cases;
 
  private:
-  static constexpr double kRotation = 256e6;  // bytes that the sets fill at least: five L2 caches of an H200
-  static constexpr double kSample = 4e-4;     // seconds that a sample lasts at least, if all runs at the peak
+  static constexpr double kRotation = 256e6;  // least bytes of all sets together: five L2 caches of an H200
+  static constexpr double kSample = 4e-4;     // least seconds of a sample when the work runs at the peak
 
   int64_t smaller(int64_t n, int64_t least = 1) const { return std::max(std::min(n, least), n / shrink_); }
 
@@ -113,12 +112,12 @@ class CudaCaseList {
       }
     }
   }
-  // One read of the logits; their gradient may take their place.
+  // Least traffic: the logits are read once and their gradient is written once.
   void cross_entropy() { row_case("cross_entropy", 2, 4096, 50304, tt::bf16); }
 
-  // Rows of every kind that a kernel may treat in its own way: few and very long ones, lengths that do not
-  // fill words of 16 bytes, narrow ones, and vocabularies that no shared memory holds. Of all pairs of an op
-  // and a shape every third is taken, so that each shape meets each dtype and so does each op.
+  // Row shapes for which a kernel may need a special path: few and very long rows, lengths that are no
+  // multiple of 16 bytes, narrow rows, and vocabularies larger than shared memory. Every third pair of an op
+  // and a shape is taken, such that each shape and each op occurs with each dtype.
   void row_grid() {
     constexpr std::pair<const char*, double> kOps[] = {
         {"softmax", 2},    {"log_softmax_backward", 3}, {"softmax_backward", 3},  {"layer_norm", 2},
@@ -176,12 +175,12 @@ class CudaCaseList {
     product("linear_gelu", {8192, 3072, 768});
     product("linear_gelu", {4096, 4096, 4096});
     product("linear_gelu", {8192, 4096, 16384});
-    product("linear_residual", {8192, 768, 768});  // the two of a block of GPT-2
+    product("linear_residual", {8192, 768, 768});  // this and the next: a transformer block of GPT-2
     product("linear_residual", {8192, 3072, 768});
     product("linear_residual", {4096, 4096, 4096});
   }
 
-  // [m, k] by the weight [n, k]; a residual has the shape of the result.
+  // sides = {m, k, n}: the input [m, k], the weight [n, k], the result and a residual [m, n].
   void product(const std::string& op, const std::array<int64_t, 3>& sides) {
     const auto [m, k, n] = sides;
     CudaCase c{
@@ -197,7 +196,8 @@ class CudaCaseList {
     add(std::move(c));
   }
 
-  // N, C, H = W, O, kernel, stride: the layers of a ResNet that take its time
+  // Convolutions that take most of the time of a ResNet: N, C, H = W, O, kernel, stride. Forward and
+  // backward.
   void conv() {
     constexpr int64_t kShapes[][6] = {
         {64, 3, 224, 64, 7, 2},   {64, 64, 56, 64, 3, 1},   {64, 256, 56, 64, 1, 1}, {64, 128, 56, 128, 3, 2},
@@ -222,8 +222,9 @@ class CudaCaseList {
     }
   }
 
-  // Causal, 2048 features in heads of D, 16,384 tokens in sequences of T; queries, keys and values as a model
-  // has them, [B, T, H, D]. Two products of T (T + 1) / 2 pairs forward, five backward.
+  // Causal attention with 2048 features in heads of D, and 16,384 tokens in sequences of T. Queries, keys and
+  // values are [B, T, H, D], which is the layout in a model. The mask leaves T (T + 1) / 2 pairs: two
+  // products of that size forward, five backward.
   void attention() {
     for (const bool backward : {false, true}) {
       for (const int64_t D : {64, 128}) {
@@ -246,7 +247,8 @@ class CudaCaseList {
   }
 
   void whole_steps() {
-    // Read: gradient (for the norm), then parameter, gradient, both moments; written: parameter and moments.
+    // 8 values of 4 bytes per parameter. Read: the gradient (for the norm), then the parameter, the gradient
+    // and both moments; written: the parameter and both moments.
     const int64_t width = smaller(768, 16);
     CudaCase adamw{.name = "adamw 125M f32", .group = "adamw", .op = "adamw"};
     adamw.shape = {width, smaller(50257, 64), 12}, adamw.peers = {"eager"}, adamw.graph = false;
@@ -260,7 +262,7 @@ class CudaCaseList {
     CudaCase digits{.name = "digits conv net step, batch 256", .group = "digits_step", .op = "digits_step"};
     digits.shape = {smaller(256, 8)}, digits.peers = {"eager", "compile"};
     add(std::move(digits));
-    cases.back().sets = cases.back().calls = 1;  // its data is meant to stay in the cache
+    cases.back().sets = cases.back().calls = 1;  // a real step finds its data in the cache, too
   }
 
   void gpt2_steps() {
@@ -278,7 +280,7 @@ class CudaCaseList {
   }
 
  public:
-  // GPT-2's parameters: width, vocabulary, blocks.
+  // Shapes of GPT-2's parameters; sizes = {features, vocabulary, transformer blocks}.
   static std::vector<tt::Shape> adamw_shapes(const std::vector<int64_t>& sizes) {
     const int64_t C = sizes[0];
     std::vector<tt::Shape> shapes = {{sizes[1], C}, {1024, C}};

@@ -1,4 +1,4 @@
-"""What bench/compare_cuda.py measured, as the table of goals: rows, JSON text, Markdown, a README's section.
+"""Reports of bench/compare_cuda.py: the table of goals, as rows, as JSON text, as Markdown and as a README's section.
 
 A report is a dictionary: "about" (device, versions, date, commit), "copy_gb_per_s", "table" (one entry per row of
 ROWS), "failures" and "cases".
@@ -8,10 +8,13 @@ import json
 import math
 import statistics
 
-BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # of the README's sections, by their names
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # markers of a README section, with its name
 
-# text, groups, what counts ("ratio" of times to the best of the variants, "memory" of their peaks; "share" of the copy's
-# bandwidth, of large tensors; "moved", the same of all that moves as much), least, aim
+# Each row: text, groups of cases, kind of value, variants of PyTorch, least, aim. The kinds of values:
+#   "ratio"    time of the fastest of the variants / our time
+#   "memory"   smallest peak memory of the variants / our peak memory
+#   "share"    bandwidth / bandwidth of the copy, for cases whose largest tensor has at least 64 MB
+#   "moved"    the same for cases that read and write at least 64 MB in all
 ROWS = [
     (
         "softmax, layer norm, RMS norm forward / best of eager and compile",
@@ -91,8 +94,8 @@ ROWS = [
     ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
     ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
 ]
-# The grid of row shapes, by kind: here the worst case is judged, not the mean, for a shape that falls into a hole is what
-# the grid looks for.
+# The grid of row shapes, by kind. Its rows are judged by the worst case instead of the mean, because the grid exists to
+# find single shapes that are slow.
 GRID = {
     "rows_long": "few and very long rows",
     "rows_odd": "rows that do not fill words of 16 bytes",
@@ -106,7 +109,7 @@ ORDER = ["copy"] + list(dict.fromkeys(group for row in ROWS for group in row[1])
 
 
 def copy_speeds(results):
-    """GB/s of a copy by the bytes that it moves: the better of both programs."""
+    """Returns {bytes moved by a copy: GB/s}; the faster of both programs counts."""
     speeds = {}
     for r in results:
         if r["group"] == "copy":
@@ -125,7 +128,7 @@ def add_shares(results):
 
 
 def value_of(result, kind, variants):
-    """What counts for a row, and the variant that gave it; None if it was not measured."""
+    """Returns the value of a case for a row and the variant of PyTorch that it comes from; None if it was not measured."""
     if kind in ("share", "moved"):
         return result.get("share_of_copy"), ""
     there = [v for v in variants if v in result["peers"]]
@@ -216,7 +219,7 @@ def write_whole(path, text):
 
 
 def write_readme(path, report):
-    """The section of what was measured: the grid of row shapes alone has one of its own."""
+    """Writes the report's section of the README. A report of the grid of row shapes alone has its own section."""
     text = path.read_text()
     begin, end = (mark.format("bench_cuda_rows" if report["about"]["only"] == "grid" else "bench_cuda") for mark in (BEGIN, END))
     block = f"{begin}\n{section(report)}{end}"
@@ -231,11 +234,12 @@ def write_readme(path, report):
     write_whole(path, text)
 
 
-PEAK = 989.5e12  # FLOP/s of an H100's or H200's tensor cores in bf16
+PEAK = 989.5e12  # bf16 FLOP/s of the tensor cores of an H100 or H200
 
 
 def language_model_lines(results):
-    """Tokens a second, share of the peak and memory of the steps that train language models, ours and the peers'."""
+    """Lines with tokens per second, share of the peak and memory of the language models' training steps, ours and the
+    peers'."""
     lines = []
     for r in results:
         for name, one in [("ours", r), *r["peers"].items()] if r.get("tokens") else []:
@@ -264,7 +268,7 @@ def print_report(report):
 
 
 def as_text(report):
-    """One case a line."""
+    """JSON text with one line per case."""
     head = {key: value for key, value in report.items() if key != "cases"}
     cases = ",\n  ".join(json.dumps(r) for r in report["cases"])
     return json.dumps(head, indent=1)[:-2] + ',\n "cases": [\n  ' + cases + "\n ]\n}\n"

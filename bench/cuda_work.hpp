@@ -1,4 +1,4 @@
-// One set of operands for a case of cuda_cases.hpp, and the call on them.
+// Makes one set of operands for a case of cuda_cases.hpp, and the call on them.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,8 @@
 
 namespace bench {
 
-// Makes one call; what it returns is kept until the same set's next call, so that results rotate as well.
+// Makes one call. The caller keeps the results until the next call on the same set, so that the memory of
+// results rotates like that of operands.
 using Work = std::function<Tensors()>;
 
 inline Tensor normal(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
@@ -178,7 +179,7 @@ inline Work digits_work(const CudaCase& c, tt::Device device) {
   };
 }
 
-// One set of operands and the call on them.
+// Null if the case is unknown.
 inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.group == "copy" || c.group == "elementwise") return elementwise_work(c, device);
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);

@@ -1,7 +1,8 @@
-// What the benchmarks of matrix products share: sizes, turns, ratios.
+// Shared code of the GEMM and GEMV benchmarks: shapes, interleaved rounds, ratios.
 //
-// A round asks every contender once, in random order, for enough calls to last some milliseconds. A ratio is
-// formed round by round: contenders of one round met the same clock and the same neighbours.
+// In each round every contender runs once, in random order, for enough calls to last some milliseconds.
+// Ratios are formed within a round, because its contenders ran at about the same clock and beside the same
+// other load.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ inline std::vector<std::vector<double>> race(const std::vector<Contender>& conte
   for (const auto& order :
        tinytorch::benchmarking::random_blocks(contenders.size(), static_cast<size_t>(rounds), 1)) {
     for (const size_t c : order) {
-      contenders[c].work();  // the others' data is in the cache
+      contenders[c].work();  // warm-up: the cache still holds another contender's data
       const double start = clock();
       for (int64_t i = 0; i < calls[c]; ++i) contenders[c].work();
       taken[c].push_back((clock() - start) / static_cast<double>(calls[c]));
@@ -51,7 +52,7 @@ inline std::vector<std::vector<double>> race(const std::vector<Contender>& conte
   return taken;
 }
 
-// Quartiles of numerator / denominator, round by round.
+// First quartile, median and third quartile of numerator[i] / denominator[i] over the rounds.
 inline std::vector<double> quartiles(const std::vector<double>& numerator,
                                      const std::vector<double>& denominator) {
   std::vector<double> ratios;
@@ -60,7 +61,7 @@ inline std::vector<double> quartiles(const std::vector<double>& numerator,
           tinytorch::statistics::percentile(ratios, 75)};
 }
 
-// Geometric mean and worst of a group.
+// Geometric mean and smallest value of `key` over the rows of a group; larger is better for all keys.
 inline nlohmann::json summarize(const std::vector<nlohmann::json>& rows, const char* key) {
   std::vector<double> values;
   for (const nlohmann::json& r : rows) values.push_back(r.at(key).get<double>());

@@ -1,5 +1,5 @@
-// The training step of examples/gpt2_train.cpp on one batch, for bench_cuda: GPT-2 in 16 bits with f32
-// masters, forward, backward, clipping, AdamW.
+// Training step of examples/gpt2_train.cpp on one batch, for bench_cuda: GPT-2 in a 16-bit dtype with f32
+// master weights; forward, backward, gradient clipping, AdamW.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ namespace bench {
 struct Gpt2Step {
   int64_t B, T, C, layers, heads, vocabulary;
 
-  // GPT-2 small; the vocabulary is padded to rows of whole 128 bytes, for the peer too.
+  // GPT-2 small. The vocabulary is padded from 50257 to a multiple of 128 tokens, for the peer, too.
   static Gpt2Step small(int64_t batch) { return {batch, 1024, 768, 12, 12, 50304}; }
-  // What a dry run takes instead.
+  // A small model for dry runs.
   static Gpt2Step tiny() { return {2, 16, 16, 1, 2, 64}; }
 
-  // As the case keeps it.
+  // Conversion from and to the fields `shape` and `options` of a CudaCase.
   using Options = std::map<std::string, int64_t>;
   static Gpt2Step of(const std::vector<int64_t>& shape, const Options& options) {
     return {

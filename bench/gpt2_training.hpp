@@ -1,6 +1,6 @@
-// The training step of GPT-2 124M that the programs about a CPU time: f32, without dropout, forward,
-// backward, clipping, AdamW. Tokens are random, the same in every step, so that the loss falls and can be
-// compared.
+// Training step of GPT-2 124M for the CPU benchmarks: f32, without dropout; forward, backward, gradient
+// clipping, AdamW. The tokens are random but the same in every step, so that the loss falls and can be
+// compared with a peer's.
 #pragma once
 
 #include <tinytorch/layers/adam.hpp>
@@ -18,7 +18,7 @@ struct Gpt2Training {
       : tokens(tinytorch::randint(0, model.vocabulary(), {batch, length})),
         targets(tinytorch::randint(0, model.vocabulary(), {batch, length})) {}
 
-  // The loss before it.
+  // Does one step and returns the loss before the update.
   double step() {
     optimizer.zero_grad();
     const tinytorch::Tensor loss = model.loss(tokens, targets);

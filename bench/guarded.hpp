@@ -1,4 +1,5 @@
-// What main() of a bench returns: an exception becomes one line that names the program, and a status.
+// Guard around the body of main(): an exception is printed as one line that begins with the program's name,
+// and main() returns `status_of_failure`.
 #pragma once
 
 #include <cstdio>

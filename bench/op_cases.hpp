@@ -1,9 +1,9 @@
-// The calls that bench_ops times, each under the name that bench/peers/ops_torch.py uses for the same work.
+// The cases that bench_ops times. bench/peers/ops_torch.py uses the same names for the same work.
 //
-// A size n stands for n elements: vectors [n], and matrices [R, C] with R C = n and C at most 1024; n is a
-// power of four times 1024 at best, so that square matrices [S, S] exist too. Images are [n / (channels 32
-// 32), channels, 32, 32]. "+grad" is forward and backward, with the gradient of the result given. Cases that
-// make sense in one shape only (attention) state their n, and see the vectors in that shape.
+// A size n means n elements: vectors [n], and matrices [R, C] with R C = n and C <= 1024. If n is 1024 times
+// a power of four, square matrices [S, S] have exactly n elements. Images are [images, channels, 32, 32] with
+// n elements. "+grad" is forward and backward, with a given gradient of the result. A case that makes sense
+// in one shape only (attention) states its n and takes its operands from the vectors.
 #pragma once
 
 #include <algorithm>
@@ -59,10 +59,10 @@ using Work = std::function<void()>;
 struct Case {
   std::string name;
   std::function<Work(const Inputs&)> prepare;
-  int64_t n = 0;  // the only size it is run at; 0: any
+  int64_t n = 0;  // the only size of the case; 0: any size
 };
 
-// A forward call; the result is dropped at once, as an expression's temporary would be.
+// A forward call. Its result is destroyed at once, like the temporary of an expression.
 template <class F>
 Case forward(const char* name, F f) {
   return {name, [f](const Inputs& in) -> Work { return [f, &in] { (void)f(in); }; }};
@@ -78,7 +78,7 @@ Case with_grad(const char* name, G operands, F f) {
               if (tt::is_floating(t.dtype())) leaves.back().requires_grad_();
             }
             Tensor g = f(leaves).detach();
-            g.fill_(1);  // ones that lie in memory as the result does
+            g.fill_(1);  // ones with the memory layout of the result
             return [leaves, g, f]() mutable {
               f(leaves).backward(g);
               for (Tensor& t : leaves) t.zero_grad();
@@ -86,7 +86,7 @@ Case with_grad(const char* name, G operands, F f) {
           }};
 }
 
-// Attention as in GPT-2 124M: 12 heads, 1024 tokens, 64 features each.
+// Attention of GPT-2 124M: 12 heads, 1024 tokens, 64 features per head.
 inline constexpr int64_t kHeadsSize = 12 * 1024 * 64;
 inline Tensor heads(const Tensor& vector) { return vector.reshape({1, 12, 1024, 64}); }
 inline tt::Tensors attention_operands(const Inputs& in) {
@@ -102,9 +102,9 @@ inline std::vector<Case> attention_cases(const char* name, bool causal) {
   return cases;
 }
 
-// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2), one of each
-// kind, and depthwise ones of keyword spotters and MobileNet, of images that lie channel by channel or (nhwc)
-// pixel by pixel. The names say all; bench/peers/ops_torch.py reads them.
+// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and of ResNet-18 (224 x 224, batch 2), one of each
+// kind, and depthwise convolutions of keyword spotters and of MobileNet. Images are channels-first or, with
+// "nhwc", channels-last. bench/peers/ops_torch.py parses the shapes from the names.
 struct ConvCase {
   int64_t batch, channels, height, width, filters, kernel, stride;
   bool depthwise = false;
@@ -157,9 +157,11 @@ inline std::vector<Case> conv_cases() {
   return cases;
 }
 
-// Rows of every kind, as in the grid of bench_cuda: few and long, of odd lengths, narrow, vocabularies; and
-// of all pairs of a call and a shape every third. Then operands that lie across the result, and rows far
-// apart. The names say all; bench/peers/ops_torch.py reads them.
+// Row shapes like those of bench_cuda's grid: few long rows, odd lengths, narrow rows, vocabularies. Every
+// third pair of a call and a shape is taken. Then operands whose memory order is transposed against the
+// result
+// ("across"), and rows with a stride larger than their length ("far apart"). bench/peers/ops_torch.py parses
+// the shapes of "rows ..." from the names and lists the other cases.
 inline Tensor row_call(const std::string& op, const tt::Tensors& v) {
   if (op == "softmax") return tt::softmax(v[0]);
   if (op == "log_softmax") return tt::log_softmax(v[0]);
@@ -228,8 +230,7 @@ inline std::vector<Case> row_cases() {
   return cases;
 }
 
-// What a training run consists of: an optimizer's step on ten million parameters, and an epoch of a small
-// net.
+// Work of a training run: an optimizer's step on ten million parameters, and an epoch of a small net.
 inline std::vector<Case> training_cases() {
   const auto step_of_adamw = [](const Inputs& in) -> Work {
     tt::NamedTensors parameters;

@@ -1,9 +1,9 @@
-// What a profiler costs the ops that it watches: three states in turns, and what may be said of them.
+// Measures by how much a profiler slows the ops that it observes. There are three states:
 //
-//   bare      the op past the gate's observers (tt::execute): what it takes where there is no profiler to
-//   attach detached  through the gate, no profiler attached, though there were some before attached  through
-//   the gate, and watched
-// A block gives each state one turn in random order, all in one process; a ratio is that of
+//     bare      tt::execute, which calls no observers: the time of a library without profilers
+//     detached  tt::apply with no profiler attached at the moment
+//     attached  tt::apply with a profiler attached
+// A block measures each state once, in random order, in one process; ratios are those of
 // statistics::paired_ratio.
 #pragma once
 
@@ -22,15 +22,15 @@ inline constexpr size_t kProfilerStates = 3;
 
 struct Overhead {
   std::string work;
-  bool judged = false;                       // an op of about 1 ms, of which the limits are
-  std::vector<std::vector<double>> seconds;  // of a call, [state][block]
-  tinytorch::statistics::Interval attached;  // times detached
-  tinytorch::statistics::Interval detached;  // times bare
+  bool judged = false;                       // the limits hold for this work, an op of about 1 ms
+  std::vector<std::vector<double>> seconds;  // per call, [state][block]
+  tinytorch::statistics::Interval attached;  // ratio of the time attached to the time detached
+  tinytorch::statistics::Interval detached;  // ratio of the time detached to the time bare
 
   const std::vector<double>& of(ProfilerState s) const { return seconds[static_cast<size_t>(s)]; }
 };
 
-// `turn(state)` gives the seconds of a call in one turn. From 6 blocks on.
+// turn(state) measures the state once and returns the seconds of a call. There must be at least 6 blocks.
 template <class Turn>
 Overhead measure_overhead(const std::string& work, bool judged, size_t blocks, uint64_t seed, Turn&& turn) {
   const auto order = tinytorch::benchmarking::random_blocks(kProfilerStates, blocks, seed);
@@ -45,13 +45,12 @@ Overhead measure_overhead(const std::string& work, bool judged, size_t blocks, u
 
 struct OverheadLimits {
   double attached = 0.03;
-  // "None" cannot be measured; a thousandth of 1 ms is a microsecond, and a test of a pointer takes
-  // nanoseconds.
+  // A detached profiler should cost nothing, but zero cannot be measured. 0.1 % of 1 ms is a microsecond,
+  // while the test of a pointer takes nanoseconds.
   double detached = 0.001;
 };
 
-// What the measurement shows to be too slow: beyond a limit with the whole interval. Empty: nothing. Only
-// judged work counts.
+// A message if the whole confidence interval of judged work is above a limit; else empty.
 inline std::string objection(const Overhead& o, const OverheadLimits& limits = {}) {
   if (!o.judged) return "";
   const auto beyond = [&](const char* state, const tinytorch::statistics::Interval& ratio, double limit) {
@@ -63,13 +62,13 @@ inline std::string objection(const Overhead& o, const OverheadLimits& limits = {
   return attached.empty() ? beyond("detached", o.detached, limits.detached) : attached;
 }
 
-// The first size of first, first * growth, ... for which a call takes at least `seconds`, by the best of
-// three.
+// The first of the sizes first, first * growth, ... for which a call takes at least `seconds`; the best of
+// three calls counts.
 template <class TimeOfSize>
 int64_t size_that_takes(double seconds, int64_t first, double growth, TimeOfSize&& time_of_size) {
   for (auto size = static_cast<double>(first);; size *= growth) {
     const auto n = static_cast<int64_t>(size);
-    double best = time_of_size(n);  // which warms up
+    double best = time_of_size(n);  // this call warms up, too
     for (int i = 0; i < 3; ++i) best = std::min(best, time_of_size(n));
     if (best >= seconds) return n;
   }

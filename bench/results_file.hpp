@@ -1,10 +1,11 @@
-// ResultsFile: where a bench keeps its numbers while it measures.
+// ResultsFile: the JSON file into which a benchmark writes its numbers while it runs.
 //
-//   ResultsFile file(path);                    throws at once where nothing can be written; "": nothing is
-//   kept for (...) rows.push_back(...), file.keep(all); file.finish(all);
-// Until finish() they stand in `path`.partial, whole at each moment, and an older file of that name stays as
-// it is: whoever reads results never takes a part for all of them, and a bench that breaks off after an hour
-// leaves what it measured.
+//     ResultsFile file(path);  // throws if the path cannot be written; an empty path writes nothing
+//     for (...) rows.push_back(...), file.keep(all);
+//     file.finish(all);
+// Until finish() the numbers are in `path`.partial, always as complete JSON, and an older file at `path` does
+// not change. So a reader never takes partial results for complete ones, and a benchmark that fails after an
+// hour leaves the numbers that it has measured.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +30,7 @@ class ResultsFile {
   void finish(const nlohmann::json& all) const {
     if (path_.empty()) return;
     tinytorch::write_file(path_, all.dump(1) + "\n");
-    std::error_code none;  // nothing was kept before
+    std::error_code none;  // no error if keep() was never called
     std::filesystem::remove(partial(), none);
   }
 

@@ -1,5 +1,5 @@
-// Where the sources of this build lie. One small generated file holds the path (CMakeLists.txt), so that all
-// others are the same in every checkout and a compiler cache answers for them.
+// Path of the source folder of this build. One small generated file (CMakeLists.txt) defines it, so that all
+// other files are the same in every checkout and a compiler cache can serve them.
 #pragma once
 
 namespace tinytorch_tree {

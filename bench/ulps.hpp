@@ -1,5 +1,5 @@
-// The error of a number in units of the last place of the exact value, below the smallest normal number in
-// its unit.
+// Error of a number in units in the last place (ulp) of the exact value. Below the smallest normal number,
+// the ulp of that number is the unit.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace bench {
 
-// Infinite where one of the two is NaN, or an infinity that the other does not round to.
+// Infinity if just one of the two is NaN, or if just one rounds to that infinity.
 template <class T, class Wide>
 double ulps(T got, Wide exact) {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();

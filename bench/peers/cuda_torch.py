@@ -1,14 +1,15 @@
-"""The cases of bench/cuda_cases.hpp in PyTorch, timed the same way as bench_cuda does.
+"""The cases of bench/cuda_cases.hpp in PyTorch, timed with the method of bench_cuda.
 
-Answers one JSON request a line. A request carries the case's description as bench_cuda gave it, so shapes, sets and
-calls are stated once:
-    {"do": "prepare", "case": {...}, "variant": "eager"}     one of the variants that the case names as peers
-    {"do": "measure", "variant": "eager", "seconds": 0.02}   of the prepared case
+Answers one JSON request per line. A request contains the description of the case that bench_cuda returned, so shapes,
+sets and calls are defined in one place:
+    {"do": "prepare", "case": {...}, "variant": "eager"}     a variant from the case's list of peers
+    {"do": "measure", "variant": "eager", "seconds": 0.02}   measures the prepared case
     {"do": "release"}, {"do": "about"}
-Variants: eager; compile (torch.compile, static shapes); max_autotune (torch.compile's mode of that name);
-channels_last (eager, on images stored so); flash, cudnn (the library behind attention). All calls of a sample are captured in a CUDA graph and replayed, unless the
-case says "graph": false. With --warm a process only compiles the cases given on standard input, one JSON a line, so
-that several of them can fill the compiler's cache together. Started by bench/compare_cuda.py.
+Variants: eager; compile (torch.compile, static shapes); max_autotune (torch.compile with mode
+max-autotune-no-cudagraphs); channels_last (eager, with images and filters in channels-last layout); flash, cudnn (the
+library behind attention). All calls of a sample are captured in a CUDA graph and replayed, unless the case says "graph":
+false. With --warm the program only compiles the cases given on standard input, one JSON object per line, so that several
+processes can fill the compiler's cache. bench/compare_cuda.py starts this program.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-BATCH = 8  # samples queued before the first is read
+BATCH = 8  # samples in flight: all are queued before the first time is read
 
 
 def normal(shape, dtype, device):
@@ -53,7 +54,7 @@ def elementwise(case, variant, device):
 
 
 def rows(case, f, device):
-    """Forward, or the backward of a kept graph."""
+    """Forward, or backward with the graph of a forward call that is kept."""
     (n, cols), dtype = case["shape"], DTYPES[case["dtype"]]
     backward = case["op"].endswith("_backward")
     operands = {"layer_norm": 3, "rms_norm": 2}.get(case["op"].removesuffix("_backward"), 1)
@@ -141,7 +142,7 @@ def adamw(case, device):
     def work():
         nonlocal limit
         torch.nn.utils.clip_grad_norm_(parameters, limit)
-        limit *= 0.999  # the norm is at the limit after a step: a lower one for the next makes every step scale
+        limit *= 0.999  # after a step the norm equals the limit; a lower limit makes the next step scale again
         optimizer.step()
 
     return work
@@ -208,8 +209,8 @@ class Gpt2(torch.nn.Module):
 
 
 def gpt2_step(case, variant, device):
-    """Forward, backward, clipping and fused AdamW. Parameters are f32, products under autocast in the case's dtype:
-    PyTorch's way to keep f32 masters."""
+    """Forward, backward, gradient clipping and fused AdamW. Parameters are f32, and autocast computes products in the case's
+    dtype, which is PyTorch's way to keep f32 master weights."""
     (b, t, c), o, dtype = case["shape"], case["options"], DTYPES[case["dtype"]]
     model = Gpt2(o["layers"], o["heads"], c, o["vocabulary"], t).to(device)
     groups = [
@@ -222,7 +223,7 @@ def gpt2_step(case, variant, device):
 
     def work():
         optimizer.zero_grad(set_to_none=True)
-        # Without its cache of casts, which a captured graph must not share with what runs outside.
+        # Without autocast's cache of casts: a captured graph must not share it with code outside of the graph.
         with torch.autocast(device.type, dtype, cache_enabled=False):
             loss = loss_of(tokens, targets)
         loss.backward()
@@ -234,7 +235,7 @@ def gpt2_step(case, variant, device):
 
 
 def works(case, variant, device):
-    """One call per set of operands. What is compiled, is compiled once for all sets."""
+    """Returns one function per set of operands. A compiled function is compiled once for all sets."""
     op = case["op"]
     if case["group"] in ("copy", "elementwise"):
         make = lambda: elementwise(case, variant, device)  # noqa: E731
@@ -275,7 +276,7 @@ class Prepared:
         self.stream = torch.cuda.Stream()
         with torch.cuda.stream(self.stream):
             self.works = works(case, variant, device)
-            for _ in range(3):  # compile, autotune, make the libraries' handles
+            for _ in range(3):  # warm-up: compile, autotune, create the libraries' handles
                 for work in self.works:
                     work()
         torch.cuda.synchronize()
@@ -301,7 +302,7 @@ class Prepared:
             self.results[i % sets] = self.works[i % sets]()
 
     def sample(self):
-        """Seconds of each of a batch of samples."""
+        """Returns the seconds of each sample of a batch."""
         if self.device.type != "cuda":
             start = time.perf_counter()
             self.call_all()
@@ -317,7 +318,7 @@ class Prepared:
 
     def measure(self, budget):
         deadline = time.perf_counter() + budget
-        self.sample()  # brings the clocks up
+        self.sample()  # warm-up: the GPU raises its clocks
         samples = []
         while True:
             samples += [seconds / self.case["calls"] for seconds in self.sample()]
@@ -335,7 +336,7 @@ class Server:
         if what == "prepare":
             start = time.perf_counter()
             on_device = self.device.type == "cuda"
-            before = torch.cuda.memory_allocated() if on_device else 0  # of the variants that are ready
+            before = torch.cuda.memory_allocated() if on_device else 0  # by the other prepared variants
             if on_device:
                 torch.cuda.reset_peak_memory_stats()
             prepared = Prepared(request["case"], request["variant"], self.device)
@@ -348,7 +349,7 @@ class Server:
             return self.prepared[request["variant"]].measure(request["seconds"])
         if what == "release":
             self.prepared = {}
-            torch._dynamo.reset()  # the next case's functions share their code objects with these
+            torch._dynamo.reset()  # the functions of the next case have the same code objects
             gc.collect()
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -366,7 +367,7 @@ class Server:
 
 
 def warm(server):
-    """Compiles the cases on standard input; failures are left to be reported by the measurement."""
+    """Compiles the cases on standard input. A failure is only printed; the measurement reports it again."""
     for line in sys.stdin:
         case = {**json.loads(line), "sets": 1, "calls": 1, "graph": False}
         try:
@@ -382,13 +383,13 @@ def main():
     parser.add_argument("--warm", action="store_true")
     args = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the compiler prints is no answer
-    # A backward graph is replayed many times, so its buffers must not be given away in the first pass.
+    os.dup2(2, 1)  # output of the compiler goes to stderr, since stdout is for answers
+    # A backward graph is run many times, so its first run must not reuse its buffers for results.
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
     functorch.donated_buffer = False
-    # Choices by timing are made in the quiet of the measuring process, not by several processes at once.
+    # Only the measuring process autotunes, because timings by several processes at once disturb each other.
     inductor.autotune_local_cache = not args.warm
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)

@@ -1,9 +1,9 @@
-// Softmax and layer norm of rows, and GELU, written with Eigen's arrays; rows are shared out among threads as
-// the library's are. "Eigen NAME" is the work of the case NAME in op_cases.hpp.
+// Softmax and layer norm of rows, and GELU, with Eigen's arrays. The library's threads share the rows. The
+// case "Eigen NAME" does the work of the case NAME in op_cases.hpp.
 #pragma once
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++ 12's AVX-512 header as Eigen uses it
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarm of g++ 12 in its AVX-512 header
 #include <Eigen/Core>
 #include <unsupported/Eigen/SpecialFunctions>
 #pragma GCC diagnostic pop
@@ -14,7 +14,7 @@ namespace bench {
 
 using EigenRow = Eigen::Map<Eigen::Array<float, 1, Eigen::Dynamic>>;
 
-// Calls f(x, y) on rows of x [rows, cols] and of a new tensor y of its shape.
+// Calls f(row of x, row of y) for every row of x [rows, cols] and of a new tensor y with the shape of x.
 template <class F>
 Tensor by_rows(const Tensor& x, int64_t rows, int64_t cols, F f) {
   Tensor y = tt::empty(x.shape());

@@ -1,8 +1,9 @@
 """The training step of bench/bench_gpt2.cpp in PyTorch on the CPU: plain modules, F.scaled_dot_product_attention.
 
-Answers one JSON request a line: {"load": path} takes the weights and tokens that bench_gpt2 saved, {"step": true} does
-one step and answers its "seconds" and "loss", "version" names the peer. Started by bench/compare_gpt2.py; needs torch
-and safetensors. Modules have the names of the library's, so that its weights load as they are.
+Answers one JSON request per line. {"load": path} loads the weights and tokens that bench_gpt2 saved and answers the
+version of torch, the number of threads and "fused". {"step": true} does one step and answers "seconds", "processor" (its
+processor seconds) and "loss". bench/compare_gpt2.py starts this program, which needs torch and safetensors. Modules have
+the same names as in the library, so that the weights load without a mapping.
 """
 
 import argparse
@@ -92,7 +93,7 @@ class Training:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--fused", action="store_true", help="AdamW as one kernel a parameter; not PyTorch's default here")
+    parser.add_argument("--fused", action="store_true", help="fused AdamW, which is not PyTorch's default on the CPU")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     training = None

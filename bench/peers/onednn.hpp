@@ -1,4 +1,4 @@
-// oneDNN's matrix products, loaded while the program runs.
+// oneDNN's GEMM functions, loaded at run time by dlopen.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,17 +19,18 @@ class OneDnn {
     s8s8_ = reinterpret_cast<Gemm<int8_t>>(dlsym(handle, "dnnl_gemm_s8s8s32"));
     bf16_ = reinterpret_cast<GemmBf16>(dlsym(handle, "dnnl_gemm_bf16bf16f32"));
     if (!u8s8_ || !s8s8_ || !bf16_)
-      throw std::runtime_error("this oneDNN has no products of bytes or of bf16; take Debian's libdnnl");
+      throw std::runtime_error(
+          "this oneDNN has no GEMM functions for int8 or bf16; Debian's libdnnl has them");
   }
 
-  // Whether it multiplies bf16 on this processor: with AVX-512 it does.
+  // True if oneDNN supports bf16 on this processor, which needs AVX-512.
   bool has_bf16() const {
     const tinytorch::BFloat16 one(1.0f);
     float out = 0;
     return bf16_('N', 'N', 1, 1, 1, 1.0f, &one, 1, &one, 1, 0.0f, &out, 1) == 0;
   }
 
-  // c [M, N] = a op(b), in rows; a transposed b is stored [N, K].
+  // c [M, N] = a [M, K] op(b), all row-major; b is stored as [K, N], or as [N, K] if b_transposed.
   void gemm(bool b_transposed, int64_t M, int64_t N, int64_t K, const uint8_t* a, const int8_t* b,
             int32_t* c) const {
     const int32_t offset = 0;
@@ -54,7 +55,8 @@ class OneDnn {
   using GemmBf16 = int (*)(char, char, int64_t, int64_t, int64_t, float, const tinytorch::BFloat16*, int64_t,
                            const tinytorch::BFloat16*, int64_t, float, float*, int64_t);
   static void check(int status) {
-    if (status != 0) throw std::runtime_error("oneDNN refuses a product: status " + std::to_string(status));
+    if (status != 0)
+      throw std::runtime_error("a GEMM of oneDNN failed with status " + std::to_string(status));
   }
   Gemm<uint8_t> u8s8_ = nullptr;
   Gemm<int8_t> s8s8_ = nullptr;

@@ -1,9 +1,9 @@
-// OpenBLAS, loaded while the program runs: once for each core type, because its choice of kernels is made as
-// it loads.
+// OpenBLAS, loaded at run time by dlopen, once for each core type, because it chooses its kernels when it is
+// loaded.
 //
-// The library is one file, and a file is loaded once: each core type loads a copy of it. Wanted is the build
-// for OpenMP (Debian: libopenblas0-openmp), which shares the threads of everything else here; the one with
-// its own threads keeps them spinning for milliseconds after a call, on cores that the next contender needs.
+// dlopen loads a file only once, so each core type loads its own copy of the file. Use the OpenMP build
+// (Debian: libopenblas0-openmp), which shares its threads with the other contenders. The build with its own
+// threads keeps them spinning for milliseconds after a call, on cores that the next contender needs.
 #pragma once
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ namespace bench {
 
 class OpenBlas {
  public:
-  // core_type: as OPENBLAS_CORETYPE takes it; "": what the library chooses itself.
+  // core_type: a value of OPENBLAS_CORETYPE, or "" for the library's own choice.
   OpenBlas(const std::string& library, const std::string& core_type) {
     void* const first = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     link_map* map = nullptr;
@@ -43,7 +43,7 @@ class OpenBlas {
   const std::string& core() const { return core_; }
   bool uses_openmp() const { return openmp_; }
 
-  // c [M, N] = op(a) op(b), all in rows; transposed operands are stored [K, M] and [N, K].
+  // c [M, N] = op(a) op(b), all row-major; transposed operands are stored as [K, M] and [N, K].
   void sgemm(bool a_transposed, bool b_transposed, int64_t M, int64_t N, int64_t K, const float* a,
              const float* b, float* c) const {
     constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;

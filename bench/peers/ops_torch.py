@@ -1,8 +1,9 @@
-"""The cases of bench/op_cases.hpp in PyTorch on the CPU, timed the same way.
+"""The cases of bench/op_cases.hpp in PyTorch on the CPU, timed with the method of bench_ops.
 
-Answers one JSON request a line, {"name", "n", "seconds"}, with the same plus the median
-"seconds", the "best", the median "processor" time and the number of "samples"; "list" names the cases, "version" the
-peer. Started by bench/compare_ops.py; needs torch.
+Answers one request per line. The JSON object {"name", "n", "seconds"} measures a case; the answer has "name", "n", the
+median "seconds", the "best", the median "processor" seconds and the number of "samples". The word list returns the names
+of the cases, the word version the version and threads of torch. bench/compare_ops.py starts this program, which needs
+torch.
 """
 
 import argparse
@@ -135,7 +136,8 @@ WITH_GRAD = {
 
 
 def conv_case(name):
-    """(operands, call) of "conv2d 32x16x32x32 to 16, 3x3 stride 1", "depthwise" or "nhwc" behind it, or nothing."""
+    """Parses a name such as "conv2d 32x16x32x32 to 16, 3x3 stride 1", which may end with "depthwise", "nhwc" or both.
+    Returns (operands, call), or None for other names."""
     pattern = r"conv2d (\d+)x(\d+)x(\d+)x(\d+) to (\d+), (\d+)x(\d+) stride (\d+)( depthwise)?( nhwc)?"
     found = re.fullmatch(pattern, name)
     if not found:
@@ -160,7 +162,7 @@ ROW_CALLS = {
 
 
 def row_case(name):
-    """(operands, call) of "rows 7x100003 softmax", or nothing."""
+    """Parses a name such as "rows 7x100003 softmax". Returns (operands, call), or None for other names."""
     found = re.fullmatch(r"rows (\d+)x(\d+) (\w+)", name)
     if not found:
         return None
@@ -246,7 +248,8 @@ def prepare(name, inputs):
 
 
 def sample(work, budget):
-    """Seconds and processor seconds per call: samples of at least 50 microseconds, within `budget` seconds in all."""
+    """Returns lists of wall-clock and processor seconds per call. It takes samples until `budget` seconds are over; each
+    sample consists of calls that together last about 50 microseconds."""
     clock, processor = time.perf_counter, time.process_time
     start = clock()
     work()

@@ -1,11 +1,11 @@
-// Every CUDA kernel and launcher, defined. Exactly one .cu of a program includes this file:
+// Definitions of all CUDA kernels and launchers. Exactly one .cu file of a program includes this file:
 //
 //   echo '#include <tinytorch/cuda_impl.cuh>' > kernels.cu
 //   flags="-std=c++20 -O3 -DNDEBUG --expt-relaxed-constexpr -arch=native -DTINYTORCH_WITH_CUDA=1"
 //   nvcc $flags -I include -c kernels.cu
 //
-// All other files are compiled by any C++20 compiler with the same -DTINYTORCH_WITH_CUDA=1. With CMake, link
-// tinytorch::cuda instead. -DNDEBUG: without it every launch waits for its kernel, to name the one that
+// All other files are compiled by any C++20 compiler, with the same -DTINYTORCH_WITH_CUDA=1. With CMake, link
+// tinytorch::cuda instead. Without -DNDEBUG, every launch waits for its kernel, to name the kernel that
 // fails.
 #pragma once
 

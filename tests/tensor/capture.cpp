@@ -13,7 +13,7 @@ TEST_CASE("values cannot be copied between CPU and device during a capture" * ne
   const auto refused = [&](const char* what, const std::function<void()>& step) {
     errors::check_error(
         std::string("TT-CUDA-05: ") + what +
-            ": not while a graph is captured, because nothing runs before the replay\n  hint: a "
+            ": not allowed while a graph is captured, because nothing runs before the replay\n  hint: a "
             "captured step may only queue device work; move .item(), .to(cpu), printing, new "
             "tensors from CPU data and synchronize() before or after it",
         [&] { cuda::Graph().capture([&] { step(); }); }, __FILE__);

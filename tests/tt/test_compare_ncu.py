@@ -143,7 +143,7 @@ class Comparison(unittest.TestCase):
     def test_what_is_not_known_is_null_and_said(self):
         self.compare([("matmul", 1530)], STEP, {**CEILINGS, "commit": None})
         self.assertIsNone(self.report["commit"])
-        self.assertIn("does not tell its commit", self.said.getvalue())
+        self.assertIn("has no value for commit", self.said.getvalue())
 
 
 if __name__ == "__main__":

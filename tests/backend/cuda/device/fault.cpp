@@ -1,4 +1,4 @@
-// Indices that only the device can see: the next synchronization says the first that is wrong.
+// Range checks of indices on the device: the next synchronization reports the first invalid index.
 #include <chrono>
 #include <support/device.hpp>
 #include <support/errors.hpp>
@@ -11,7 +11,7 @@ using test::needs_devices;
 
 namespace {
 
-// i64 values on the device, seen with a step between them.
+// i64 values on the device, viewed with a stride.
 struct Indices {
   explicit Indices(const std::vector<int64_t>& values, int64_t step = 1)
       : bytes(values.size() * sizeof(int64_t)),
@@ -33,19 +33,19 @@ void check(const Indices& indices, int64_t size, int64_t except, const char* nam
 
 }  // namespace
 
-TEST_CASE("indices inside the range, and the excepted value, are no fault" * needs_devices()) {
+TEST_CASE("indices inside the range and the excepted value are valid" * needs_devices()) {
   const Indices inside({0, 6, 3, -100, 5}), none({});
   check(inside, 7, -100, "inside");
   check(none, 0, 0, "none");
   CHECK_NOTHROW(cuda::synchronize());
 }
 
-TEST_CASE("the first call's first position is reported, once" * needs_devices()) {
+TEST_CASE("the first position of the first call is reported, once" * needs_devices()) {
   std::vector<int64_t> values(5000, 2);
   values[1203] = 4;
   values[4999] = -1;
   const Indices wrong(values), also_wrong({9}), stepped({0, 77, 1, 77, 2, 77}, 2);
-  check(stepped, 3, 0, "stepped");  // what lies between is not looked at
+  check(stepped, 3, 0, "stepped");  // values between the strides are not checked
   check(wrong, 4, 0, "first");
   check(also_wrong, 4, 0, "second");
   const errors::Thrown fault = errors::thrown_by([] { cuda::synchronize(); });
@@ -54,7 +54,7 @@ TEST_CASE("the first call's first position is reported, once" * needs_devices())
   CHECK_NOTHROW(cuda::synchronize());
 }
 
-TEST_CASE("of very many faults the first is reported, and soon" * needs_devices()) {
+TEST_CASE("among very many invalid indices the first is reported, within 0.1 s" * needs_devices()) {
   std::vector<int64_t> values(test::kEmulated ? 5000 : 3'000'000, 2);
   for (size_t i = 1234; i < values.size(); ++i) values[i] = i % 2 == 0 ? -static_cast<int64_t>(i) : 3;
   const Indices wrong(values);
@@ -71,7 +71,7 @@ TEST_CASE("of very many faults the first is reported, and soon" * needs_devices(
   CHECK_NOTHROW(cuda::synchronize());
 }
 
-TEST_CASE("a fault blames the line that asked, not the one that waited" * needs_devices()) {
+TEST_CASE("the error has the line of the check, not of the synchronization" * needs_devices()) {
   const Indices wrong({-3});
   const tt::Loc asked = tt::Loc::current();
   cuda::check_range(

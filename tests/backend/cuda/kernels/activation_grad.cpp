@@ -7,7 +7,7 @@ using namespace test;
 #if TINYTORCH_WITH_CUDA
 using tinytorch::backend::BinaryFn;
 
-TEST_CASE("dx = dy f'(v), in place too" * needs_devices()) {
+TEST_CASE("activation_grad computes dx = dy f'(v), also in place" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {

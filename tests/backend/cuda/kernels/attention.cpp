@@ -1,4 +1,4 @@
-// Forward and backward: kernels/attention.cuh, kernels/attention_grad.cuh and their twins for tensor cores.
+// Attention, forward and backward: attention.cuh, attention_grad.cuh and their tensor-core kernels.
 #include <cstdlib>
 #include <support/attention_reference.hpp>
 #include <support/few.hpp>
@@ -24,9 +24,10 @@ TEST_CASE("attention and its gradients equal the definition" * needs_devices()) 
   attention_cases(few_cases(), [&](const AttentionCase& c) { check_on_device(c, fresh.next()); });
 }
 
-// Several blocks of 128 rows and tiles of 64 columns, ends within and at them; tensor cores by warpgroups,
-// and by single warps as devices before Hopper have it.
-TEST_CASE("tensor cores: long sequences, by warpgroups and by warps" * needs_devices()) {
+// Several blocks of 128 rows and tiles of 64 columns; the rows end within a tile and at its end. The
+// products use wgmma, then mma as on devices before Hopper.
+TEST_CASE("attention on tensor cores equals the definition for long sequences, by wgmma and by mma" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const char* const warpgroups : {"1", "0"}) {
@@ -54,7 +55,8 @@ TEST_CASE("tensor cores: long sequences, by warpgroups and by warps" * needs_dev
   unsetenv("TINYTORCH_CUDA_WARPGROUPS");
 }
 
-TEST_CASE("nothing in, nothing out; queries without keys give zeros" * needs_devices()) {
+TEST_CASE("attention without queries does nothing, and queries without visible keys give zeros" *
+          needs_devices()) {
   Fresh fresh;
   DeviceArray q = fresh.array(f32, {1, 1, 6, 8}), k = fresh.array(f32, {1, 1, 2, 8}), out(f32, {1, 1, 6, 8}),
               lse(f32, {1, 1, 6}), none(f32, {1, 1, 0, 8}), no_lse(f32, {1, 1, 0});
@@ -66,7 +68,7 @@ TEST_CASE("nothing in, nothing out; queries without keys give zeros" * needs_dev
   CHECK(out.values() == std::vector<double>(48, 0));
 }
 
-TEST_CASE("heads longer than the kernels hold are refused by name" * needs_devices()) {
+TEST_CASE("attention rejects heads of more than 256 features" * needs_devices()) {
   DeviceArray q(f32, {1, 1, 1, 257}), lse(f32, {1, 1, 1});
   CHECK_THROWS_WITH_AS(kernels::attention(q.view(), lse.view(), q.view(), q.view(), q.view(), {}),
                        doctest::Contains("longer than 256"), Error);

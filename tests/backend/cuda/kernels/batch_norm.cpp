@@ -59,7 +59,7 @@ TEST_CASE("batch_norm of a batch and its gradient equal the definition" * needs_
   }
 }
 
-TEST_CASE("batch_norm with given statistics, without parameters" * needs_devices()) {
+TEST_CASE("batch_norm works with given statistics and without weight and bias" * needs_devices()) {
   DeviceArray x = DeviceArray::from(f32, {1, 2, 2}, {1, 2, 3, 5}), mean = DeviceArray::from(f32, {2}, {1, 1});
   DeviceArray var = DeviceArray::from(f32, {2}, {4, 1}), y(f32, {1, 2, 2});
   kernels::batch_norm(y.view(), x.view(), mean.view(), var.view(), {}, {}, 0);

@@ -43,7 +43,8 @@ void check_bias(Fresh& fresh, Activation fn, const Shape& shape, DType t, Layout
 
 }  // namespace
 
-TEST_CASE("a bias with any activation, and both gradients, together and alone" * needs_devices()) {
+TEST_CASE("bias_activation and its two gradients equal the definition, together and separately" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const Activation fn : kActivations) {
@@ -59,7 +60,10 @@ TEST_CASE("a bias with any activation, and both gradients, together and alone" *
   check_bias(fresh, Activation::silu, {2, 1000}, bf16, Layout::gaps);
 }
 
-TEST_CASE("NaN passes through every activation, and into its own column's sum" * needs_devices()) {
+TEST_CASE(
+    "every activation propagates NaN to its element alone, and an empty batch gives a zero gradient of the "
+    "bias" *
+    needs_devices()) {
   for (const Activation fn : kActivations) {
     DeviceArray x = DeviceArray::from(f32, {2, 3}, {1, kNan, 2, -1, 0, 1}),
                 b = DeviceArray::from(f32, {3}, {0, 0, 0}), y(f32, {2, 3});

@@ -4,7 +4,7 @@ using namespace test;
 
 #if TINYTORCH_WITH_CUDA
 
-TEST_CASE("sums of columns, one type into another" * needs_devices()) {
+TEST_CASE("column_sums equals the definition, also for outputs of another dtype" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const int64_t rows : {0, 1, 65, 300}) {

@@ -52,19 +52,20 @@ void check_case(const ConvCase& c, DType dtype, Layout layout) {
 }
 
 const ConvCase kCases[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},      // everything 1
-    {2, 3, 7, 5, 4, 3, 3, 1, 1, 1, 1},      // padding
-    {3, 2, 11, 13, 5, 5, 3, 2, 2, 1, 1},    // stride, kernel not square
-    {2, 4, 9, 9, 6, 3, 3, 1, 2, 2, 2},      // dilation and groups
-    {2, 4, 9, 8, 4, 3, 3, 2, 1, 1, 4},      // depthwise, stride
-    {3, 3, 6, 17, 6, 3, 2, 1, 3, 2, 3},     // depthwise, two outputs each, padding beyond the kernel
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},    // all sizes 1
+    {2, 3, 7, 5, 4, 3, 3, 1, 1, 1, 1},    // padding
+    {3, 2, 11, 13, 5, 5, 3, 2, 2, 1, 1},  // stride, kernel not square
+    {2, 4, 9, 9, 6, 3, 3, 1, 2, 2, 2},    // dilation and groups
+    {2, 4, 9, 8, 4, 3, 3, 2, 1, 1, 4},    // depthwise, stride
+    // Depthwise, two outputs per channel, padding larger than the kernel.
+    {3, 3, 6, 17, 6, 3, 2, 1, 3, 2, 3},
     {5, 3, 4, 4, 17, 4, 4, 1, 0, 1, 1},     // one output position
     {33, 2, 5, 5, 3, 2, 2, 1, 0, 1, 1},     // many small images
     {1, 2, 20, 37, 15, 3, 3, 1, 1, 1, 1},   // more than one tile of columns
     {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1
     {2, 6, 9, 9, 4, 1, 1, 2, 0, 1, 2},      // 1 x 1 with stride, groups
-    {1, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},    // sizes that tiles divide
-    {2, 16, 9, 7, 72, 3, 3, 2, 1, 1, 1},    // and some that they do not
+    {1, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},    // sizes that are multiples of the tiles
+    {2, 16, 9, 7, 72, 3, 3, 2, 1, 1, 1},    // sizes that are not
 };
 
 }  // namespace
@@ -80,13 +81,13 @@ TEST_CASE("conv2d and its gradients equal the definition" * needs_devices()) {
   }
 }
 
-TEST_CASE("conv2d without cuBLASLt" * needs_devices()) {
+TEST_CASE("conv2d and its gradients equal the definition without cuBLASLt" * needs_devices()) {
   kernels::use_blas(false);
   for (const ConvCase& c : kCases) check_case(c, f32, Layout::dense);
   kernels::use_blas(true);
 }
 
-TEST_CASE("conv2d without bias, and with an empty batch" * needs_devices()) {
+TEST_CASE("conv2d works without a bias and with an empty batch" * needs_devices()) {
   const ConvCase c{2, 2, 4, 4, 3, 3, 3, 1, 0, 1, 1};
   const Window2d window = window_of(c);
   Operands o(c, f32, Layout::dense);
@@ -100,7 +101,7 @@ TEST_CASE("conv2d without bias, and with an empty batch" * needs_devices()) {
   CHECK(dw.values() == std::vector<double>(54, 0.0));
 }
 
-TEST_CASE("conv2d gives the same bits every time" * needs_devices()) {
+TEST_CASE("conv2d and its gradients are deterministic" * needs_devices()) {
   for (DType dtype : {f32, bf16}) {
     const ConvCase c{9, 8, 13, 13, 16, 3, 3, 1, 1, 1, 1};
     Operands first(c, dtype, Layout::dense), second(c, dtype, Layout::dense);

@@ -10,7 +10,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// One input channel per group; C, H, W of the image, `each` outputs per channel.
+// One input channel per group: image [N, C, H, W], `each` outputs per channel.
 struct Depthwise {
   int64_t N, C, H, W, each, KH, KW, stride = 1, padding = 0, dilation = 1;
   ConvCase conv() const { return {N, C, H, W, C * each, KH, KW, stride, padding, dilation, C}; }
@@ -56,7 +56,7 @@ const Depthwise kCases[] = {{1, 2, 1, 1, 1, 1, 1},         {2, 3, 7, 5, 1, 3, 3,
 
 }  // namespace
 
-TEST_CASE("a channel of its own for every group: forward and both gradients" * needs_devices()) {
+TEST_CASE("depthwise convolution and its gradients equal the definition" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const Depthwise& c : kCases) {
@@ -69,9 +69,11 @@ TEST_CASE("a channel of its own for every group: forward and both gradients" * n
   }
 }
 
-TEST_CASE("NaN reaches the windows that see it and no others; no samples, no results" * needs_devices()) {
+TEST_CASE(
+    "depthwise convolution propagates NaN only to the windows that contain it, and accepts an empty batch" *
+    needs_devices()) {
   Values image(2 * 5 * 5, 1);
-  image[12] = kNan;  // the middle of channel 0
+  image[12] = kNan;  // center of channel 0
   DeviceArray x = DeviceArray::from(f32, {1, 2, 5, 5}, image),
               w = DeviceArray::from(f32, {2, 1, 3, 3}, Values(18, 1)), y(f32, {1, 2, 5, 5});
   const Window2d window{3, 3, 1, 1, 1};

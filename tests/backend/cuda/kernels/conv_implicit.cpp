@@ -8,25 +8,25 @@ using namespace test;
 
 namespace {
 
-// Around the tiles of 64 and 128 rows, 128 columns and 64 deep, with odd and even numbers of outputs, and
-// samples that end within a tile.
+// Sizes around the tiles of 64 and 128 rows, 128 columns and a depth of 64, with odd and even numbers of
+// outputs, and with samples that end within a tile.
 const ConvCase kCases[] = {
     {1, 8, 9, 9, 8, 3, 3, 1, 1, 1, 1},       // one tile, mostly empty
     {3, 16, 11, 7, 24, 3, 5, 1, 2, 1, 1},    // odd outputs, kernel not square
-    {2, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},     // whole tiles
-    {2, 72, 10, 9, 136, 3, 3, 2, 1, 1, 1},   // tails everywhere, stride
-    {5, 40, 13, 13, 72, 2, 2, 3, 0, 1, 1},   // stride beyond the kernel: pixels nobody reads
+    {2, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},     // full tiles
+    {2, 72, 10, 9, 136, 3, 3, 2, 1, 1, 1},   // remainders in all dimensions, stride
+    {5, 40, 13, 13, 72, 2, 2, 3, 0, 1, 1},   // stride larger than the kernel: some pixels are not read
     {2, 24, 12, 17, 200, 3, 3, 1, 2, 2, 1},  // dilation
     {9, 128, 5, 5, 16, 5, 5, 1, 2, 1, 1},    // long sums
     {2, 64, 9, 9, 192, 1, 1, 2, 0, 1, 1},    // 1 x 1 with stride
-    {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // channels that are not in eights
+    {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // number of channels is no multiple of 8
     {2, 3, 15, 15, 33, 7, 7, 2, 3, 1, 1},    // the first layer of an image network
     {1, 17, 9, 9, 65, 3, 3, 1, 1, 1, 1},     // one more than a tile
-    {2, 24, 13, 12, 40, 5, 5, 2, 2, 1, 1},   // stride 2 by every kind of pixel, of odd and even sides
-    {1, 16, 1, 7, 24, 3, 3, 2, 1, 1, 1},     // a side without odd pixels
-    {1, 32, 8, 8, 24, 2, 2, 2, 0, 1, 1},     // windows side by side
-    {2, 16, 9, 11, 32, 3, 3, 2, 2, 2, 1},    // stride and dilation: dx by columns
-    {3, 40, 8, 6, 24, 1, 1, 1, 0, 1, 1},     // 1 x 1: images are columns
+    {2, 24, 13, 12, 40, 5, 5, 2, 2, 1, 1},   // stride 2: all remainders of odd and even sides
+    {1, 16, 1, 7, 24, 3, 3, 2, 1, 1, 1},     // a dimension without odd pixels
+    {1, 32, 8, 8, 24, 2, 2, 2, 0, 1, 1},     // windows without overlap
+    {2, 16, 9, 11, 32, 3, 3, 2, 2, 2, 1},    // stride and dilation: dx uses columns
+    {3, 40, 8, 6, 24, 1, 1, 1, 0, 1, 1},     // 1 x 1: the image is its columns
 };
 
 Window2d window_of(const ConvCase& c) { return {c.KH, c.KW, c.stride, c.padding, c.dilation}; }
@@ -65,7 +65,7 @@ void check_case(const ConvCase& c, DType t) {
     INFO("implicit ", implicit);
     kernels::use_implicit_conv(implicit);
     const Results got = run(c, t, x, w, b, dy);
-    const Results again = kEmulated ? got : run(c, t, x, w, b, dy);  // the emulator has but one order
+    const Results again = kEmulated ? got : run(c, t, x, w, b, dy);  // the emulator is deterministic
     kernels::use_implicit_conv(true);
     check_close(got.y, want, t, 2 + 4 * static_cast<double>(c.C * c.KH * c.KW));
     check_close(got.dx, want_dx, t, 2 + 4 * static_cast<double>(c.M * c.KH * c.KW));
@@ -78,14 +78,16 @@ void check_case(const ConvCase& c, DType t) {
 
 }  // namespace
 
-TEST_CASE("16-bit convolution on tensor cores and by columns equals the definition" * needs_devices()) {
+TEST_CASE("16-bit convolution equals the definition and is deterministic, by implicit GEMM and by columns" *
+          needs_devices()) {
   for (const ConvCase& c : kCases) {
     check_case(c, bf16);
     if (!few_cases() || c.M < 64) check_case(c, f16);
   }
 }
 
-TEST_CASE("a weight's gradient over several stretches of positions" * needs_devices()) {
+TEST_CASE("the gradient of a convolution's weight equals the definition with several splits (split-K)" *
+          needs_devices()) {
   check_case({6, 8, 24, 23, 8, 3, 3, 1, 1, 1, 1}, bf16);
 }
 

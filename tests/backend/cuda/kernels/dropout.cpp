@@ -6,7 +6,7 @@ using namespace test;
 
 #if TINYTORCH_WITH_CUDA
 
-TEST_CASE("word i % 4 of block first + i / 4 decides on element i" * needs_devices()) {
+TEST_CASE("word i % 4 of Philox block first + i / 4 decides if dropout keeps element i" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -15,7 +15,8 @@ TEST_CASE("word i % 4 of block first + i / 4 decides on element i" * needs_devic
            {Shape{1}, Shape{3}, Shape{31}, Shape{3, 11}, Shape{257}, Shape{5, 4, 50}, Shape{4099}}) {
         const Layout layout = kLayouts[fresh.next() % 3];
         INFO(text_of(t), " p ", p, " of ", shape.str(), " layout ", static_cast<int>(layout));
-        const uint64_t seed = fresh.next(), first = fresh.next() % 2 ? 7 : 0xfffffffeu;  // across 32 bits
+        // 0xfffffffe: block numbers exceed 32 bits
+        const uint64_t seed = fresh.next(), first = fresh.next() % 2 ? 7 : 0xfffffffeu;
         DeviceArray x = fresh.array(t, shape, 1, 2, layout), y(t, shape, layout);
         kernels::dropout(y.view(), x.view(), p, seed, first);
         std::vector<double> want = x.values();
@@ -30,7 +31,8 @@ TEST_CASE("word i % 4 of block first + i / 4 decides on element i" * needs_devic
   }
 }
 
-TEST_CASE("the gradient drops what the value dropped, and both agree with the CPU" * needs_devices()) {
+TEST_CASE("dropout's gradient has the mask of the forward pass, and both equal the CPU's results" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -54,7 +56,8 @@ TEST_CASE("the gradient drops what the value dropped, and both agree with the CP
   tinytorch::manual_seed(0);
 }
 
-TEST_CASE("what is dropped is 0, be it infinite or NaN; the shares are right" * needs_devices()) {
+TEST_CASE("dropout sets dropped infinities and NaNs to 0, and keeps the right share of elements" *
+          needs_devices()) {
   constexpr int64_t kCount = 4096;
   std::vector<double> values(kCount, 1);
   for (size_t i = 0; i < values.size(); i += 3) values[i] = kNan, values[i + 1] = kInfinity;
@@ -77,7 +80,7 @@ TEST_CASE("what is dropped is 0, be it infinite or NaN; the shares are right" * 
   }
 }
 
-TEST_CASE("no elements, no launch" * needs_devices()) {
+TEST_CASE("dropout accepts empty tensors" * needs_devices()) {
   DeviceArray x(f32, {0, 3});
   kernels::dropout(x.view(), x.view(), 0.5, 1, 0);
 }

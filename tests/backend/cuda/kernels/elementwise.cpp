@@ -128,7 +128,7 @@ double binary_value(BinaryFn fn, double a, double b, double p0) {
 }
 bool is_truth(BinaryFn fn) { return fn >= BinaryFn::eq && fn <= BinaryFn::logical_or; }
 
-// What a dtype keeps of a whole number.
+// Value of an integer after conversion to the dtype.
 double stored(double v, DType t) {
   const auto whole = static_cast<int64_t>(std::isnan(v) || is_floating(t) ? 0 : v);
   if (t == i8) return static_cast<double>(static_cast<int8_t>(whole));
@@ -137,7 +137,7 @@ double stored(double v, DType t) {
   return v;
 }
 
-// Few distinct values, so that some are equal, and NaN among floats; or values all over a range.
+// Few distinct values, so that some are equal, and NaN among floats; or values of a whole range.
 DeviceArray keys(Fresh& fresh, DType t, const Shape& shape, Layout layout) {
   Values v = fresh.whole(shape.numel(), t == u8 || t == boolean ? 0 : -3, t == boolean ? 2 : 4);
   for (size_t i = 2; is_floating(t) && i < v.size(); i += 11) v[i] = kNan;
@@ -182,7 +182,7 @@ void check_binary(Fresh& fresh, BinaryFn fn, DType t, const Shape& shape, Layout
 
 }  // namespace
 
-TEST_CASE("every function of one operand, for every dtype and layout" * needs_devices()) {
+TEST_CASE("every unary function equals the definition for every dtype and layout" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (int f = 0; f < tinytorch::backend::kUnaryCount; ++f) {
@@ -197,7 +197,7 @@ TEST_CASE("every function of one operand, for every dtype and layout" * needs_de
   }
 }
 
-TEST_CASE("every function of two operands, for every dtype and layout" * needs_devices()) {
+TEST_CASE("every binary function equals the definition for every dtype and layout" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (int f = 0; f < tinytorch::backend::kBinaryCount; ++f) {
@@ -212,7 +212,8 @@ TEST_CASE("every function of two operands, for every dtype and layout" * needs_d
   }
 }
 
-TEST_CASE("operands broadcast, on either side, by missing dimensions and sizes of 1" * needs_devices()) {
+TEST_CASE("both operands of a binary function broadcast missing dimensions and sizes of 1" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : {f32, bf16, i32}) {
@@ -242,7 +243,7 @@ TEST_CASE("operands broadcast, on either side, by missing dimensions and sizes o
   }
 }
 
-TEST_CASE("where, between operands that broadcast, and over NaN" * needs_devices()) {
+TEST_CASE("where equals the definition with broadcast operands and with NaN" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kAll) {
@@ -260,7 +261,8 @@ TEST_CASE("where, between operands that broadcast, and over NaN" * needs_devices
   }
 }
 
-TEST_CASE("copies between all dtypes and layouts; extremes convert as on the CPU" * needs_devices()) {
+TEST_CASE("copies between all dtypes and layouts equal the CPU's, also for extreme values" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType from : kAll) {
@@ -287,8 +289,7 @@ TEST_CASE("copies between all dtypes and layouts; extremes convert as on the CPU
   }
 }
 
-TEST_CASE("fills of every dtype, of whole numbers to the last bit, in their own elements only" *
-          needs_devices()) {
+TEST_CASE("fill writes exact values of every dtype, and only the elements of its view" * needs_devices()) {
   for (const DType t : kAll) {
     for (const Layout layout : kLayouts) {
       for (const Shape& shape : {Shape{1}, Shape{33}, Shape{5, 31}}) {
@@ -313,7 +314,7 @@ TEST_CASE("fills of every dtype, of whole numbers to the last bit, in their own 
   check_close(x.values(), {5, 5, kNan, kNan, kNan, kNan, 5, 5, 5}, f32, 0);
 }
 
-TEST_CASE("the result may take an operand's place; NaN and infinity follow the rules; nothing is nothing" *
+TEST_CASE("elementwise kernels work in place, with NaN and infinity, and with empty tensors" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
@@ -329,8 +330,8 @@ TEST_CASE("the result may take an operand's place; NaN and infinity follow the r
   const Values special{kNan, kInfinity, -kInfinity, 0, 1000, -1000};
   for (int f = 0; f < tinytorch::backend::kUnaryCount; ++f) {
     const auto fn = static_cast<UnaryFn>(f);
-    // Of -inf the products x sigmoid(x) and x Phi(x) are 0 times infinity; of 1000 functions with a period
-    // are a matter of their argument's reduction.
+    // Not compared: x sigmoid(x) and x Phi(x) at -inf, which are 0 * infinity, and periodic functions at
+    // 1000, whose values depend on the argument reduction.
     const bool product = fn >= UnaryFn::silu, periodic = fn == UnaryFn::sin || fn == UnaryFn::cos;
     for (const DType t : {f32, f64}) {
       INFO("function ", f, " ", text_of(t));

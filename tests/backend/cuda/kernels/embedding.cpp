@@ -38,12 +38,12 @@ void check_table(Fresh& fresh, const Table& c) {
   }
   CHECK(out.values() == picked);
   check_close(dw.values(), sums, c.dtype, 4 + static_cast<double>(rows.size()));
-  CHECK(again.values() == dw.values());  // in one order, always
+  CHECK(again.values() == dw.values());  // the order of additions is fixed
 }
 
 }  // namespace
 
-TEST_CASE("rows of a table, and the gradient that adds them up" * needs_devices()) {
+TEST_CASE("embedding and its gradient equal the definition" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -51,14 +51,14 @@ TEST_CASE("rows of a table, and the gradient that adds them up" * needs_devices(
       for (const Layout layout : kLayouts) check_table(fresh, {11, C, {29}, t, layout});
     }
     for (const int64_t n : {1, 3, 31, 257, 1000}) check_table(fresh, {7, 8, {n}, t, Layout::dense});
-    check_table(fresh, {1, 5, {33}, t, Layout::dense});     // one row takes everything
-    check_table(fresh, {1000, 4, {40}, t, Layout::dense});  // most rows are never named: zeros
+    check_table(fresh, {1, 5, {33}, t, Layout::dense});     // all gradients are added to one row
+    check_table(fresh, {1000, 4, {40}, t, Layout::dense});  // most rows have no index: zeros
     check_table(fresh, {9, 6, {3, 4, 5}, t, Layout::gaps});
     check_table(fresh, {9, 6, {}, t, Layout::dense});
   }
 }
 
-TEST_CASE("rows are added in the order of the indices, however many there are; those outside are left out" *
+TEST_CASE("embedding_grad adds rows in the order of the indices and ignores indices out of range" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
@@ -74,7 +74,7 @@ TEST_CASE("rows are added in the order of the indices, however many there are; t
       const double outside[] = {-1, static_cast<double>(c.V), 0x1p40, -0x1p63};
       rows[i] = outside[i % 4];
     }
-    // Of sizes that show the order in which they were added.
+    // Values whose sum depends on the order of the additions.
     DeviceArray dy = fresh.array(f32, {c.n, 1}, -1, 1), index = DeviceArray::from(i64, {c.n}, rows),
                 dw(f32, {c.V, 1});
     kernels::embedding_grad(dw.view(), dy.view(), index.view());
@@ -88,7 +88,7 @@ TEST_CASE("rows are added in the order of the indices, however many there are; t
   }
 }
 
-TEST_CASE("a NaN is moved and added like any other number; an index outside gives zeros" * needs_devices()) {
+TEST_CASE("embedding propagates NaN, and an index out of range gives zeros" * needs_devices()) {
   DeviceArray weight = DeviceArray::from(f32, {3, 2}, {1, kNan, 3, 4, 5, 6});
   DeviceArray index = DeviceArray::from(i64, {4}, {2, 0, 3, -1}), out(f32, {4, 2}), dw(f32, {3, 2});
   kernels::embedding(out.view(), weight.view(), index.view());
@@ -99,7 +99,7 @@ TEST_CASE("a NaN is moved and added like any other number; an index outside give
   check_close(dw.values(), {3, kNan, 0, 0, 11, 22}, f32, 0);
 }
 
-TEST_CASE("no indices: nothing out, and a gradient of zeros" * needs_devices()) {
+TEST_CASE("embedding without indices gives an empty result and a zero gradient" * needs_devices()) {
   DeviceArray weight = DeviceArray::from(f32, {2, 3}, Values(6, 1)), none(i64, {0}), out(f32, {0, 3}),
               dw = DeviceArray::from(f32, {2, 3}, Values(6, 7));
   kernels::embedding(out.view(), weight.view(), none.view());

@@ -1,4 +1,4 @@
-// This library's own matrix product: cuBLASLt is switched off here (matmul.cpp tests both).
+// This library's own GEMM kernel: cuBLASLt is disabled here; matmul.cpp tests both.
 #include <support/few.hpp>
 #include <support/fresh.hpp>
 
@@ -16,7 +16,7 @@ struct OwnKernels {
   ~OwnKernels() { kernels::use_blas(true); }
 };
 
-// What an integer dtype keeps of a sum.
+// Value of an integer sum after conversion to the dtype.
 double stored(double v, DType t) {
   if (t == i8) return static_cast<double>(static_cast<int8_t>(static_cast<int64_t>(v)));
   if (t == u8) return static_cast<double>(static_cast<uint8_t>(static_cast<int64_t>(v)));
@@ -26,7 +26,7 @@ double stored(double v, DType t) {
 DeviceArray operand(Fresh& fresh, DType t, const Shape& shape, Layout layout) {
   if (is_floating(t)) return fresh.array(t, shape, -1, 1, layout);
   if (t == boolean) return fresh.integers(t, shape, 0, 2, layout);
-  // Products of i32 wrap; their sums stay below 2^53, where the loop in double is exact.
+  // Products of i32 wrap; their sums stay below 2^53, where the reference in double is exact.
   const double size = t == i8 || t == u8 ? 100 : 100000;
   return fresh.integers(t, shape, t == u8 ? 0 : -size, size, layout);
 }
@@ -65,7 +65,7 @@ const Sizes kSizes[] = {{1, 1, 1, 1},    {1, 1, 1, 1000}, {2, 3, 5, 7},    {1, 1
 
 }  // namespace
 
-TEST_CASE("products of every dtype, size and layout equal the definition" * needs_devices()) {
+TEST_CASE("gemm equals the definition for every dtype, size and layout" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kAll) {
@@ -79,7 +79,7 @@ TEST_CASE("products of every dtype, size and layout equal the definition" * need
       for (const Layout out : kLayouts) check_product(fresh, {2, 37, 70, 21}, f32, a, b, out);
 }
 
-TEST_CASE("x W^T + b: a bias for each column, or none" * needs_devices()) {
+TEST_CASE("linear equals the definition with and without a bias" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   const OwnKernels own;
@@ -109,7 +109,7 @@ TEST_CASE("x W^T + b: a bias for each column, or none" * needs_devices()) {
   }
 }
 
-TEST_CASE("a sum of nothing is 0, an infinite term infinite, 0 times NaN NaN" * needs_devices()) {
+TEST_CASE("gemm gives 0 for K = 0, and propagates infinity and NaN" * needs_devices()) {
   const OwnKernels own;
   DeviceArray a(f32, {3, 0}), b(f32, {0, 4}), zero = DeviceArray::from(f32, {3, 4}, Values(12, 7)),
                                               none(f32, {0, 4});

@@ -38,7 +38,7 @@ void check_groups(Fresh& fresh, const Groups& g) {
       dy.values(), static_cast<size_t>(N * g.groups), [=](size_t i) { return i / together; },
       [=](size_t i) { return i / inner % channels; });
   check_close(y.values(), e.y, t, 40, 4);
-  if (together == 1) return;  // sets of one value: everything cancels, up to rounding
+  if (together == 1) return;  // groups of one value: all differences cancel, up to rounding
   check_close(dx.values(), e.dx, t, 600, 4);
   check_close(dw.values(), e.dw, t, 600, 4);
   check_close(db.values(), e.db, t, 600, 4);
@@ -64,7 +64,8 @@ TEST_CASE("group_norm and its gradient equal the definition" * needs_devices()) 
   for (const Layout layout : kLayouts) check_groups(fresh, {{3, 6, 4, 31}, 2, bf16, layout});
 }
 
-TEST_CASE("weight and bias may be missing, and so may what nobody asked for" * needs_devices()) {
+TEST_CASE("group_norm works without weight and bias, and omits gradients that are not requested" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -90,7 +91,7 @@ TEST_CASE("weight and bias may be missing, and so may what nobody asked for" * n
   }
 }
 
-TEST_CASE("NaN stays in its group; an empty batch is no launch" * needs_devices()) {
+TEST_CASE("group_norm propagates NaN only within its group, and accepts an empty batch" * needs_devices()) {
   Values values(2 * 4 * 5);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 7);
   values[12] = kNan;  // sample 0, channel 2

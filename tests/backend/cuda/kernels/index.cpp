@@ -1,4 +1,4 @@
-// Index kernels, embeddings and sorting on the GPU: the CPU's results, to the bit.
+// Index kernels, embeddings and sorting on the GPU: bit-identical with the CPU's results.
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -37,7 +37,7 @@ void check_same(const tt::Tensor& got, const tt::Tensor& expected) {
 
 }  // namespace
 
-TEST_CASE("rows by index, and gathers, along every dimension" * test::needs_devices()) {
+TEST_CASE("index_select and gather equal the CPU's results along every dimension" * test::needs_devices()) {
   for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f64, tt::i64, tt::u8}) {
     const tt::Tensor x = (tt::abs(random_values({7, 33, 8}, tt::f32, 1)) * 50).to(dtype);
     for (int dim : {0, 1, 2}) {
@@ -49,7 +49,7 @@ TEST_CASE("rows by index, and gathers, along every dimension" * test::needs_devi
   }
 }
 
-TEST_CASE("gradients add up in the order of positions" * test::needs_devices()) {
+TEST_CASE("gradients of indexed reads are added in the order of positions" * test::needs_devices()) {
   for (const tt::DType dtype : {tt::f32, tt::bf16}) {
     const tt::Tensor index = random_index({3, 67}, 11, 4);
     tt::Tensor table = random_values({11, 17}, dtype, 5), on_gpu = table.to(tt::cuda);
@@ -70,7 +70,7 @@ TEST_CASE("gradients add up in the order of positions" * test::needs_devices()) 
   }
 }
 
-TEST_CASE("sorting is stable in both directions, NaN is the largest" * test::needs_devices()) {
+TEST_CASE("sort is stable in both directions and treats NaN as the largest value" * test::needs_devices()) {
   for (const int64_t n : {1, 3, 31, 1000, 1025, 2500}) {
     tt::Tensor x = tt::round(random_values({2, n}, tt::f32, static_cast<uint64_t>(n)) * 3);
     if (n > 3) x.slice(1, n / 2, n / 2 + 2).fill_(std::nan(""));
@@ -82,11 +82,12 @@ TEST_CASE("sorting is stable in both directions, NaN is the largest" * test::nee
   }
 }
 
-TEST_CASE("an index outside its range is the CPU's error, later" * test::needs_devices()) {
+TEST_CASE("an index out of range causes the CPU's error at the next synchronization" *
+          test::needs_devices()) {
   const tt::Tensor table = random_values({5, 4}, tt::f32, 9);
   for (const int64_t bad : {int64_t{5}, int64_t{-1}, int64_t{1} << 40}) {
     const tt::Tensor index = tt::from_data(std::vector<int64_t>{0, 4, bad, 2});
-    // Both name the table's device in their first line.
+    // The first line of both errors names the device of the table.
     const auto cut = [](const std::string& text) { return text.substr(0, text.find(" on c")); };
     const std::string expected = cut(errors::thrown_by([&] { tt::embedding(table, index); }).text);
     CHECK(expected.find("TT-RANGE-05") != std::string::npos);

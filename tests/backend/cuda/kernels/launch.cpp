@@ -1,14 +1,15 @@
-// What is declared for CUDA: whether it is there, and that asking for it without it is an error with a way
-// out.
+// The CUDA functions exist exactly if the build has CUDA; otherwise their use is an error with a hint.
 #include <support/errors.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE("the switch decides") { CHECK(tt::backend::cuda::is_built() == (TINYTORCH_WITH_CUDA != 0)); }
+TEST_CASE("is_built() is true exactly if TINYTORCH_WITH_CUDA is set") {
+  CHECK(tt::backend::cuda::is_built() == (TINYTORCH_WITH_CUDA != 0));
+}
 
-TEST_CASE("without CUDA every way to a CUDA tensor says so, and says what to do") {
+TEST_CASE("without CUDA every creation of a CUDA tensor fails with an error and a hint") {
   if (tt::backend::cuda::is_built()) return;
   const std::string fix =
       ": this program was built without CUDA\n  hint: configure with -DTINYTORCH_WITH_CUDA=ON and link "

@@ -19,7 +19,7 @@ struct Expected {
   Values loss, lse, dx;
 };
 
-// grad: of the loss, one number or one per row.
+// grad: gradient of the loss, one number or one per row.
 Expected cross_entropy_reference(const Values& x, const Values& target, const Values& grad, size_t V,
                                  const CrossEntropyParameters& p) {
   const size_t N = target.size();
@@ -56,7 +56,7 @@ struct Problem {
   CrossEntropyParameters parameters;
 };
 
-// Both ways: loss, then gradient; and both at once, in the place of the logits.
+// Compares loss and gradient in two calls, and in one call that overwrites the logits.
 void check_cross_entropy(Fresh& fresh, const Problem& c) {
   if (test::left_out(6)) return;
   const CrossEntropyParameters& p = c.parameters;
@@ -131,7 +131,7 @@ void check_pointwise(Fresh& fresh, PointwiseLoss fn, const Shape& shape, DType t
 
 }  // namespace
 
-TEST_CASE("cross-entropy and its gradient, apart and in one visit, equal the definition" * needs_devices()) {
+TEST_CASE("cross-entropy and its gradient equal the definition, in two calls and in one" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -143,7 +143,8 @@ TEST_CASE("cross-entropy and its gradient, apart and in one visit, equal the def
           check_cross_entropy(fresh, {few_cases() ? 2 : 4, V, t, layout, {-100, smoothing, reduction}});
         }
       }
-      check_cross_entropy(fresh, {3, V, t, Layout::dense, {0, 0.1, LossReduction::mean}});  // ignores a class
+      // Class 0 is ignored.
+      check_cross_entropy(fresh, {3, V, t, Layout::dense, {0, 0.1, LossReduction::mean}});
     }
   }
   for (const int64_t N : {1, 31, 257}) {
@@ -151,7 +152,8 @@ TEST_CASE("cross-entropy and its gradient, apart and in one visit, equal the def
   }
 }
 
-TEST_CASE("rows that fill a block several times, rows that no block can keep" * needs_devices()) {
+TEST_CASE("cross-entropy equals the definition for rows longer than a block and than shared memory" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const double smoothing : {0.0, 0.1}) {
@@ -161,7 +163,9 @@ TEST_CASE("rows that fill a block several times, rows that no block can keep" * 
   }
 }
 
-TEST_CASE("rows that begin anywhere in a word; vocabularies beyond shared memory" * needs_devices()) {
+TEST_CASE(
+    "cross-entropy equals the definition for unaligned rows and vocabularies larger than shared memory" *
+    needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -171,7 +175,8 @@ TEST_CASE("rows that begin anywhere in a word; vocabularies beyond shared memory
     }
   }
   check_cross_entropy(fresh,
-                      {9001, 2, f32, Layout::dense, {1, 0.1, LossReduction::mean}});  // losses of two blocks
+                      // Two blocks add the losses.
+                      {9001, 2, f32, Layout::dense, {1, 0.1, LossReduction::mean}});
   if (kEmulated) return;
   for (const DType t : {f32, bf16, f16}) {
     for (const double smoothing : {0.0, 0.1}) {
@@ -184,7 +189,8 @@ TEST_CASE("rows that begin anywhere in a word; vocabularies beyond shared memory
   }
 }
 
-TEST_CASE("nobody counts: the mean is 0 / 0, the gradient 0; one NaN is in the loss" * needs_devices()) {
+TEST_CASE("cross-entropy gives NaN and a zero gradient if all targets are ignored, and propagates NaN" *
+          needs_devices()) {
   DeviceArray logits = DeviceArray::from(f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), lse(f32, {2}), loss(f32, {});
   DeviceArray target = DeviceArray::from(i64, {2}, {-100, -100}), dx(f32, {2, 4});
   kernels::cross_entropy_with_grad(loss.view(), lse.view(), dx.view(), logits.view(), target.view(), {});
@@ -198,7 +204,7 @@ TEST_CASE("nobody counts: the mean is 0 / 0, the gradient 0; one NaN is in the l
   CHECK(std::isnan(each.values()[1]));
 }
 
-TEST_CASE("logits far from zero: the common offset costs nothing" * needs_devices()) {
+TEST_CASE("a large common offset of the logits does not change the cross-entropy" * needs_devices()) {
   for (const int64_t V : {8, 33}) {
     DeviceArray logits = DeviceArray::from(f32, {1, V}, Values(static_cast<size_t>(V), 30000)), lse(f32, {1}),
                 loss(f32, {}), target = DeviceArray::from(i64, {1}, {3});
@@ -210,7 +216,7 @@ TEST_CASE("logits far from zero: the common offset costs nothing" * needs_device
   }
 }
 
-TEST_CASE("losses of one element each, and their gradients, equal the definitions" * needs_devices()) {
+TEST_CASE("pointwise losses and their gradients equal the definition" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const PointwiseLoss fn : {PointwiseLoss::mse, PointwiseLoss::bce_with_logits}) {

@@ -11,9 +11,9 @@ namespace {
 
 constexpr DType kAll[] = {f32, f64, bf16, f16, i8, u8, i32, i64, boolean};
 
-// Both ways to a product, one after the other; the emulator knows one.
+// Runs f with and without cuBLASLt; the emulator has no cuBLASLt.
 template <class F>
-void both_ways(F&& f) {
+void with_and_without_blas(F&& f) {
   for (bool blas : {true, false}) {
     INFO("cuBLASLt ", blas);
     kernels::use_blas(blas);
@@ -37,7 +37,7 @@ View swapped(View v) {
   return v;
 }
 
-// What an integer dtype keeps of a sum.
+// Value of an integer sum after conversion to the dtype.
 double stored(double v, DType t) {
   if (t == i8) return static_cast<double>(static_cast<int8_t>(static_cast<int64_t>(v)));
   if (t == u8) return static_cast<double>(static_cast<uint8_t>(static_cast<int64_t>(v)));
@@ -48,7 +48,7 @@ struct Sizes {
   int64_t M, N, K;
 };
 
-// [B, M, N] = [B, M, K] [B, K, N], operands stored as they are or transposed.
+// [B, M, N] = [B, M, K] [B, K, N]; operands are stored as they are or transposed.
 void check_product(int64_t B, Sizes s, DType t, Layout layout, bool flip_a, bool flip_b) {
   if (test::left_out(8)) return;
   INFO(B, " x ", s.M, " x ", s.N, " x ", s.K, " ", name_of(t), " ", flip_a, flip_b);
@@ -81,7 +81,7 @@ const Sizes kSizes[] = {{1, 1, 1},    {3, 5, 7},     {1, 33, 65}, {31, 1, 17},
 }  // namespace
 
 TEST_CASE("matmul equals the definition for every dtype, layout and transposition" * needs_devices()) {
-  both_ways([] {
+  with_and_without_blas([] {
     for (DType t : kAll) {
       for (const Sizes& s : kSizes) {
         for (int flips = 0; flips < 4; ++flips) {
@@ -93,9 +93,9 @@ TEST_CASE("matmul equals the definition for every dtype, layout and transpositio
   });
 }
 
-TEST_CASE("one matrix serves a whole batch by stride 0, and batch dimensions need not merge" *
+TEST_CASE("matmul accepts batch dimensions of stride 0 and batch dimensions that do not merge" *
           needs_devices()) {
-  both_ways([] {
+  with_and_without_blas([] {
     for (DType t : {f32, bf16, i32}) {
       DeviceArray a = operand(t, {3, 1, 4, 5}, 1, Layout::dense), b = operand(t, {2, 5, 6}, 2, Layout::dense);
       DeviceArray out(t, {3, 2, 4, 6});
@@ -116,12 +116,12 @@ TEST_CASE("one matrix serves a whole batch by stride 0, and batch dimensions nee
   });
 }
 
-TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, unrounded" *
+TEST_CASE("matmul accumulates into out, and into f32 without rounding for 16-bit operands" *
           needs_devices()) {
-  both_ways([] {
+  with_and_without_blas([] {
     for (const DType t : {f32, f64, bf16, f16}) {
       const DType wide = t == f64 ? f64 : f32;
-      // a^T, as the gradient of a weight has it
+      // a^T, like in the gradient of a weight.
       DeviceArray a = operand(t, {24, 16}, 1, Layout::dense), b = operand(t, {24, 8}, 2, Layout::dense),
                   out = operand(wide, {16, 8}, 3, Layout::dense);
       const std::vector<double> av = a.values(), bv = b.values();
@@ -135,8 +135,8 @@ TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, 
   });
 }
 
-TEST_CASE("a sum over nothing is zero, and nothing from nothing is nothing" * needs_devices()) {
-  both_ways([] {
+TEST_CASE("matmul gives zeros for K = 0 and accepts empty results" * needs_devices()) {
+  with_and_without_blas([] {
     for (DType t : {f32, f64, bf16, i64}) {
       DeviceArray a(t, {2, 3, 0}), b(t, {2, 0, 4}), out(t, {2, 3, 4}), none(t, {0, 3}), x(t, {0, 5});
       kernels::matmul(out.view(), a.view(), b.view());
@@ -147,8 +147,8 @@ TEST_CASE("a sum over nothing is zero, and nothing from nothing is nothing" * ne
   });
 }
 
-TEST_CASE("NaN and infinity go where the definition sends them" * needs_devices()) {
-  both_ways([] {
+TEST_CASE("matmul propagates NaN and infinity like the definition" * needs_devices()) {
+  with_and_without_blas([] {
     for (DType t : kFloating) {
       DeviceArray a = DeviceArray::from(t, {2, 2}, {NAN, 1, INFINITY, 2}),
                   b = DeviceArray::from(t, {2, 1}, {1, 3}), out(t, {2, 1});
@@ -159,9 +159,9 @@ TEST_CASE("NaN and infinity go where the definition sends them" * needs_devices(
   });
 }
 
-TEST_CASE("linear and its activations equal the definition" * needs_devices()) {
+TEST_CASE("linear and linear_activation equal the definition" * needs_devices()) {
   const Sizes sizes[] = {{1, 1, 1}, {5, 3, 7}, {33, 65, 31}, {16, 64, 32}};
-  both_ways([&] {
+  with_and_without_blas([&] {
     for (DType t : kFloating) {
       for (const Sizes& s : sizes) {
         for (Layout layout : {Layout::dense, Layout::gaps}) {
@@ -184,7 +184,7 @@ TEST_CASE("linear and its activations equal the definition" * needs_devices()) {
               want[o] = activation_value(fn, sum[o]);
             }
             if (with_z) check_close(z.values(), sum, t, 8 + static_cast<double>(s.K));
-            // The activation may see the sum as it was stored.
+            // The activation may be applied to the sum before or after it is rounded.
             const double steps = 40 + static_cast<double>(s.K);
             check_close(out.values(), want, t,
                         steps + 1.2 * epsilon_of(t) / epsilon_of(t == f64 ? f64 : f32));
@@ -195,11 +195,11 @@ TEST_CASE("linear and its activations equal the definition" * needs_devices()) {
   });
 }
 
-TEST_CASE("a residual is added to a linear layer's product before it is rounded" * needs_devices()) {
-  both_ways([] { check_linear_residual<DeviceArray>(kernels::linear_residual); });
+TEST_CASE("linear_residual adds the residual before the product is rounded" * needs_devices()) {
+  with_and_without_blas([] { check_linear_residual<DeviceArray>(kernels::linear_residual); });
 }
 
-TEST_CASE("products have the same bits every time" * needs_devices()) {
+TEST_CASE("matrix products are deterministic" * needs_devices()) {
   for (DType t : {f32, bf16}) {
     DeviceArray a = operand(t, {37, 700}, 1, Layout::dense), b = operand(t, {700, 53}, 2, Layout::dense);
     DeviceArray first(t, {37, 53}), second(t, {37, 53});
@@ -209,19 +209,18 @@ TEST_CASE("products have the same bits every time" * needs_devices()) {
   }
 }
 
-TEST_CASE("the gradients of a linear layer's weight and bias are made together" * needs_devices()) {
+TEST_CASE("linear_grad_weight equals the definition for the gradients of weight and bias" * needs_devices()) {
   check_linear_grad_weight<DeviceArray>(kernels::linear_grad_weight);
 }
 
-TEST_CASE("an activation's derivative and its bias's gradient are made with the product before them" *
+TEST_CASE("linear_grad_activation equals the definition for dz and the gradient of the bias" *
           needs_devices()) {
-  both_ways([] { check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation); });
+  with_and_without_blas([] { check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation); });
 }
 
-TEST_CASE("the derivative of GELU over many rows: sums do not drift, and have the same bits every time" *
-          needs_devices()) {
+TEST_CASE("linear_grad_activation with GELU is accurate and deterministic for many rows" * needs_devices()) {
   const int64_t M = few_cases() ? 80 : 8192;
-  both_ways([M] {
+  with_and_without_blas([M] {
     for (const DType t : {bf16, f16}) {
       check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation,
                                                 {M, 32, 64, Activation::gelu_tanh, Layout::dense, true}, t);

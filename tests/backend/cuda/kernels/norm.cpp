@@ -1,4 +1,4 @@
-// Forward and backward: kernels/norm.cuh and kernels/norm_grad.cuh.
+// Normalization of rows, forward and backward: norm.cuh and norm_grad.cuh.
 #include <support/few.hpp>
 #include <support/fresh.hpp>
 #include <support/references.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Rows normalized without a mean. Missing weights are ones.
+// Rows normalized without a mean. Without data, weights are ones.
 NormExpected rms_reference(const Values& x, const Values& w, const Values& dy, size_t C) {
   NormExpected e{Values(x.size()), Values(x.size()), Values(C), {}};
   for (size_t first = 0; first < x.size(); first += C) {
@@ -70,7 +70,7 @@ void check_norms(Fresh& fresh, const Rows& r, bool rms) {
                              weight);
     e = layer_reference(x.values(), w_values, r.has_bias ? b.values() : zeros, dy.values(), C);
   }
-  // A row of one value has variance 0: rstd is 1 / sqrt(eps), which magnifies every rounding.
+  // A row of one value has variance 0: rstd is 1 / sqrt(eps), which magnifies every rounding error.
   const double steps = r.C < 4 ? 600 : 100;
   check_close(y.values(), e.y, r.dtype, steps, 4);
   check_close(dx.values(), e.dx, r.dtype, steps, 4);
@@ -100,8 +100,9 @@ TEST_CASE("layer and RMS norm and their gradients equal the definitions" * needs
   }
 }
 
-TEST_CASE("rows for every way to hold one: registers of a warp or a block, shared memory, none" *
-          needs_devices()) {
+TEST_CASE(
+    "layer_norm and rms_norm equal the definition for rows in registers, in shared memory and longer ones" *
+    needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const int64_t C : {520, 1028, 2052, 4100, 8200, 16388}) check_both(fresh, {2, C, f32});
@@ -111,8 +112,9 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   for (const int64_t C : {60004, 60001}) check_both(fresh, {1, C, f32});  // longer than shared memory
 }
 
-TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere in theirs" *
-          needs_devices()) {
+TEST_CASE(
+    "layer_norm and rms_norm equal the definition for unaligned rows and operands of different alignments" *
+    needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -149,7 +151,7 @@ TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere
   }
 }
 
-TEST_CASE("long rows, several to a block or a cluster" * needs_devices()) {
+TEST_CASE("layer_norm and rms_norm equal the definition for many long rows" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   const auto many = [](int64_t rows) { return few_cases() ? 3 : rows; };
@@ -161,7 +163,7 @@ TEST_CASE("long rows, several to a block or a cluster" * needs_devices()) {
   check_both(fresh, {70, 20006, f64});
 }
 
-TEST_CASE("weight and bias may be missing" * needs_devices()) {
+TEST_CASE("layer_norm and rms_norm work without weight and bias" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -173,7 +175,8 @@ TEST_CASE("weight and bias may be missing" * needs_devices()) {
   }
 }
 
-TEST_CASE("gradients nobody asked for are not written, and the others do not change" * needs_devices()) {
+TEST_CASE("norm gradients that are not requested are not written and do not change the others" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const int64_t C : {33, 64, 3000}) {
@@ -199,7 +202,8 @@ TEST_CASE("gradients nobody asked for are not written, and the others do not cha
   }
 }
 
-TEST_CASE("a large mean does not cancel; NaN stays in its row; no rows at all" * needs_devices()) {
+TEST_CASE("layer_norm is accurate for a large mean, propagates NaN only within its row, and accepts no rows" *
+          needs_devices()) {
   for (const int64_t C : {16, 256, 257, 100004}) {
     if (C > 1000 && few_cases()) continue;
     Values values(static_cast<size_t>(2 * C));

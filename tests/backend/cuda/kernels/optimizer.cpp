@@ -1,5 +1,4 @@
-// Optimizer steps on the GPU against the CPU's, which tests/backend/cpu/optimizer.cpp compares with plain
-// loops.
+// Optimizer steps on the GPU against the CPU's, which tests/backend/cpu/optimizer.cpp compares with loops.
 #include <support/device.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -13,8 +12,8 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Sizes around vectors and chunks in every dtype; one without gradient, some off the alignment.
-// kManyParameters do not fit one launch.
+// Sizes around vectors and chunks in every dtype; one parameter has no gradient, some are not aligned.
+// kManyParameters parameters exceed the table of one launch.
 constexpr int kParameters = 24, kManyParameters = 262;
 tt::NamedTensors parameters_on(tt::Device device, uint64_t seed, int count = kParameters) {
   constexpr int64_t kSizes[] = {1, 3, 5, 257, 8193, 0};
@@ -86,7 +85,7 @@ void check_against_cpu(const Options& options, int count = kParameters) {
 
 }  // namespace
 
-TEST_CASE("steps and clipped steps agree with the CPU's" * test::needs_devices()) {
+TEST_CASE("optimizer steps with and without clipping equal the CPU's" * test::needs_devices()) {
   check_against_cpu<tt::AdamW>(tt::AdamOptions{.lr = 0.05, .eps = 1e-4, .weight_decay = 0.1},
                                kManyParameters);
   check_against_cpu<tt::Adam>(tt::AdamOptions{.lr = 0.05, .eps = 1e-4, .weight_decay = 0.1});
@@ -94,7 +93,8 @@ TEST_CASE("steps and clipped steps agree with the CPU's" * test::needs_devices()
   check_against_cpu<tt::SGD>(tt::SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true});
 }
 
-TEST_CASE("a norm that is not finite: nothing changes, nothing is counted" * test::needs_devices()) {
+TEST_CASE("a clipped step with a gradient norm that is not finite changes neither parameters nor counters" *
+          test::needs_devices()) {
   const tt::NamedTensors parameters = parameters_on(tt::cuda, 5);
   tt::AdamW optimizer(parameters);
   optimizer.step();
@@ -109,7 +109,8 @@ TEST_CASE("a norm that is not finite: nothing changes, nothing is counted" * tes
   }
 }
 
-TEST_CASE("a captured step counts on, and follows the learning rate" * test::needs_devices()) {
+TEST_CASE("a captured optimizer step increments its counter and uses the current learning rate" *
+          test::needs_devices()) {
   tt::NamedTensors graph_side = parameters_on(tt::cuda, 9), plain_side = parameters_on(tt::cuda, 9);
   tt::AdamW replayed(graph_side, {.lr = 0.05}), plain(plain_side, {.lr = 0.05});
   replayed.step_clipped(2);
@@ -127,6 +128,7 @@ TEST_CASE("a captured step counts on, and follows the learning rate" * test::nee
   const tt::StateDict a = everything(replayed, graph_side), b = everything(plain, plain_side);
   for (const auto& entry : a) {
     INFO(entry.first);
-    CHECK(values_of(entry.second) == values_of(b.at(entry.first)));  // to the bit: sums run in a fixed order
+    // Bit-identical: the order of additions is fixed.
+    CHECK(values_of(entry.second) == values_of(b.at(entry.first)));
   }
 }

@@ -13,7 +13,8 @@ TEST_CASE("max_pool2d and its gradient equal the definition" * needs_devices()) 
     for (DType dtype : kFloating) {
       for (Layout layout : {Layout::dense, Layout::gaps}) {
         DeviceArray x =
-            DeviceArray::random(dtype, {c.N, c.C, c.H, c.W}, 1, -9, -1, layout);  // padding is not a zero
+            // All values are negative, so a padding of zeros would be the maximum.
+            DeviceArray::random(dtype, {c.N, c.C, c.H, c.W}, 1, -9, -1, layout);
         DeviceArray y(dtype, {c.N, c.C, OH, OW}), index(i32, {c.N, c.C, OH, OW}, layout),
             dx(dtype, x.shape(), layout);
         DeviceArray dy = DeviceArray::random(dtype, y.shape(), 2, -1, 1, layout);
@@ -35,7 +36,7 @@ TEST_CASE("max_pool2d and its gradient equal the definition" * needs_devices()) 
   }
 }
 
-TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside the image" *
+TEST_CASE("max_pool2d propagates NaN, and a window of -inf alone gives a position inside the image" *
           needs_devices()) {
   DeviceArray x =
       DeviceArray::from(f32, {1, 1, 2, 4}, {1, NAN, -INFINITY, -INFINITY, 5, 2, -INFINITY, -INFINITY});

@@ -9,7 +9,7 @@ namespace {
 
 using tinytorch::backend::Distribution;
 
-// Element i of the definition, from words of block `first + i / each`.
+// Element i by the definition, from the words of block `first + i / each`.
 double expected(Distribution kind, DType t, uint64_t seed, uint64_t first, size_t i, double a, double b) {
   const size_t each = t == f32 ? 4 : 2, e = i % each;
   const PhiloxBlock block = philox(seed, first + i / each);
@@ -46,13 +46,14 @@ const Case kCases[] = {{Distribution::uniform, f32, -2, 5},
 
 }  // namespace
 
-TEST_CASE("every element is the definition's, whatever the size, and nothing beyond is written" *
+TEST_CASE("random tensors of every size equal the definition and are not written beyond their end" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const Case& c : kCases) {
     for (const int64_t n : {0, 1, 2, 3, 5, 31, 33, 257, 1000, 1025}) {
-      const uint64_t seed = fresh.next(), first = n % 2 ? 0xfffffff0u : 3;  // blocks across 32 bits
+      // 0xfffffff0: block numbers exceed 32 bits
+      const uint64_t seed = fresh.next(), first = n % 2 ? 0xfffffff0u : 3;
       INFO("distribution ", static_cast<int>(c.kind), " ", text_of(c.dtype), " n ", n);
       const int64_t guard = 9;
       DeviceArray out =
@@ -71,13 +72,14 @@ TEST_CASE("every element is the definition's, whatever the size, and nothing bey
       }
       const bool exact = c.dtype == i64 || c.kind == Distribution::bernoulli;
       if (exact) CHECK(out.values() == want);
-      // 2 pi v is rounded before its cosine is taken: an absolute error.
+      // 2 pi v is rounded before the cosine, which causes an absolute error.
       if (!exact) check_close(out.values(), want, c.dtype, 24, 4);
     }
   }
 }
 
-TEST_CASE("the numbers of the CPU: to the bit, but for rounding in normals" * needs_devices()) {
+TEST_CASE("random numbers are bit-identical with the CPU's, except for rounding of normals" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const Case& c : kCases) {
@@ -85,7 +87,7 @@ TEST_CASE("the numbers of the CPU: to the bit, but for rounding in normals" * ne
     const uint64_t seed = fresh.next();
     Array on_cpu(c.dtype, {1001});
     DeviceArray out(c.dtype, {1001});
-    // [0, 1): scaling would let one device fuse what the other rounds twice.
+    // [0, 1): with another scale, a device could use one fused multiply-add where the other rounds twice.
     const bool unit = c.kind == Distribution::uniform;
     kernels::random(c.kind, out.view(), seed, 2, unit ? 0 : c.a, unit ? 1 : c.b);
     tinytorch::backend::cpu::random(c.kind, on_cpu.view(), seed, 2, unit ? 0 : c.a, unit ? 1 : c.b);
@@ -97,7 +99,7 @@ TEST_CASE("the numbers of the CPU: to the bit, but for rounding in normals" * ne
   }
 }
 
-TEST_CASE("another seed, another block: other numbers; the same: the same" * needs_devices()) {
+TEST_CASE("random numbers depend on seed and first block, and are reproducible" * needs_devices()) {
   const auto draw = [](uint64_t seed, uint64_t first) {
     DeviceArray out(f32, {512});
     kernels::random(Distribution::normal, out.view(), seed, first, 0, 1);
@@ -107,7 +109,8 @@ TEST_CASE("another seed, another block: other numbers; the same: the same" * nee
   CHECK(one == draw(1, 0));
   CHECK(one != draw(2, 0));
   CHECK(one != draw(1, uint64_t{1} << 32));
-  const std::vector<double> later = draw(1, 64);  // 64 blocks on: its first half is the second half
+  // Starts 64 blocks later, so its first half is the second half of the other.
+  const std::vector<double> later = draw(1, 64);
   CHECK(std::equal(later.begin(), later.begin() + 256, one.begin() + 256));
   double sum = 0, squares = 0;
   for (const double v : one) sum += v, squares += v * v;

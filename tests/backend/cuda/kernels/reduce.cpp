@@ -1,5 +1,5 @@
-// Reductions on the GPU against plain loops in double: over every set of dimensions of shapes that take each
-// way through memory (rows, columns, one result; one chunk and several), dense and transposed.
+// Reductions on the GPU against loops in double, over every set of dimensions. The shapes cover every access
+// pattern (rows, columns, one result; one chunk and several), contiguous and transposed.
 #include <support/device.hpp>
 #include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -21,7 +21,7 @@ std::vector<double> values_of(const tt::Tensor& t) {
   return t.to(tt::cpu).to(tt::f64).contiguous().to_vector<double>();
 }
 
-// Sum and largest value of each result, and the sum of magnitudes, which bounds the error.
+// Sum and maximum of each result, and the sum of magnitudes, which bounds the error.
 struct Expected {
   std::vector<double> sum, largest, magnitude;
   Expected(const tt::Tensor& x, const tt::Dims& dims) {
@@ -63,7 +63,7 @@ void check_reductions(const tt::Tensor& x) {
                               largest = values_of(tt::max(on_gpu, dims));
     REQUIRE(sum.size() == expected.sum.size());
     CHECK(largest == expected.largest);
-    double worst = 0;  // in units of the last place of what is summed, and of the result
+    double worst = 0;  // in ulps of the summed dtype and of the result
     for (size_t i = 0; i < sum.size(); ++i) {
       const double unit =
           tt::epsilon_of(x.dtype()) * std::abs(expected.sum[i]) + 4e-7 * expected.magnitude[i];
@@ -76,7 +76,7 @@ void check_reductions(const tt::Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("sums and maxima over every set of dimensions" * test::needs_devices()) {
+TEST_CASE("sums and maxima over every set of dimensions equal the definition" * test::needs_devices()) {
   for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16, tt::f64}) {
     check_reductions(random_values({1}, dtype, 1));
     check_reductions(random_values({3, 1, 33}, dtype, 2));
@@ -88,7 +88,7 @@ TEST_CASE("sums and maxima over every set of dimensions" * test::needs_devices()
   check_reductions(random_values({2, 9000}, tt::bf16, 7));
 }
 
-TEST_CASE("rows that begin anywhere in a word, narrow and long ones" * test::needs_devices()) {
+TEST_CASE("reductions of unaligned rows, narrow and long, equal the definition" * test::needs_devices()) {
   for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16, tt::f64}) {
     for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{300, 1},
                                   {133, 2},
@@ -114,7 +114,8 @@ TEST_CASE("rows that begin anywhere in a word, narrow and long ones" * test::nee
         std::vector<int64_t>(5, 13));
 }
 
-TEST_CASE("integers, products, truth, NaN and nothing to reduce" * test::needs_devices()) {
+TEST_CASE("reductions of integers, products, any, all, NaN and empty sets equal the definition" *
+          test::needs_devices()) {
   const std::vector<int64_t> whole{7, -3, int64_t{1} << 40, 5};
   CHECK(tt::sum(tt::from_data(whole).to(tt::cuda)).item<int64_t>() == (int64_t{1} << 40) + 9);
   CHECK(tt::prod(tt::from_data(std::vector<float>{2, -3, 0.5f}).to(tt::cuda)).item() == -3);
@@ -126,16 +127,17 @@ TEST_CASE("integers, products, truth, NaN and nothing to reduce" * test::needs_d
   CHECK(tt::argmax(x.to(tt::cuda), 0).item<int64_t>() == 617);
 }
 
-TEST_CASE("the position of the first largest, running sums" * test::needs_devices()) {
+TEST_CASE("argmax gives the first largest element, and cumsum equals the CPU's" * test::needs_devices()) {
   for (const int64_t n : {1, 31, 257, 5003}) {
     CAPTURE(n);
-    // Few distinct values: the first of equals is asked for.
+    // Few distinct values, so that the first of equal values is tested.
     const tt::Tensor x = tt::round(random_values({3, n}, tt::f32, static_cast<uint64_t>(n)));
     const tt::Tensor on_gpu = x.to(tt::cuda);
     for (int dim : {0, 1}) {
       CHECK(values_of(tt::argmax(on_gpu, dim)) == values_of(tt::argmax(x, dim)));
       CHECK(values_of(tt::argmin(on_gpu, dim)) == values_of(tt::argmin(x, dim)));
-      CHECK(values_of(tt::cumsum(on_gpu, dim)) == values_of(tt::cumsum(x, dim)));  // of integers: exact
+      // Sums of integers are exact.
+      CHECK(values_of(tt::cumsum(on_gpu, dim)) == values_of(tt::cumsum(x, dim)));
     }
   }
 }

@@ -16,10 +16,10 @@ struct Residual {
   Layout layout;
   double p;
   bool rms;
-  bool adds = true;  // whether the sum has a gradient of its own
+  bool adds = true;  // true if the sum has a gradient of its own
 };
 
-// All results of forward and backward, from the stored sum s on: the derivative reads it back.
+// All results of forward and backward, computed from the stored sum s, which the derivative reads.
 void check_residual(Fresh& fresh, const Residual& c) {
   INFO(std::string(c.rms ? "rms " : "layer "), text_of(c.dtype), " [", c.rows, ", ", c.C, "] p ", c.p,
        " layout ", static_cast<int>(c.layout), " adds ", c.adds);
@@ -68,7 +68,7 @@ void check_residual(Fresh& fresh, const Residual& c) {
     }
   }
   const double rows = static_cast<double>(c.rows);
-  // The gradient of the sum is stored on the way to dx: one more rounding of a 16-bit dtype.
+  // The gradient of the sum is stored before dx is computed: one more rounding of a 16-bit dtype.
   const double stored = epsilon_of(t) / epsilon_of(wide), steps = C < 4 ? 600 : 100;
   // Rounded after dropout and after the sum.
   check_close(sum.values(), want_sum, t, 4 + (c.p > 0 ? 2 * stored : 0), 2);
@@ -81,7 +81,7 @@ void check_residual(Fresh& fresh, const Residual& c) {
 
 }  // namespace
 
-TEST_CASE("residual sum with dropout and norm, and all gradients" * needs_devices()) {
+TEST_CASE("residual_norm and its gradients equal the definition" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const bool rms : {false, true}) {
@@ -98,7 +98,7 @@ TEST_CASE("residual sum with dropout and norm, and all gradients" * needs_device
   }
 }
 
-TEST_CASE("residual sums for every way to hold a row: registers of a warp or a block, shared memory, none" *
+TEST_CASE("residual_norm equals the definition for rows in registers, in shared memory and longer ones" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
@@ -116,15 +116,15 @@ TEST_CASE("residual sums for every way to hold a row: registers of a warp or a b
   for (const int64_t C : {257, 3001}) check(2, C, f16);
   for (const int64_t C : {1026, 4102}) check(2, C, f64);
   for (const int64_t C : {60004, 60001}) check(1, C, f32);                  // longer than shared memory
-  for (const DType t : {f32, bf16}) check(few_cases() ? 5 : 3000, 776, t);  // several to a block
+  for (const DType t : {f32, bf16}) check(few_cases() ? 5 : 3000, 776, t);  // several rows per block
 }
 
-TEST_CASE("rows that do not begin at 16 bytes" * needs_devices()) {
+TEST_CASE("residual_norm equals the definition for rows that are not aligned to 16 bytes" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   constexpr int64_t kRows = 3, C = 64;
   const Shape shape{kRows, C};
-  // The same values, one element further on in memory.
+  // The same values, one element later in memory.
   const auto moved = [](const Values& values) {
     Values more{0};
     more.insert(more.end(), values.begin(), values.end());
@@ -152,8 +152,8 @@ TEST_CASE("rows that do not begin at 16 bytes" * needs_devices()) {
                                   rstd.view(), {}, parameters);
       results[moves] = {sum.values(), out.values(), dr.values()};
     }
-    // What dropout scales is rounded before the sum or not, as suits a kernel's compiler; then a sum may be
-    // the neighbour of the other's.
+    // A compiler may or may not fuse the scaling of dropout with the sum, so sums may differ by one
+    // rounding.
     const double stored = p > 0 ? epsilon_of(bf16) / epsilon_of(f32) : 0;
     if (p == 0) CHECK(results[1][0] == results[0][0]);
     check_close(results[1][0], results[0][0], bf16, 4 + 2 * stored, 2);
@@ -161,7 +161,7 @@ TEST_CASE("rows that do not begin at 16 bytes" * needs_devices()) {
   }
 }
 
-TEST_CASE("no rows: parameters get gradients of zero" * needs_devices()) {
+TEST_CASE("residual_norm_grad without rows gives zero gradients of the parameters" * needs_devices()) {
   DeviceArray none(bf16, {0, 8}), statistics(f32, {0}), w = DeviceArray::from(bf16, {8}, Values(8, 1)),
                                                         dw = DeviceArray::from(bf16, {8}, Values(8, 7));
   const ResidualNorm parameters{1e-3, 0.5, 1, 0};
@@ -172,7 +172,7 @@ TEST_CASE("no rows: parameters get gradients of zero" * needs_devices()) {
   CHECK(dw.values() == Values(8, 0));
 }
 
-TEST_CASE("a NaN that is dropped does not come back" * needs_devices()) {
+TEST_CASE("residual_norm does not propagate a NaN that dropout drops" * needs_devices()) {
   const ResidualNorm parameters{1e-3, 0.5, 3, 0};
   for (const DType t : {f32, bf16}) {
     for (const int64_t C : {64, 33}) {

@@ -10,7 +10,7 @@ namespace {
 using Values = std::vector<double>;
 constexpr DType kAll[] = {f32, f64, bf16, f16, i8, u8, i32, i64, boolean};
 
-// Few distinct values: the first of equals is asked for. Some floats are NaN.
+// Few distinct values, so that the first of equal values is tested. Some floats are NaN.
 DeviceArray keys(Fresh& fresh, DType t, const Shape& shape, Layout layout, bool with_nan) {
   Values values = fresh.whole(shape.numel(), t == u8 || t == boolean ? 0 : -9, t == boolean ? 2 : 9);
   for (size_t i = 3; with_nan && i < values.size(); i += 17) values[i] = kNan;
@@ -58,7 +58,7 @@ void check_running_sum(Fresh& fresh, DType t, const Shape& shape, int dim, Layou
   const double size = t == u8 || t == i8 ? 100 : 100000;
   DeviceArray x = is_floating(t) ? fresh.array(t, shape, -1, 2, layout)
                                  : fresh.integers(t, shape, t == u8 ? 0 : -size, size, layout);
-  const DType sum = is_floating(t) ? t : i64;  // whole numbers do not wrap
+  const DType sum = is_floating(t) ? t : i64;  // i64, so that sums of integers do not wrap
   DeviceArray out(sum, shape, layout), again(sum, shape);
   kernels::cumsum(out.view(), x.view(), dim);
   kernels::cumsum(again.view(), x.view(), dim);
@@ -68,18 +68,19 @@ void check_running_sum(Fresh& fresh, DType t, const Shape& shape, int dim, Layou
     double sum = 0;
     for (const size_t i : line) want[i] = sum += values[i];
   }
-  // Sums run in double: only of f64 is a result seen that depends on the order of the additions, by at most
-  // half a rounding of the sum of magnitudes (below 2 each) for each of them, here and in the oracle.
+  // Sums are kept in double, so only f64 results depend on the order of the additions. Each addition, here
+  // and in the reference, changes them by at most half a rounding of the sum of magnitudes (below 2 each).
   const auto terms = static_cast<double>(shape[dim]);
   if (t == f64) check_close(out.values(), want, t, terms, 2 * terms);
   if (is_floating(t) && t != f64) check_close(out.values(), want, t, 4, 1e-3);
   if (!is_floating(t)) CHECK(out.values() == want);
-  CHECK(again.values() == out.values());  // to the bit, whatever the layout
+  CHECK(again.values() == out.values());  // bit-identical for every layout
 }
 
 }  // namespace
 
-TEST_CASE("the first largest, the first smallest, the first NaN, along every dimension" * needs_devices()) {
+TEST_CASE("arg_extreme gives the first largest, first smallest or first NaN along every dimension" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kAll) {
@@ -91,10 +92,11 @@ TEST_CASE("the first largest, the first smallest, the first NaN, along every dim
       for (const Layout layout : kLayouts) check_extremes(fresh, t, {5, 4, 33}, dim, layout);
     }
   }
-  check_extremes(fresh, f32, {3, 4099}, 0, Layout::dense);  // a thread for each line
+  check_extremes(fresh, f32, {3, 4099}, 0, Layout::dense);  // a thread per line
 }
 
-TEST_CASE("running sums along every dimension, in one chunk and in several" * needs_devices()) {
+TEST_CASE("cumsum equals the definition along every dimension, in one chunk and in several" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : {f32, f64, bf16, f16, i8, u8, i32, i64}) {
@@ -107,11 +109,13 @@ TEST_CASE("running sums along every dimension, in one chunk and in several" * ne
     }
   }
   check_running_sum(fresh, f32, {9001}, 0, Layout::dense);
-  check_running_sum(fresh, f32, {66, 4099}, 0, Layout::dense);  // a thread for each line
+  check_running_sum(fresh, f32, {66, 4099}, 0, Layout::dense);  // a thread per line
 }
 
-TEST_CASE("NaN and infinity stay in the sums after them, and in their line; nothing gives nothing" *
-          needs_devices()) {
+TEST_CASE(
+    "cumsum propagates NaN and infinity only to later elements of their line, and scans accept empty "
+    "tensors" *
+    needs_devices()) {
   for (const int64_t n : {40, 1500}) {
     Values values(static_cast<size_t>(2 * n), 1);
     values[10] = kInfinity;

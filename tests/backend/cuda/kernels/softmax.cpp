@@ -26,7 +26,7 @@ std::vector<double> softmax_of(const std::vector<double>& x, const Lines& lines,
   return y;
 }
 
-// From the results as stored, y.
+// Gradients from the stored results y.
 std::vector<double> gradient_of(const std::vector<double>& dy, const std::vector<double>& y,
                                 const Lines& lines, bool logarithm) {
   std::vector<double> dx(y.size());
@@ -60,7 +60,8 @@ void check_softmax(Fresh& fresh, const Shape& shape, int dim, DType t, Layout la
 
 }  // namespace
 
-TEST_CASE("softmax, its logarithm and the gradients of both, along every dimension" * needs_devices()) {
+TEST_CASE("softmax, log_softmax and their gradients equal the definition along every dimension" *
+          needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
@@ -73,7 +74,7 @@ TEST_CASE("softmax, its logarithm and the gradients of both, along every dimensi
   }
 }
 
-TEST_CASE("rows for every way to hold one: registers of a warp or a block, shared memory, segments" *
+TEST_CASE("softmax equals the definition for rows in registers, in shared memory and in segments" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
@@ -81,14 +82,14 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
     check_softmax(fresh, {1, n}, 1, f32, Layout::dense);
   for (const int64_t n : {1032, 4104}) check_softmax(fresh, {1, n}, 1, bf16, Layout::dense);
   check_softmax(fresh, {1, 2050}, 1, f64, Layout::dense);
-  // Not aligned to 16 bytes.
+  // Rows that are not aligned to 16 bytes.
   for (const int64_t n : {255, 1023, 4095, 9001, 30001}) check_softmax(fresh, {2, n}, 1, f32, Layout::dense);
   for (const int64_t n : {257, 5001}) check_softmax(fresh, {3, n}, 1, bf16, Layout::dense);
-  // Longer than shared memory, aligned and not.
+  // Rows longer than shared memory, aligned and unaligned.
   for (const int64_t n : {120008, 120009}) check_softmax(fresh, {2, n}, 1, f16, Layout::dense);
 }
 
-TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere in theirs" *
+TEST_CASE("softmax equals the definition for unaligned rows and operands of different alignments" *
           needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
@@ -124,8 +125,8 @@ TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere
   }
 }
 
-TEST_CASE("long rows, several to a cluster" * needs_devices()) {
-  if (kEmulated) return;  // has no clusters
+TEST_CASE("softmax equals the definition for many long rows, which share a cluster" * needs_devices()) {
+  if (kEmulated) return;  // the emulator has no clusters
   Fresh fresh;
   INFO(fresh.text());
   for (const int64_t n : {16388, 32772, 50304}) {
@@ -133,7 +134,7 @@ TEST_CASE("long rows, several to a cluster" * needs_devices()) {
   }
   for (const int64_t n : {50304, 131072}) check_softmax(fresh, {6'000'000 / n, n}, 1, bf16, Layout::dense);
 }
-TEST_CASE("the result may take its operand's place" * needs_devices()) {
+TEST_CASE("softmax and its gradients work in place" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const Shape& shape : {Shape{3, 257}, Shape{3, 256}, Shape{1, 9001}}) {
@@ -147,12 +148,13 @@ TEST_CASE("the result may take its operand's place" * needs_devices()) {
   }
 }
 
-TEST_CASE("log-sum-exp over every set of dimensions" * needs_devices()) {
+TEST_CASE("logsumexp equals the definition over every set of dimensions" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
     for (const Shape& shape : {Shape{1}, Shape{1000}, Shape{5, 33}, Shape{3, 31, 4}}) {
-      if (few_cases() && t != f32 && shape.size() == 3) continue;  // a block for each result
+      // Slow on the emulator: a block per result.
+      if (few_cases() && t != f32 && shape.size() == 3) continue;
       for (int set = shape.size() == 1; set < 1 << shape.size(); ++set) {
         std::vector<bool> reduced;
         bool flags[kMaxRank] = {};
@@ -175,13 +177,14 @@ TEST_CASE("log-sum-exp over every set of dimensions" * needs_devices()) {
   }
 }
 
-TEST_CASE("a row's offset cancels; -inf alone is 0/0; NaN spreads over its row and no further" *
-          needs_devices()) {
+TEST_CASE(
+    "softmax ignores a row's offset, gives NaN for rows of -inf, and propagates NaN only within its row" *
+    needs_devices()) {
   for (const DType t : {f32, f64, bf16}) {
     for (const int64_t n : {4, 33, 65, 256, 3001, 100003}) {
       if (n > 1000 && few_cases()) continue;
       const auto width = static_cast<size_t>(n);
-      std::vector<double> values(4 * width, 0);  // rows: of 10000, of -inf, with a NaN, with one -inf
+      std::vector<double> values(4 * width, 0);  // rows: offset 10000, all -inf, with a NaN, with one -inf
       for (size_t i = 0; i < width; ++i) values[i] = 10000, values[width + i] = -kInfinity;
       values[2 * width + width / 2] = kNan;
       values[3 * width] = -kInfinity;
@@ -204,7 +207,7 @@ TEST_CASE("a row's offset cancels; -inf alone is 0/0; NaN spreads over its row a
   }
 }
 
-TEST_CASE("nothing in, nothing out; the log-sum-exp of nothing is -inf" * needs_devices()) {
+TEST_CASE("softmax accepts empty tensors, and logsumexp of no elements is -inf" * needs_devices()) {
   DeviceArray x(f32, {3, 0}), y(f32, {3, 0}), none(f32, {0, 3}), lse(f32, {3}), empty(f32, {0});
   kernels::softmax(y.view(), x.view(), 1);
   kernels::log_softmax(none.view(), none.view(), 1);

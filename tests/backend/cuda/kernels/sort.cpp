@@ -14,7 +14,7 @@ namespace {
 using Values = std::vector<double>;
 constexpr DType kAll[] = {f32, f64, bf16, f16, i8, u8, i32, i64, boolean};
 
-// Positions of a row in order: stable, NaN above everything.
+// Positions of a row in sorted order: stable, NaN largest.
 std::vector<size_t> order_of(const Values& row, bool descending) {
   std::vector<size_t> order(row.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -27,7 +27,7 @@ std::vector<size_t> order_of(const Values& row, bool descending) {
   return order;
 }
 
-// Few distinct values, so that many are equal, and what only floats have.
+// Few distinct values, so that many are equal; floats also have NaN and infinities.
 Values keys(Fresh& fresh, DType t, int64_t count) {
   Values values = fresh.whole(count, t == u8 ? 0 : -20, t == boolean ? 2 : 20);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -58,7 +58,7 @@ void check_sorted(Fresh& fresh, DType t, int64_t rows, int64_t n, int64_t k, boo
 
 }  // namespace
 
-TEST_CASE("rows are sorted, equals keep their order, NaN is the largest" * needs_devices()) {
+TEST_CASE("sort_rows is stable and treats NaN as the largest value" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kAll) {
@@ -74,7 +74,7 @@ TEST_CASE("rows are sorted, equals keep their order, NaN is the largest" * needs
   check_sorted(fresh, f32, 1, 4097, 4097, false);
 }
 
-TEST_CASE("any two keys that differ are told apart" * needs_devices()) {
+TEST_CASE("sort_rows distinguishes all keys that differ" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : {f32, f64}) {
@@ -88,7 +88,7 @@ TEST_CASE("any two keys that differ are told apart" * needs_devices()) {
   }
 }
 
-TEST_CASE("along another dimension, of a transposed tensor, of nothing" * needs_devices()) {
+TEST_CASE("sort works along other dimensions, on transposed tensors and on empty tensors" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
   namespace tt = tinytorch;

@@ -1,4 +1,4 @@
-// The device allocator: reuse in stream order, counts, exhaustion, and the state without a cache.
+// Device allocator: reuse in stream order, statistics, exhaustion of memory, and no caching.
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -16,7 +16,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 cuda::MemoryStats stats() { return cuda::memory_stats(0); }
 }  // namespace
 
-TEST_CASE("blocks are aligned, apart and writable to their end" * needs_devices()) {
+TEST_CASE("blocks are aligned, do not overlap, and are writable to their end" * needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
     const CachingScope scope(caching);
@@ -33,7 +33,8 @@ TEST_CASE("blocks are aligned, apart and writable to their end" * needs_devices(
   }
 }
 
-TEST_CASE("current and peak count requested bytes in use, reserved what was taken" * needs_devices()) {
+TEST_CASE("current and peak count requested bytes in use, reserved counts bytes allocated from the device" *
+          needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const auto before = stats();
@@ -62,7 +63,7 @@ TEST_CASE("current and peak count requested bytes in use, reserved what was take
   CHECK(stats().peak_reserved == before.reserved + 8 * kMiB);
 }
 
-TEST_CASE("the device sees what is reserved and released" * needs_devices()) {
+TEST_CASE("the device's free memory follows reserved and released bytes" * needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const size_t free = cuda::device_memory(0).free;
@@ -76,7 +77,8 @@ TEST_CASE("the device sees what is reserved and released" * needs_devices()) {
   CHECK(cuda::device_memory(0).free >= cached + 60 * kMiB);
 }
 
-TEST_CASE("a freed block is the next of its stream, at once, and of no other stream" * needs_devices()) {
+TEST_CASE("the next request of the same stream reuses a freed block at once, another stream does not" *
+          needs_devices()) {
   const CachingScope scope;
   const cuda::Stream other;
   void* const a = cuda::allocate(3 * kMiB, 0);
@@ -92,7 +94,7 @@ TEST_CASE("a freed block is the next of its stream, at once, and of no other str
   cuda::deallocate(c, 3 * kMiB - 100, 0);
 }
 
-TEST_CASE("reuse keeps the order of the stream: the new owner writes after the old one" * needs_devices()) {
+TEST_CASE("reuse keeps stream order: the new owner writes after the old one" * needs_devices()) {
   const CachingScope scope;
   const DeviceBytes result(2 * kMiB);
   for (int round = 0; round < 20; ++round) {
@@ -108,7 +110,8 @@ TEST_CASE("reuse keeps the order of the stream: the new owner writes after the o
   }
 }
 
-TEST_CASE("a block used on another stream waits for it" * needs_devices()) {
+TEST_CASE("a freed block that another stream uses is not reused before that stream is done" *
+          needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const size_t bytes = TINYTORCH_CUDA_SIM ? 4 * kMiB : 256 * kMiB;
@@ -127,17 +130,17 @@ TEST_CASE("a block used on another stream waits for it" * needs_devices()) {
   a.free();
   {
     const DeviceBytes b(bytes);
-    if (!other.is_idle()) CHECK(b.data() != at);  // busy still, so it was busy when b was made
+    if (!other.is_idle()) CHECK(b.data() != at);  // the stream is still busy, so it was busy for b
     b.fill(6);
     other.synchronize();
     CHECK(copy.holds(5));
     const DeviceBytes c(bytes);
-    CHECK((b.data() == at || c.data() == at));  // the wait is over
+    CHECK((b.data() == at || c.data() == at));  // the stream is done, so the block is reused
   }
   cuda::release_cached(0);
 }
 
-TEST_CASE("blocks on other streams do not hold back the release of the cache" * needs_devices()) {
+TEST_CASE("blocks in use on other streams do not prevent the release of the cache" * needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const size_t before = stats().reserved;
@@ -153,7 +156,7 @@ TEST_CASE("blocks on other streams do not hold back the release of the cache" * 
   CHECK(stats().reserved == before);
 }
 
-TEST_CASE("a repeated step asks the driver only the first time" * needs_devices()) {
+TEST_CASE("a repeated step calls the driver only the first time" * needs_devices()) {
   const CachingScope scope;
   size_t calls = 0, reserved = 0;
   for (int step = 0; step < 1000; ++step) {
@@ -168,11 +171,11 @@ TEST_CASE("a repeated step asks the driver only the first time" * needs_devices(
   CHECK(stats().reserved == reserved);
 }
 
-TEST_CASE("when the device is full the cache is given back before anyone hears of it" * needs_devices()) {
+TEST_CASE("if the device is full, cached memory is released before an error is thrown" * needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const size_t free = cuda::device_memory(0).free;
-  if (TINYTORCH_CUDA_SIM && free > 1024 * kMiB) return;  // would be real memory
+  if (TINYTORCH_CUDA_SIM && free > 1024 * kMiB) return;  // the emulator would take it from host memory
   const size_t most = free / 10 * 6;
   for (int k = 0; k < 3; ++k) {
     const DeviceBytes large(most + static_cast<size_t>(k) * 4 * kMiB);  // the last one's block is too small
@@ -187,7 +190,7 @@ TEST_CASE("when the device is full the cache is given back before anyone hears o
   CHECK(t.file == __FILE__);
   for (const char* part :
        {"out of memory on cuda:0: ", " requested\n  tensors hold ",
-        " taken from the device; the cache holds ", ", its largest block ", "\n  the device has ",
+        " reserved from the device; the cache holds ", ", its largest block ", "\n  the device has ",
         " free of ", "; others hold ", "\n  hint: use a smaller batch, bf16, or no_grad()"}) {
     CAPTURE(part);
     CHECK(t.text.find(part) != std::string::npos);
@@ -195,12 +198,12 @@ TEST_CASE("when the device is full the cache is given back before anyone hears o
   CHECK(stats().current == before.current);
   CHECK(stats().allocations == before.allocations);
   CHECK(stats().peak == before.peak);
-  const DeviceBytes small(1000);  // all goes on
+  const DeviceBytes small(1000);  // the allocator still works after the error
   small.fill(3);
   CHECK(small.holds(3));
 }
 
-TEST_CASE("without the cache every block is the driver's, and goes back at once" * needs_devices()) {
+TEST_CASE("without caching every block is allocated by the driver and freed at once" * needs_devices()) {
   cuda::release_cached(0);
   const CachingScope scope(false);
   const auto before = stats();
@@ -212,7 +215,7 @@ TEST_CASE("without the cache every block is the driver's, and goes back at once"
     CHECK(stats().device_calls == before.device_calls + 2);
     CHECK(a.holds(1));
     CHECK(b.holds(2));
-    const CachingScope now_on(true);  // a block remembers how it was made
+    const CachingScope now_on(true);  // a block is freed in the way that it was allocated
     a.free();
     const DeviceBytes c(1000);
     CHECK(c.data() != a.data());
@@ -256,7 +259,7 @@ TEST_CASE("threads share the allocator" * needs_devices()) {
   CHECK(stats().current == before);
 }
 
-TEST_CASE("freeing nothing is allowed" * needs_devices()) {
+TEST_CASE("freeing a null pointer is allowed" * needs_devices()) {
   const size_t before = stats().current;
   cuda::deallocate(nullptr, 10, 0);
   CHECK(stats().current == before);

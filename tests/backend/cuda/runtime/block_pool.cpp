@@ -1,5 +1,5 @@
-// The bookkeeping of the device allocator, on a source of segments that exists only as numbers: no two blocks
-// overlap, everything is aligned, freed neighbours become one, and what is free can be given back.
+// Bookkeeping of the device allocator, with a source of segments that are only numbers: blocks do not
+// overlap, all addresses are aligned, freed neighbours are merged, and free segments can be released.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct CountedSource {
   void release(void* address, size_t bytes) {
     const auto found = ledger->segments.find(reinterpret_cast<uintptr_t>(address));
     if (found == ledger->segments.end() || found->second != bytes) {
-      ledger->faults += 1;  // not a segment, or not all of it
+      ledger->faults += 1;  // not a segment, or only a part of one
       return;
     }
     ledger->segments.erase(found);
@@ -73,7 +73,7 @@ TEST_CASE("small requests share one segment and start at multiples of 512") {
   CHECK(pool.largest_free() == 2 * kMiB);
 }
 
-TEST_CASE("a freed block is the next of its size") {
+TEST_CASE("the next request of the same size takes a freed block") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   Block* const a = obtain(pool, 10'000);
@@ -87,7 +87,7 @@ TEST_CASE("a freed block is the next of its size") {
   pool.put(fence);
 }
 
-TEST_CASE("best fit takes the smallest hole that is large enough") {
+TEST_CASE("best fit takes the smallest free block that is large enough") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   std::vector<Block*> blocks;
@@ -99,7 +99,7 @@ TEST_CASE("best fit takes the smallest hole that is large enough") {
   Block* const b = pool.take(15 * kKiB);
   CHECK(start(b) == hole32);
   CHECK(b->size == 15 * kKiB);
-  CHECK(b->next->size == 17 * kKiB);  // the rest of the hole
+  CHECK(b->next->size == 17 * kKiB);  // the remainder of the free block
   CHECK(!b->next->in_use);
   for (Block* block : {a, b, blocks[1], blocks[3], blocks[5]}) pool.put(block);
   CHECK(pool.largest_free() == 2 * kMiB);
@@ -114,13 +114,13 @@ TEST_CASE("small and large requests do not use each other's segments") {
   Block* const over = obtain(pool, kMiB + 1);
   CHECK(over->large);
   CHECK(pool.reserved() == 4 * kMiB);
-  CHECK(over->size == 2 * kMiB);  // the rest is less than 1 MiB and stays with it
+  CHECK(over->size == 2 * kMiB);  // the remainder is less than 1 MiB, so it is not split off
   pool.put(over);
   Block* const other = obtain(pool, 600 * kKiB);
   CHECK(start(other) == start(limit) + kMiB);
   CHECK(pool.reserved() == 4 * kMiB);
   pool.put(limit);
-  Block* const again = pool.take(kMiB + 512);  // the large one, not the hole of 1 MiB
+  Block* const again = pool.take(kMiB + 512);  // the large block, not the free block of 1 MiB
   REQUIRE(again != nullptr);
   CHECK(again->large);
   CHECK(ledger.acquired == 2);
@@ -128,7 +128,7 @@ TEST_CASE("small and large requests do not use each other's segments") {
   pool.put(other);
 }
 
-TEST_CASE("large segments are multiples of 2 MiB and are cut when the rest is worth it") {
+TEST_CASE("large segments are multiples of 2 MiB and are split if the remainder is large enough") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   Block* const big = obtain(pool, 100 * kMiB + 1);
@@ -145,14 +145,14 @@ TEST_CASE("large segments are multiples of 2 MiB and are cut when the rest is wo
   pool.put(a);
   pool.put(c);
   CHECK(pool.largest_free() == 60 * kMiB);
-  pool.put(b);  // between them: all three become one
+  pool.put(b);  // between the other two: all three are merged
   CHECK(pool.largest_free() == 102 * kMiB);
   CHECK(pool.release_unused() == 102 * kMiB);
   CHECK(pool.reserved() == 0);
   CHECK(ledger.held == 0);
 }
 
-TEST_CASE("a segment with one block in use is kept, the others are given back") {
+TEST_CASE("a segment with one block in use is kept, the other segments are released") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   Block* const a = obtain(pool, 10 * kMiB);
@@ -169,7 +169,7 @@ TEST_CASE("a segment with one block in use is kept, the others are given back") 
   CHECK(ledger.faults == 0);
 }
 
-TEST_CASE("an exhausted source is an answer, and changes nothing") {
+TEST_CASE("an exhausted source gives null and changes nothing") {
   Ledger ledger;
   ledger.limit = 8 * kMiB;
   Pool pool(CountedSource{&ledger});
@@ -186,7 +186,7 @@ TEST_CASE("an exhausted source is an answer, and changes nothing") {
   pool.put(b);
 }
 
-TEST_CASE("any order of requests and returns: apart, aligned, inside segments, and whole again at the end") {
+TEST_CASE("any order of requests and frees: disjoint, aligned, inside segments, and merged at the end") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
     Ledger ledger;
@@ -219,7 +219,7 @@ TEST_CASE("any order of requests and returns: apart, aligned, inside segments, a
         in_use += block->size;
       } else {
         auto chosen = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
-        too_small += chosen->second.first->size != chosen->second.second;  // unchanged while in use
+        too_small += chosen->second.first->size != chosen->second.second;  // must not change while in use
         in_use -= chosen->second.second;
         pool.put(chosen->second.first);
         live.erase(chosen);
@@ -244,7 +244,7 @@ TEST_CASE("any order of requests and returns: apart, aligned, inside segments, a
   }
 }
 
-TEST_CASE("repeating the same requests asks the source only the first time") {
+TEST_CASE("repeated requests call the source only the first time") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   const std::vector<size_t> step{40, 3 * kMiB, 700 * kKiB, 17 * kMiB, 5'000, 9 * kMiB, 3 * kMiB, 100 * kKiB};

@@ -1,4 +1,4 @@
-// Graphs: what a capture records, what it keeps of memory, what it refuses.
+// CUDA graphs: recorded work, memory that a graph keeps, and operations that a capture refuses.
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ constexpr size_t kBytes = 3 * kMiB;
 size_t reserved() { return cuda::memory_stats(0).reserved; }
 }  // namespace
 
-TEST_CASE("a capture runs nothing, a replay runs all of it, every time" * needs_devices()) {
+TEST_CASE("a capture runs no work, each replay runs all captured work" * needs_devices()) {
   const DeviceBytes input(5000), middle(5000), output(5000);
   input.fill(1);
   middle.fill(0);
@@ -42,7 +42,7 @@ TEST_CASE("a capture runs nothing, a replay runs all of it, every time" * needs_
   graph.replay();
   CHECK(output.holds(1));
   CHECK(input.holds(9));
-  input.fill(4);  // in the order of the current stream
+  input.fill(4);  // queued on the current stream, before the replay
   graph.replay();
   CHECK(output.holds(4));
   const cuda::Stream other;
@@ -55,7 +55,8 @@ TEST_CASE("a capture runs nothing, a replay runs all of it, every time" * needs_
   }
 }
 
-TEST_CASE("memory of a capture is the graph's alone as long as it lives" * needs_devices()) {
+TEST_CASE("memory allocated in a capture belongs to the graph alone until the graph is destroyed" *
+          needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
     const CachingScope scope(caching);
@@ -67,7 +68,7 @@ TEST_CASE("memory of a capture is the graph's alone as long as it lives" * needs
     {
       cuda::Graph graph;
       graph.capture([&] {
-        const DeviceBytes temporary(kBytes);  // gone before the first replay
+        const DeviceBytes temporary(kBytes);  // freed before the first replay
         inside = temporary.data();
         temporary.copy_from(input);
         output.copy_from(temporary);
@@ -93,7 +94,7 @@ TEST_CASE("memory of a capture is the graph's alone as long as it lives" * needs
   }
 }
 
-TEST_CASE("within a capture freed memory is used again" * needs_devices()) {
+TEST_CASE("a capture reuses memory that it has freed" * needs_devices()) {
   const CachingScope scope;
   const DeviceBytes output(kBytes);
   cuda::Graph graph;
@@ -114,7 +115,7 @@ TEST_CASE("within a capture freed memory is used again" * needs_devices()) {
   CHECK(output.holds(9));
 }
 
-TEST_CASE("what a capture used and freed is kept for its replays" * needs_devices()) {
+TEST_CASE("memory that a captured step uses and frees is kept for its replays" * needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
     const CachingScope scope(caching);
@@ -162,13 +163,13 @@ TEST_CASE("results outlive their graph" * needs_devices()) {
     CHECK(result->holds(5));
     const size_t with_result = reserved();
     result.reset();
-    CHECK(reserved() + kBytes <= with_result);  // nothing else can use it, so it is not kept
+    CHECK(reserved() + kBytes <= with_result);  // no other request can use it, so it is released
     cuda::release_cached(0);
     CHECK(reserved() <= before + other.size() + kMiB);
   }
 }
 
-TEST_CASE("a result freed while its graph lives is not given to anyone" * needs_devices()) {
+TEST_CASE("a result that is freed while its graph exists is not reused" * needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
     const CachingScope scope(caching);
@@ -188,7 +189,7 @@ TEST_CASE("a result freed while its graph lives is not given to anyone" * needs_
   }
 }
 
-TEST_CASE("capturing again and again does not grow" * needs_devices()) {
+TEST_CASE("repeated captures do not use more and more memory" * needs_devices()) {
   const CachingScope scope;
   const DeviceBytes output(kBytes);
   cuda::Graph graph;
@@ -237,7 +238,7 @@ TEST_CASE("a graph may be destroyed while another is captured" * needs_devices()
   }
 }
 
-TEST_CASE("a block that other streams use outlasts the graph that held it" * needs_devices()) {
+TEST_CASE("a block in use on other streams is kept after its graph is destroyed" * needs_devices()) {
   const CachingScope scope;
   cuda::release_cached(0);
   const size_t bytes = TINYTORCH_CUDA_SIM ? 4 * kMiB : 256 * kMiB;
@@ -312,7 +313,7 @@ TEST_CASE("pinned memory feeds the replays" * needs_devices()) {
   cuda::deallocate_pinned(target);
 }
 
-TEST_CASE("other threads work on while one captures" * needs_devices()) {
+TEST_CASE("other threads continue while one thread captures" * needs_devices()) {
   const CachingScope scope;
   const DeviceBytes output(kBytes);
   cuda::Graph graph;
@@ -332,7 +333,8 @@ TEST_CASE("other threads work on while one captures" * needs_devices()) {
   CHECK(graph.nodes() == 1);
 }
 
-TEST_CASE("what a capture cannot do is refused by name, and leaves nothing behind" * needs_devices()) {
+TEST_CASE("an operation that a capture does not allow is refused by name, and the capture is discarded" *
+          needs_devices()) {
   const DeviceBytes block(5000);
   block.fill(1);
   std::vector<unsigned char> host(5000, 9);
@@ -341,10 +343,9 @@ TEST_CASE("what a capture cannot do is refused by name, and leaves nothing behin
     cuda::Graph graph;
     errors::check_error(
         std::string("TT-CUDA-05: ") + what +
-            ": not while a graph is captured, because nothing runs before the replay\n  hint: a captured "
-            "step "
-            "may only queue device work; move .item(), .to(cpu), printing, new tensors from CPU data and "
-            "synchronize() before or after it",
+            ": not allowed while a graph is captured, because nothing runs before the replay\n  hint: a "
+            "captured step may only queue device work; move .item(), .to(cpu), printing, new tensors from "
+            "CPU data and synchronize() before or after it",
         [&] {
           graph.capture([&] {
             block.fill(2);
@@ -374,7 +375,7 @@ TEST_CASE("what a capture cannot do is refused by name, and leaves nothing behin
   CHECK(block.holds(3));
 }
 
-TEST_CASE("the step's own exceptions pass through" * needs_devices()) {
+TEST_CASE("exceptions of the captured step are passed on" * needs_devices()) {
   const CachingScope scope;
   const DeviceBytes output(kBytes);
   cuda::Graph graph;
@@ -391,7 +392,7 @@ TEST_CASE("the step's own exceptions pass through" * needs_devices()) {
   CHECK(output.holds(2));
 }
 
-TEST_CASE("nothing captured, nothing to replay" * needs_devices()) {
+TEST_CASE("replay without a capture is refused" * needs_devices()) {
   cuda::Graph graph;
   errors::check_error("TT-CUDA-05: Graph::replay: nothing was captured\n  hint: call capture() first",
                       [&] { graph.replay(); });

@@ -1,4 +1,4 @@
-// Launches are counted by kernel while somebody asks, and not at all otherwise.
+// Launch counts: launches are counted by kernel while counting is on.
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
@@ -20,14 +20,15 @@ int64_t launches(const std::vector<LaunchRecord>& records) {
 
 }  // namespace
 
-TEST_CASE("without counting there is nothing to tell") {
+TEST_CASE("without counting there are no launch records") {
   CHECK_FALSE(cuda::launches_counted());
   cuda::count_launches(true);
   cuda::count_launches(false);
   CHECK(cuda::launch_records().empty());
 }
 
-TEST_CASE("each launch counts once, under its kernel's name, with what it asks for" * needs_devices()) {
+TEST_CASE("each launch counts once, under its kernel's name, with threads and shared memory" *
+          needs_devices()) {
   const tt::Tensor x = tt::ones({1000}).to(tt::cuda);
   x + 1;
   cuda::count_launches(true);
@@ -47,7 +48,7 @@ TEST_CASE("each launch counts once, under its kernel's name, with what it asks f
     softmax = softmax || r.kernel.find("softmax") != std::string::npos;
   }
   CHECK(softmax);
-  cuda::count_launches(true);  // from zero
+  cuda::count_launches(true);  // starts from zero again
   x + x;
   cuda::count_launches(false);
   CHECK(launches(cuda::launch_records()) == 1);

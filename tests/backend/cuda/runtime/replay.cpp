@@ -1,4 +1,5 @@
-// Numbers that change from replay to replay: filled before each, in stream order, none in the capture itself.
+// Numbers that change from replay to replay: filled before each replay, in stream order, and not during the
+// capture.
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -16,7 +17,7 @@ using test::needs_devices;
 
 namespace {
 
-// Copies on the device, as a kernel would read the value.
+// Reads the value by a copy on the device, in place of a kernel.
 void take(void* to, const void* value, size_t bytes) {
   cuda::copy_bytes(to, test::on_cuda(0), value, test::on_cuda(0), bytes);
 }
@@ -30,7 +31,7 @@ uint64_t next_block() { return tt::default_generator().state().next_block; }
 
 }  // namespace
 
-TEST_CASE("outside of a capture there is nothing to replay") {
+TEST_CASE("outside of a capture on_replay gives false and replay_memory gives null") {
   int calls = 0;
   CHECK(!cuda::on_replay([&] { ++calls; }));
   CHECK(cuda::replay_memory(8, [&](void*) { ++calls; }) == nullptr);
@@ -38,7 +39,7 @@ TEST_CASE("outside of a capture there is nothing to replay") {
   CHECK(calls == 0);
 }
 
-TEST_CASE("values are made anew before each replay, after the calls, and not in the capture" *
+TEST_CASE("values are filled before each replay, after the functions of on_replay, not in the capture" *
           needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
@@ -75,7 +76,7 @@ TEST_CASE("values are made anew before each replay, after the calls, and not in 
   }
 }
 
-TEST_CASE("many values, and large ones, keep apart" * needs_devices()) {
+TEST_CASE("many values and large values do not overlap" * needs_devices()) {
   constexpr size_t kValues = 300;
   std::vector<std::vector<unsigned char>> sources;
   for (size_t k = 0; k < kValues; ++k) {
@@ -102,14 +103,15 @@ TEST_CASE("many values, and large ones, keep apart" * needs_devices()) {
   }
 }
 
-TEST_CASE("replays queued together, on any streams, each see their own values" * needs_devices()) {
+TEST_CASE("replays that are queued one after the other, on any streams, see their own values" *
+          needs_devices()) {
   const cuda::Stream other;
   const DeviceBytes busy(TINYTORCH_CUDA_SIM ? size_t{1} << 16 : size_t{1} << 28);
   constexpr size_t kRounds = 12, kSize = sizeof(int64_t);
   const DeviceBytes history(kRounds * kSize), moved(kRounds * kSize);
   int64_t step = 0;
   cuda::Graph graph;
-  graph.capture([&] {  // writes the step in front of those before it
+  graph.capture([&] {  // writes the step before the previous ones
     cuda::on_replay([&] { step += 1; });
     busy.fill(1);
     take(moved.data(), history.data(), (kRounds - 1) * kSize);
@@ -127,7 +129,7 @@ TEST_CASE("replays queued together, on any streams, each see their own values" *
   }
 }
 
-TEST_CASE("replays go on in the random stream where the program is" * needs_devices()) {
+TEST_CASE("each replay continues the random stream at the program's current position" * needs_devices()) {
   tt::manual_seed(7);
   tt::default_generator().reserve(100);
   const DeviceBytes output(sizeof(uint64_t));
@@ -138,25 +140,25 @@ TEST_CASE("replays go on in the random stream where the program is" * needs_devi
     const uint64_t* const offset = cuda::random_offset(7);
     REQUIRE(offset != nullptr);
     CHECK(cuda::random_offset(7) == offset);
-    CHECK(cuda::random_offset(8) == nullptr);  // of some other generator
+    CHECK(cuda::random_offset(8) == nullptr);  // the seed of another generator
     take(output.data(), offset, sizeof(uint64_t));
     tt::default_generator().reserve(2);
   });
   CHECK(first == 100);
-  CHECK(next_block() == 100);  // nothing ran
+  CHECK(next_block() == 100);  // the capture ran nothing
   graph.replay();
   CHECK(first + read<uint64_t>(output.data()) == 100);
   CHECK(next_block() == 107);
   graph.replay();
   CHECK(first + read<uint64_t>(output.data()) == 107);
-  tt::default_generator().reserve(1000);  // something else in between
+  tt::default_generator().reserve(1000);  // other code uses the generator in between
   graph.replay();
   CHECK(first + read<uint64_t>(output.data()) == 1114);
   CHECK(next_block() == 1121);
   tt::manual_seed(0);
 }
 
-TEST_CASE("a failed capture leaves the random stream as it was" * needs_devices()) {
+TEST_CASE("a failed capture does not advance the random stream" * needs_devices()) {
   tt::manual_seed(3);
   const DeviceBytes output(100);
   cuda::Graph graph;
@@ -170,7 +172,7 @@ TEST_CASE("a failed capture leaves the random stream as it was" * needs_devices(
   tt::manual_seed(0);
 }
 
-TEST_CASE("the memory of values goes with the graph" * needs_devices()) {
+TEST_CASE("the memory of values is freed with the graph" * needs_devices()) {
   for (const bool caching : {true, false}) {
     CAPTURE(caching);
     const CachingScope scope(caching);

@@ -1,4 +1,4 @@
-// Devices, streams, events, copies, pinned memory and the messages of errors.
+// Devices, streams, events, copies, pinned memory and error messages.
 #include <cstring>
 #include <support/device.hpp>
 #include <support/errors.hpp>
@@ -27,7 +27,7 @@ std::vector<unsigned char> pattern(size_t bytes, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("queries answer with and without a device") {
+TEST_CASE("queries work with and without a device") {
   CHECK(cuda::is_available() == (cuda::device_count() > 0));
   if (!cuda::is_built()) CHECK(cuda::device_count() == 0);
   CHECK(!cuda::is_capturing());
@@ -50,7 +50,7 @@ TEST_CASE("properties of the device" * needs_devices()) {
   CHECK(cuda::runtime_version() >= 11000);
 }
 
-TEST_CASE("a device that is not there is named, with the number that are" * needs_devices()) {
+TEST_CASE("the error for a missing device names it and the number of devices" * needs_devices()) {
   const int count = cuda::device_count();
   const std::string wrong = "TT-CUDA-04: cuda:" + std::to_string(count) +
                             ": there is no such device\n  hint: this machine has " + std::to_string(count) +
@@ -64,7 +64,7 @@ TEST_CASE("a device that is not there is named, with the number that are" * need
   CHECK(cuda::current_device() == 0);
 }
 
-TEST_CASE("a guard changes the device of its thread for its scope" * needs_devices(2)) {
+TEST_CASE("DeviceGuard changes the device of its thread for its scope" * needs_devices(2)) {
   CHECK(cuda::current_device() == 0);
   {
     const cuda::DeviceGuard guard(1);
@@ -79,7 +79,7 @@ TEST_CASE("a guard changes the device of its thread for its scope" * needs_devic
   CHECK(cuda::current_device() == 0);
 }
 
-TEST_CASE("each thread has its current stream, the default one at first" * needs_devices()) {
+TEST_CASE("each thread has its own current stream, at first the default stream" * needs_devices()) {
   CHECK(cuda::current_stream() == nullptr);
   const cuda::Stream a, b(0, -1);
   CHECK(a.handle() != nullptr);
@@ -98,7 +98,8 @@ TEST_CASE("each thread has its current stream, the default one at first" * needs
   CHECK(cuda::current_stream() == nullptr);
 }
 
-TEST_CASE("a guard of a stream on another device leaves the streams of this one" * needs_devices(2)) {
+TEST_CASE("StreamGuard for another device does not change the current stream of this device" *
+          needs_devices(2)) {
   const cuda::Stream here(0), there(1);
   const cuda::StreamGuard first(here);
   {
@@ -111,7 +112,7 @@ TEST_CASE("a guard of a stream on another device leaves the streams of this one"
   CHECK(cuda::current_stream(1) == nullptr);
 }
 
-TEST_CASE("streams are used again, and move" * needs_devices()) {
+TEST_CASE("native streams are reused, and a Stream can be moved" * needs_devices()) {
   cuda::StreamHandle* first = nullptr;
   {
     cuda::Stream a;
@@ -128,7 +129,7 @@ TEST_CASE("streams are used again, and move" * needs_devices()) {
   CHECK((d.handle() == first || e.handle() == first));
 }
 
-TEST_CASE("work runs in the order of its stream" * needs_devices()) {
+TEST_CASE("work runs in stream order" * needs_devices()) {
   const DeviceBytes a(100'003), b(100'003);
   a.fill(1);
   b.copy_from(a);
@@ -140,9 +141,9 @@ TEST_CASE("work runs in the order of its stream" * needs_devices()) {
   for (size_t i = 0; i < 20; ++i) CHECK(got[i] == (i >= 7 && i < 12 ? 9 : 1));
 }
 
-TEST_CASE("copies from the CPU take the bytes as they are at the call" * needs_devices()) {
+TEST_CASE("copies from the CPU use the bytes at the time of the call" * needs_devices()) {
   const BusyWork busy;
-  const size_t staged = size_t{1} << 20;  // where the way of copying changes
+  const size_t staged = size_t{1} << 20;  // the largest copy that is staged in pinned memory
   for (const size_t bytes : {size_t{1}, size_t{4097}, staged - 1, staged, staged + 1, 3 * staged + 13}) {
     CAPTURE(bytes);
     const DeviceBytes block(bytes);
@@ -153,7 +154,7 @@ TEST_CASE("copies from the CPU take the bytes as they are at the call" * needs_d
     std::memset(source.data(), 0xAB, bytes);
     CHECK(block.read() == expected);
   }
-  const DeviceBytes first(5000), second(5000);  // queued together behind other work
+  const DeviceBytes first(5000), second(5000);  // both copies are queued behind other work
   busy.queue(20);
   cuda::copy_bytes(first.data(), test::on_cuda(0), pattern(5000, 1).data(), tt::cpu, 5000);
   cuda::copy_bytes(second.data(), test::on_cuda(0), pattern(5000, 2).data(), tt::cpu, 5000);
@@ -165,7 +166,7 @@ TEST_CASE("copies from the CPU take the bytes as they are at the call" * needs_d
   cuda::copy_bytes(nullptr, tt::cpu, nullptr, test::on_cuda(0), 0);  // nothing to do
 }
 
-TEST_CASE("an event orders one stream after another" * needs_devices()) {
+TEST_CASE("an event makes one stream wait for another" * needs_devices()) {
   const BusyWork busy;
   const DeviceBytes a(5000), b(5000);
   a.fill(0);
@@ -199,7 +200,7 @@ TEST_CASE("an event orders one stream after another" * needs_devices()) {
   CHECK(producer.is_idle());
 }
 
-TEST_CASE("events measure time, when made for it" * needs_devices()) {
+TEST_CASE("events measure time if they are made with timing" * needs_devices()) {
   const BusyWork busy;
   cuda::Event start, middle, end;
   start.record();
@@ -234,7 +235,7 @@ TEST_CASE("copies between devices wait for both sides" * needs_devices(2)) {
   CHECK(cuda::current_device() == 0);
 }
 
-TEST_CASE("pinned memory is known by its addresses and counted" * needs_devices()) {
+TEST_CASE("is_pinned finds pinned memory by address, and pinned_stats counts it" * needs_devices()) {
   const auto before = cuda::pinned_stats();
   auto* const block = static_cast<char*>(cuda::allocate_pinned(5000));
   CHECK(cuda::is_pinned(block));
@@ -256,7 +257,8 @@ TEST_CASE("pinned memory is known by its addresses and counted" * needs_devices(
   cuda::deallocate_pinned(nullptr);
 }
 
-TEST_CASE("asynchronous copies need pinned memory, which is not reused under them" * needs_devices()) {
+TEST_CASE("asynchronous copies need pinned memory, which is not reused before they are done" *
+          needs_devices()) {
   const BusyWork busy;
   const size_t bytes = 70'001;
   const DeviceBytes device(bytes);
@@ -267,7 +269,7 @@ TEST_CASE("asynchronous copies need pinned memory, which is not reused under the
   cuda::copy_bytes_async(device.data(), test::on_cuda(0), source, tt::cpu, bytes);
   cuda::deallocate_pinned(source);
   auto* const target = static_cast<unsigned char*>(cuda::allocate_pinned(bytes));
-  std::memset(target, 0xCD, bytes);  // would spoil the copy if it were the same memory
+  std::memset(target, 0xCD, bytes);  // would destroy the copied bytes if the memory were shared
   CHECK(device.read() == expected);
   cuda::copy_bytes_async(target, tt::cpu, device.data(), test::on_cuda(0), bytes);
   cuda::synchronize();
@@ -280,7 +282,7 @@ TEST_CASE("asynchronous copies need pinned memory, which is not reused under the
       [&] { cuda::copy_bytes_async(pageable.data(), tt::cpu, device.data(), test::on_cuda(0), bytes); });
 }
 
-TEST_CASE("an error of CUDA has its name and the last eight launches" * needs_devices()) {
+TEST_CASE("a CUDA error has its name and the last eight launches" * needs_devices()) {
   // void tinytorch::with_cuda::backend::cuda::row_kernel<float, (tinytorch::with_cuda::Fn)3>(float*, long)
   const char* const row_kernel = "_ZN9tinytorch9with_cuda7backend4cudaL10row_kernelIfLNS0_2FnE3EEEvPT_l";
   for (const char* name : {"kernel0", "kernel1", "kernel2", "kernel3", "kernel4", "kernel5", row_kernel,
@@ -297,13 +299,13 @@ TEST_CASE("an error of CUDA has its name and the last eight launches" * needs_de
         std::string::npos);
   CHECK(t.text.find("kernel0") == std::string::npos);
   CHECK(t.file == __FILE__);
-  cuda::synchronize();  // it was not fatal
+  cuda::synchronize();  // the error was not fatal
   const DeviceBytes block(100);
   block.fill(1);
   CHECK(block.holds(1));
 }
 
-TEST_CASE("ranges are off until asked for" * needs_devices()) {
+TEST_CASE("ranges are off by default" * needs_devices()) {
   CHECK(!cuda::ranges_shown());
   { const cuda::RangeGuard range("not shown"); }
   cuda::show_ranges(true);

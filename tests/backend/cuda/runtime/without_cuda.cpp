@@ -1,4 +1,5 @@
-// The runtime in a program without CUDA: queries answer, requests are refused by name.
+// The runtime in a program without CUDA: queries work, and functions that need a device throw with their
+// name.
 #include <support/errors.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 
@@ -7,7 +8,7 @@ namespace cuda = tinytorch::backend::cuda;
 #if TINYTORCH_WITH_CUDA
 TEST_CASE("this program has CUDA") { CHECK(cuda::is_built()); }
 #else
-TEST_CASE("queries say that there is no device") {
+TEST_CASE("queries report that there is no device") {
   CHECK(!cuda::is_built());
   CHECK(!cuda::is_available());
   CHECK(cuda::device_count() == 0);
@@ -22,7 +23,7 @@ TEST_CASE("queries say that there is no device") {
   CHECK(cuda::pinned_stats().current == 0);
 }
 
-TEST_CASE("what holds for every program without work on a device is allowed") {
+TEST_CASE("functions that need no device are allowed") {
   cuda::synchronize();
   cuda::reset_peak(0);
   cuda::release_cached(0);
@@ -34,7 +35,7 @@ TEST_CASE("what holds for every program without work on a device is allowed") {
   const cuda::RangeGuard range("a range");
 }
 
-TEST_CASE("requests are refused by name") {
+TEST_CASE("functions that need a device are refused by name") {
   const auto refused = [](const char* what, const std::function<void()>& f) {
     errors::check_error(
         std::string("TT-CUDA-01: cuda ") + what +

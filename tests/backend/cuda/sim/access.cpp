@@ -1,4 +1,4 @@
-// Kernels that are broken on purpose: each fault is found and named, and the repaired twin is clean.
+// Kernels with deliberate faults: each fault is found and named, and the corrected kernel has no fault.
 #include <support/device.hpp>
 #include <tinytorch/core/error.hpp>
 
@@ -30,7 +30,7 @@ __global__ void read_one(float* out, const float* x) {
   if (threadIdx.x == 1) out[blockIdx.x] = *x;
 }
 
-// Each thread gives its value to its left neighbour.
+// Each thread passes its value to its left neighbour.
 __global__ void shift_left(float* x, bool barrier) {
   __shared__ float tile[kThreads];
   tile[threadIdx.x] = x[threadIdx.x];
@@ -40,7 +40,7 @@ __global__ void shift_left(float* x, bool barrier) {
   if (blockIdx.x == 0) x[threadIdx.x] = right;
 }
 
-// The same within each warp, for which __syncwarp is enough.
+// Like shift_left, within each warp, so __syncwarp is enough.
 __global__ void shift_in_warp(float* x, bool barrier) {
   __shared__ float tile[kThreads];
   const unsigned warp = threadIdx.x / 32 * 32;
@@ -88,7 +88,7 @@ __global__ void small_tile(float* x, int reach) {
   x[threadIdx.x + blockIdx.x * kThreads] = tile[kThreads - 1 - static_cast<int>(threadIdx.x) + reach];
 }
 
-// Neighbours write the same place.
+// Two neighbouring threads write the same element.
 __global__ void crowd(int* x, bool atomic) {
   if (atomic) {
     atomicAdd(x + threadIdx.x / 2, 1);
@@ -97,7 +97,7 @@ __global__ void crowd(int* x, bool atomic) {
   }
 }
 
-// Bytes of one word that belong to different threads do not race.
+// Different bytes of one word, written by different threads, are no race.
 __global__ void fill_bytes_of_words(unsigned char* x) { x[threadIdx.x + blockIdx.x * kThreads] = 1; }
 
 class DeviceFloats {
@@ -122,41 +122,40 @@ const char* const kHere = "sim/access.cpp:";
 
 }  // namespace
 
-TEST_CASE("an access behind the end of an allocation") {
+TEST_CASE("an access past the end of an allocation is reported") {
   const DeviceFloats x(100);
   CHECK(tells(
       fault_of(scale, two_blocks(), x.get(), 100, 1),
-      {"TT-SIM-03: kernel scale: out of bounds, 400 bytes from the begin of an allocation of 400 bytes: a ",
+      {"TT-SIM-03: kernel scale: out of bounds, 400 bytes from the start of an allocation of 400 bytes: a ",
        " of 4 bytes", "thread (36, 0, 0) of block (1, 0, 0)", kHere}));
   CHECK(fault_of(scale, two_blocks(), x.get(), 100, 0) == "");
-  CHECK(x.read()[99] == 4);  // 2 by the run that ended early, 2 by the whole one
+  CHECK(x.read()[99] == 4);  // doubled by the run that ended early and by the complete run
 }
 
-TEST_CASE("memory that was freed") {
+TEST_CASE("an access to freed memory is reported") {
   DeviceFloats x(100);
   float* const kept = x.get();
   x.bytes().free();
-  CHECK(tells(fault_of(scale, two_blocks(), kept, 100, 0),
-              {"memory used after it was freed", "thread (0, 0, 0)", kHere}));
+  CHECK(tells(fault_of(scale, two_blocks(), kept, 100, 0), {"use after free", "thread (0, 0, 0)", kHere}));
 }
 
-TEST_CASE("a vector at an address that is no multiple of its size") {
+TEST_CASE("a misaligned vector access is reported") {
   const DeviceFloats x(64), out(8);
   auto* const to = reinterpret_cast<float4*>(out.get());
-#if !defined(__clang__) || __clang_major__ >= 15  // clang 14 copies a struct without telling
+#if !defined(__clang__) || __clang_major__ >= 15  // clang 14 does not instrument the copy of a struct
   CHECK(tells(fault_of(odd_vector, two_blocks(), to, x.get(), 3),
               {"misaligned", "read of 16 bytes", "thread (3, 0, 0)", kHere}));
 #endif
   CHECK(fault_of(odd_vector, two_blocks(), to, x.get(), 4) == "");
 }
 
-TEST_CASE("a pointer of the host, and none at all") {
+TEST_CASE("host pointers and null pointers are reported, pinned memory is allowed") {
   const DeviceFloats out(2), x(1);
   const std::vector<float> host(1);
   CHECK(tells(fault_of(read_one, two_blocks(), out.get(), host.data()),
-              {"a pointer of the host", "read of 4 bytes", kHere}));
+              {"a host pointer", "read of 4 bytes", kHere}));
   const float value = 1;
-  CHECK(tells(fault_of(read_one, two_blocks(), out.get(), &value), {"a pointer of the host"}));
+  CHECK(tells(fault_of(read_one, two_blocks(), out.get(), &value), {"a host pointer"}));
   CHECK(tells(fault_of(read_one, two_blocks(), out.get(), nullptr), {"a null pointer"}));
   CHECK(fault_of(read_one, two_blocks(), out.get(), x.get()) == "");
   auto* const pinned = static_cast<float*>(cuda::allocate_pinned(sizeof(float)));
@@ -166,21 +165,20 @@ TEST_CASE("a pointer of the host, and none at all") {
   cuda::deallocate_pinned(pinned);
 }
 
-TEST_CASE("a race in shared memory: both sides are named") {
+TEST_CASE("a data race in shared memory is reported, with both threads") {
   const DeviceFloats x(kThreads);
   CHECK(tells(fault_of(rotate_in_place, two_blocks(), x.get(), Between::nothing),
               {"kernel rotate_in_place: a race in shared memory 'ring' between two threads of a block, "
-               "without a barrier "
-               "between them: a ",
+               "without a barrier between them: a ",
                " of block (0, 0, 0)", kHere, "against a ", " by thread (", kHere}));
-  // Lanes of a warp are in order then; thread 31 and its neighbour of the next warp are not.
+  // __syncwarp orders the lanes of a warp, but not thread 31 and its neighbour in the next warp.
   CHECK(tells(fault_of(rotate_in_place, two_blocks(), x.get(), Between::warp_barrier),
               {"a race in shared memory 'ring'"}));
   CHECK(fault_of(rotate_in_place, two_blocks(), x.get(), Between::barrier) == "");
   CHECK(fault_of(shift_in_warp, two_blocks(), x.get(), true) == "");
 }
 
-TEST_CASE("shared memory that nobody has written") {
+TEST_CASE("a read of uninitialized shared memory is reported") {
   const DeviceFloats out(2), x(kThreads);
   CHECK(tells(fault_of(shift_left, two_blocks(), x.get(), false),
               {"uninitialized shared memory 'tile'", "thread (0, 0, 0)", kHere}));
@@ -194,17 +192,17 @@ TEST_CASE("shared memory that nobody has written") {
   CHECK(out.read() == std::vector<float>{kThreads, kThreads});
 }
 
-TEST_CASE("shared memory has ends") {
+TEST_CASE("an access past the end of shared memory is reported") {
   const DeviceFloats x(2 * kThreads);
   CHECK(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 0) == "");
   CHECK(tells(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 1),
-              {"out of bounds of the 256 bytes of dynamic shared memory, 256 bytes from its begin: a write",
+              {"out of bounds of the 256 bytes of dynamic shared memory, 256 bytes from its start: a write",
                "thread (63, 0, 0)", kHere}));
   CHECK(fault_of(small_tile, two_blocks(), x.get(), 0) == "");
-  CHECK(tells(fault_of(small_tile, two_blocks(), x.get(), 1 << 24), {"a pointer of the host: a write"}));
+  CHECK(tells(fault_of(small_tile, two_blocks(), x.get(), 1 << 24), {"a host pointer: a write"}));
 }
 
-TEST_CASE("a race in device memory, unless it is atomic") {
+TEST_CASE("a data race in device memory is reported, atomic accesses are allowed") {
   const DeviceFloats x(kThreads, 0);
   auto* const counts = reinterpret_cast<int*>(x.get());
   CHECK(tells(fault_of(crowd, two_blocks(), counts, false),
@@ -215,5 +213,5 @@ TEST_CASE("a race in device memory, unless it is atomic") {
 }
 
 #else
-TEST_CASE("without the emulator there are no accesses to check" * doctest::skip()) {}
+TEST_CASE("accesses: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,5 +1,4 @@
-// Threads of a block that wait for each other: barriers, shuffles and votes, and what happens when some do
-// not come.
+// Threads of a block that wait for each other: barriers, shuffles, votes, and deadlocks.
 #include <support/device.hpp>
 #include <tinytorch/core/error.hpp>
 
@@ -58,7 +57,7 @@ __global__ void where_am_i(unsigned* out) {
 
 __global__ void note_block(int* order) { order[atomicAdd(order, 1)] = static_cast<int>(blockIdx.x); }
 
-// Sums to the left, one barrier a step: every thread waits log2(n) times.
+// Prefix sums with one barrier per step: each thread waits log2(n) times.
 __global__ void running_sums(int* out) {
   __shared__ int sums[2][256];
   const unsigned t = threadIdx.x;
@@ -91,7 +90,7 @@ T* out() {
 
 }  // namespace
 
-TEST_CASE("every thread knows its place in block and grid") {
+TEST_CASE("each thread has its own index in block and grid") {
   test::DeviceBytes bytes(12 * 30 * sizeof(unsigned));
   CHECK(fault_of(where_am_i, {dim3(2, 3, 2), dim3(5, 2, 3)}, reinterpret_cast<unsigned*>(bytes.data())) ==
         "");
@@ -101,7 +100,7 @@ TEST_CASE("every thread knows its place in block and grid") {
   CHECK(good);
 }
 
-TEST_CASE("blocks run first to last, or last to first") {
+TEST_CASE("blocks run from first to last, or from last to first") {
   for (const bool reversed : {false, true}) {
     test::DeviceBytes bytes(4 * sizeof(int));
     auto* const order = reinterpret_cast<int*>(bytes.data());
@@ -125,24 +124,26 @@ TEST_CASE("barriers order a block of 256 threads") {
   CHECK(good);
 }
 
-TEST_CASE("a barrier that some threads never reach") {
+TEST_CASE("a barrier that some threads never reach is a deadlock") {
   const std::string text = fault_of(early_end, {dim3(1), dim3(64)}, out<int>(), 40);
+  CHECK(tells(
+      text,
+      {"kernel early_end: deadlock: the threads wait for each other, at a divergent barrier or shuffle"}));
   CHECK(tells(text,
-              {"kernel early_end: threads wait for each other for ever: a divergent barrier or shuffle"}));
-  CHECK(tells(text, {"24 of 64 threads, such as thread (40, 0, 0) of block (0, 0, 0), ended without it"}));
+              {"24 of 64 threads, such as thread (40, 0, 0) of block (0, 0, 0), ended without reaching it"}));
   CHECK(tells(text,
               {"40 of 64 threads, such as thread (0, 0, 0) of block (0, 0, 0), wait at the barrier at "}));
   CHECK(tells(text, {"sim/block.cpp:"}));
   CHECK(fault_of(early_end, {dim3(1), dim3(64)}, out<int>(), 64) == "");
 }
 
-TEST_CASE("two barriers for two halves of a block") {
+TEST_CASE("two different barriers for two halves of a block are a fault") {
   CHECK(tells(fault_of(two_barriers, {dim3(1), dim3(64)}, out<int>(), false),
               {"a divergent barrier: thread (0, 0, 0)"}));
   CHECK(fault_of(two_barriers, {dim3(1), dim3(64)}, out<int>(), true) == "");
 }
 
-TEST_CASE("shuffles: sums of whole and cut warps, and lanes that do not come") {
+TEST_CASE("shuffles in full and partial warps, and with missing lanes") {
   test::DeviceBytes bytes(64 * sizeof(int));
   auto* const to = reinterpret_cast<int*>(bytes.data());
   CHECK(fault_of(sum_of_warp, {dim3(1), dim3(32)}, to, 0xffffffffu, 32) == "");
@@ -157,7 +158,7 @@ TEST_CASE("shuffles: sums of whole and cut warps, and lanes that do not come") {
               {" of block (0, 0, 0) reads lane 3, which is not in the mask"}));
 }
 
-TEST_CASE("votes") {
+TEST_CASE("ballot, any and all count the lanes of each warp") {
   test::DeviceBytes bytes(128 * sizeof(unsigned));
   CHECK(fault_of(votes, {dim3(1), dim3(64)}, reinterpret_cast<unsigned*>(bytes.data())) == "");
   const auto found = read<unsigned>(bytes);
@@ -167,12 +168,12 @@ TEST_CASE("votes") {
   CHECK(found[64 + 63] == 2);  // second warp: one is 40
 }
 
-TEST_CASE("sizes that no device takes") {
+TEST_CASE("launch sizes that no device supports are refused") {
   CHECK(tells(fault_of(early_end, {dim3(1), dim3(1025)}, out<int>(), 0),
               {"TT-SIM-02: early_end: a block of 1025 threads"}));
   CHECK(tells(fault_of(early_end, {dim3(1, 70000), dim3(1)}, out<int>(), 0), {"70000"}));
 }
 
 #else
-TEST_CASE("without the emulator there are no blocks to run" * doctest::skip()) {}
+TEST_CASE("blocks: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,4 +1,4 @@
-// Counts of kernels whose numbers can be told by hand.
+// Counters of small kernels, compared with numbers that are computed by hand.
 #include <support/device.hpp>
 #include <tinytorch/core/error.hpp>
 
@@ -35,7 +35,7 @@ sim::KernelCounts counts_of(void (*kernel)(Parameters...), size_t shared_bytes, 
 
 }  // namespace
 
-TEST_CASE("sectors of 32 bytes: neighbours share them, strides do not") {
+TEST_CASE("coalesced accesses share sectors of 32 bytes, strided accesses do not") {
   const test::DeviceBytes x(32 * 32 * 4), out(128);
   auto* const to = reinterpret_cast<float*>(out.data());
   const auto* const from = reinterpret_cast<const float*>(x.data());
@@ -56,7 +56,7 @@ TEST_CASE("sectors of 32 bytes: neighbours share them, strides do not") {
   CHECK(same.ideal_sectors == 1 + 4);
 }
 
-TEST_CASE("bank conflicts: a column of 32 words waits 32 times, one of 33 not at all") {
+TEST_CASE("bank conflicts: a column takes 32 wavefronts with rows of 32 words, and one with rows of 33") {
   const test::DeviceBytes out(128);
   auto* const to = reinterpret_cast<float*>(out.data());
   const auto bad = counts_of(column_of_tile, 32 * 33 * 4, to, 32);
@@ -70,5 +70,5 @@ TEST_CASE("bank conflicts: a column of 32 words waits 32 times, one of 33 not at
 }
 
 #else
-TEST_CASE("without the emulator nothing is counted" * doctest::skip()) {}
+TEST_CASE("accesses: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,4 +1,4 @@
-// Fibers hand over to each other, and begin again.
+// Fibers: context switches and restart.
 #include <doctest/doctest.h>
 
 #if TINYTORCH_CUDA_SIM
@@ -29,7 +29,7 @@ void go_on(Fiber& fiber) {
 
 }  // namespace
 
-TEST_CASE("two fibers in turn, each with its own stack; one begins anew") {
+TEST_CASE("two fibers alternate, each with its own stack, and a fiber can be restarted") {
   story.clear();
   Fiber a, b;
   b.thread = 1;
@@ -47,5 +47,5 @@ TEST_CASE("two fibers in turn, each with its own stack; one begins anew") {
 }
 
 #else
-TEST_CASE("without the emulator there are no fibers" * doctest::skip()) {}
+TEST_CASE("fibers: the test needs the emulator" * doctest::skip()) {}
 #endif

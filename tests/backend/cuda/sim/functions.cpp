@@ -1,4 +1,4 @@
-// What CUDA gives to kernels: atomics, shuffles of every kind, intrinsics.
+// Emulated device functions: atomics, all shuffles, intrinsics.
 #include <support/device.hpp>
 
 #if TINYTORCH_CUDA_SIM
@@ -18,7 +18,7 @@ __global__ void all_atomics(int* x) {
   atomicOr(x + 3, 1 << t % 8);
   atomicAnd(x + 4, ~(1 << t % 8));
   atomicExch(x + 5, t);
-  atomicCAS(x + 6, t, t + 1);  // the n-th thread finds n: a chain
+  atomicCAS(x + 6, t, t + 1);  // the n-th thread reads n
 }
 
 __global__ void all_shuffles(int* out) {
@@ -48,7 +48,7 @@ TEST_CASE("atomics") {
         std::vector<int>{64 * 63 / 2, 63, 0, 255, 0xff00, 63, 64});
 }
 
-TEST_CASE("shuffles, whole warps and groups of 4 and 8 lanes") {
+TEST_CASE("shuffles in whole warps and in groups of 4 and 8 lanes") {
   const auto found = run(all_shuffles, 32, std::vector<int>(192));
   bool good = true;
   for (int t = 0; t < 32; ++t) {
@@ -76,5 +76,5 @@ TEST_CASE("intrinsics") {
 }
 
 #else
-TEST_CASE("without the emulator the functions are CUDA's" * doctest::skip()) {}
+TEST_CASE("device functions: the test needs the emulator" * doctest::skip()) {}
 #endif

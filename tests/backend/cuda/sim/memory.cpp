@@ -1,4 +1,4 @@
-// The emulator's device memory: new memory is no number, leaks have a list.
+// Device memory of the emulator: new memory is NaN, and leaks are listed.
 #include <support/device.hpp>
 #include <tinytorch/core/error.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace sim = tinytorch::backend::cuda::sim;
 
-TEST_CASE("what is not freed is listed") {
+TEST_CASE("memory that is not freed is listed") {
   const std::string before = sim::leaks();
   void* const block = sim::device_allocate(12345);
   const std::string during = sim::leaks();
@@ -21,7 +21,7 @@ TEST_CASE("what is not freed is listed") {
   CHECK(!sim::device_free(&host));
 }
 
-TEST_CASE("the device is full at its size, not before") {
+TEST_CASE("allocations fail only if they exceed the size of the device") {
   const size_t total = sim::device_bytes_total(), used = total - sim::device_bytes_free();
   sim::set_device_bytes_total(used + 1000);
   CHECK(sim::device_allocate(1001) == nullptr);
@@ -32,8 +32,8 @@ TEST_CASE("the device is full at its size, not before") {
   sim::set_device_bytes_total(total);
 }
 
-TEST_CASE("new memory is NaN, also memory that was used before") {
-  for (int i = 0; i < 40; ++i) {  // beyond what is kept before addresses come back
+TEST_CASE("new memory is NaN, even if it was used before") {
+  for (int i = 0; i < 40; ++i) {  // more than is kept before addresses are reused
     auto* const block = static_cast<float*>(sim::device_allocate(size_t{4} << 20));
     REQUIRE(block != nullptr);
     CHECK(std::isnan(block[0]));
@@ -44,5 +44,5 @@ TEST_CASE("new memory is NaN, also memory that was used before") {
 }
 
 #else
-TEST_CASE("without the emulator there is no memory of its own" * doctest::skip()) {}
+TEST_CASE("device memory: the test needs the emulator" * doctest::skip()) {}
 #endif

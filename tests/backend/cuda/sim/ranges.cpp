@@ -1,4 +1,4 @@
-// What Nsight would see of a program: modules and ops as ranges, nested.
+// Profiler ranges: modules and ops are nested ranges, as Nsight Systems shows them.
 #include <support/device.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/linear.hpp>
@@ -13,7 +13,7 @@ namespace cuda = tt::backend::cuda;
 
 namespace {
 
-// The ranges that f opens; all are closed at its end.
+// The ranges that f opens. Checks that all are closed at its end.
 template <class F>
 std::vector<std::string> seen_in(F&& f) {
   cuda::sim::ranges() = {};
@@ -26,7 +26,7 @@ std::vector<std::string> seen_in(F&& f) {
 
 }  // namespace
 
-TEST_CASE("modules are ranges around their ops' ranges" * test::needs_devices()) {
+TEST_CASE("the range of a module contains the ranges of its ops" * test::needs_devices()) {
   tt::Sequential model(tt::Linear(4, 8), tt::Linear(8, 2));
   model.to(tt::cuda);
   const tt::Tensor x = tt::ones({3, 4}).to(tt::cuda);
@@ -38,8 +38,7 @@ TEST_CASE("modules are ranges around their ops' ranges" * test::needs_devices())
                                                                "module Sequential > module Linear > linear"});
 }
 
-TEST_CASE("a scope without a module has its name, and a range is closed by an exception" *
-          test::needs_devices()) {
+TEST_CASE("a scope has a range with its own name, and an exception closes a range" * test::needs_devices()) {
   const tt::Tensor x = tt::ones({3, 4}).to(tt::cuda);
   const auto seen = seen_in([&] {
     const tt::Scope scope("evaluation");
@@ -49,12 +48,12 @@ TEST_CASE("a scope without a module has its name, and a range is closed by an ex
   CHECK(seen == std::vector<std::string>{"scope evaluation", "scope evaluation > relu"});
 }
 
-TEST_CASE("where ranges are not shown nothing is opened") {
+TEST_CASE("no ranges are opened if ranges are not shown") {
   cuda::sim::ranges() = {};
   { const tt::Scope scope("quiet"); }
   CHECK(cuda::sim::ranges().seen.empty());
 }
 
 #else
-TEST_CASE("the emulator is not built" * doctest::skip()) {}
+TEST_CASE("ranges: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,10 +1,10 @@
-// The part of the runtime API that the emulator has: streams and captures as closures.
+// Emulated CUDA runtime API: streams, captures and devices.
 #include <support/device.hpp>
 
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/runtime/native.cuh>
 
-TEST_CASE("a capture runs nothing; its graph runs all, each time") {
+TEST_CASE("a capture runs no work, each launch of its graph runs all of it") {
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0) == cudaSuccess);
   void* memory = nullptr;
@@ -35,7 +35,7 @@ TEST_CASE("a capture runs nothing; its graph runs all, each time") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("what would wait in a capture is refused and ends it") {
+TEST_CASE("a call that would wait is refused during a capture, and invalidates it") {
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0) == cudaSuccess);
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -46,7 +46,7 @@ TEST_CASE("what would wait in a capture is refused and ends it") {
   (void)cudaGetLastError();
 }
 
-TEST_CASE("devices: as many as the environment says") {
+TEST_CASE("the environment sets the number of devices") {
   int count = 0;
   CHECK(cudaGetDeviceCount(&count) == cudaSuccess);
   CHECK(count >= 1);
@@ -56,5 +56,5 @@ TEST_CASE("devices: as many as the environment says") {
 }
 
 #else
-TEST_CASE("without the emulator the runtime is CUDA's" * doctest::skip()) {}
+TEST_CASE("the runtime API: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,4 +1,4 @@
-// Names and lines out of the program's own file.
+// Names and source lines from the symbols of the program's executable file.
 #include <doctest/doctest.h>
 
 #if TINYTORCH_CUDA_SIM
@@ -8,7 +8,7 @@ namespace sim = tinytorch::backend::cuda::sim;
 
 namespace {
 
-volatile int first = 0;  // unknown to the compiler, which would keep only the element in use
+volatile int first = 0;  // volatile, else the compiler would keep only the used element of `kept`
 
 template <class T, int N>
 __attribute__((noinline)) int of_template(T value) {
@@ -21,14 +21,14 @@ __attribute__((noinline)) int plain(int x) { return of_template<float, 12>(1) + 
 
 }  // namespace
 
-TEST_CASE("names of kernels: without namespaces, with their template arguments") {
+TEST_CASE("names of kernels have template arguments but no namespaces") {
   CHECK(sim::kernel_name(reinterpret_cast<const void*>(&plain)) == "plain");
   CHECK(sim::kernel_name(reinterpret_cast<const void*>(&of_template<float, 12>)) == "of_template<float, 12>");
   CHECK(std::string(sim::mangled_name(reinterpret_cast<const void*>(&plain))).find("5plain") !=
         std::string::npos);
 }
 
-TEST_CASE("a thread's static variables have a place and a size") {
+TEST_CASE("thread-local static variables have an address and a size") {
   CHECK(plain(1) == 2);
   const sim::Module module(reinterpret_cast<const void*>(&plain));
   bool found = false;
@@ -42,14 +42,14 @@ TEST_CASE("a thread's static variables have a place and a size") {
   CHECK(found);
 }
 
-TEST_CASE("a place in the code is a line") {
+TEST_CASE("a code address has a source line") {
   const sim::Module module(reinterpret_cast<const void*>(&plain));
   const auto begin = reinterpret_cast<uintptr_t>(&plain) - module.base;
   CHECK(module.lines_of(begin + 2).find("symbols.cpp:") != std::string::npos);
-  CHECK(module.lines_of(0).find("+0x0") != std::string::npos);  // no line: the place itself
+  CHECK(module.lines_of(0).find("+0x0") != std::string::npos);  // no source line: the address
 }
 
-TEST_CASE("constants are told from variables") {
+TEST_CASE("constants are distinguished from variables") {
   static const char text[] = "constant";
   static int variable = 1;
   ++variable;
@@ -63,5 +63,5 @@ TEST_CASE("constants are told from variables") {
 }
 
 #else
-TEST_CASE("without the emulator no symbols are read" * doctest::skip()) {}
+TEST_CASE("symbols: the test needs the emulator" * doctest::skip()) {}
 #endif

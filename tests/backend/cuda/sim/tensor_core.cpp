@@ -1,5 +1,5 @@
-// A warp multiplies two small matrices, loaded as they are and turned over; and what the emulator says when
-// it cannot.
+// Tensor cores: a warp multiplies two small matrices, loaded directly and transposed; and the faults of
+// ldmatrix.
 #include <support/device_array.hpp>
 
 #if TINYTORCH_CUDA_SIM
@@ -11,9 +11,9 @@ using namespace test;
 
 namespace {
 
-constexpr int kLine = 32;  // elements from one row in shared memory to the next
+constexpr int kLine = 32;  // row stride in shared memory, in elements
 
-// out [16, 8] = a [16, 16] b [16, 8]; b is stored by columns. turned: a and b are stored the other way round.
+// out [16, 8] = a [16, 16] b [16, 8]. a is row-major and b is column-major, or the reverse if `turned`.
 template <class T>
 __global__ void product(float* out, const T* a, const T* b, bool turned) {
   T* const left = cuda::dynamic_shared<T>();
@@ -23,7 +23,8 @@ __global__ void product(float* out, const T* a, const T* b, bool turned) {
   const int width = turned ? 8 : 16;
   for (int i = lane; i < 16 * 8; i += 32) right[i / width * kLine + i % width] = b[i];
   __syncwarp();
-  // Matrices of a: above left, below left, above right, below right. Of b: above, below, and both again.
+  // 8 x 8 matrices of a: top left, bottom left, top right, bottom right. Matrices of b: top, bottom, and both
+  // again.
   const int row = lane % 8, number = lane / 8;
   unsigned x[4], y[4];
   if (turned) {
@@ -38,7 +39,7 @@ __global__ void product(float* out, const T* a, const T* b, bool turned) {
   for (int k = 0; k < 4; ++k) out[(lane / 4 + k / 2 * 8) * 8 + lane % 4 * 2 + k % 2] = sum[k];
 }
 
-// A warp of which some lanes do not come, or whose rows begin at odd places.
+// ldmatrix by only some lanes of a warp, or with misaligned rows.
 __global__ void load_alone(unsigned* out, int lanes, int offset) {
   unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
   if (static_cast<int>(threadIdx.x) >= lanes) return;
@@ -80,12 +81,12 @@ void check_product(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("a product of 16-bit matrices, loaded as they are and turned over") {
+TEST_CASE("a product of 16-bit matrices, loaded directly and transposed, is correct") {
   check_product<tinytorch::BFloat16>(1);
   check_product<tinytorch::Half>(3);
 }
 
-TEST_CASE("lanes that do not come, and rows at odd places") {
+TEST_CASE("missing lanes, misaligned rows and rows out of bounds are reported") {
   const DeviceBytes bytes(32 * sizeof(unsigned));
   auto* const out = reinterpret_cast<unsigned*>(bytes.data());
   const cuda::LaunchConfig warp{dim3(1), dim3(32), 1024};
@@ -96,5 +97,5 @@ TEST_CASE("lanes that do not come, and rows at odd places") {
 }
 
 #else
-TEST_CASE("without the emulator tensor cores are the device's" * doctest::skip()) {}
+TEST_CASE("tensor cores: the test needs the emulator" * doctest::skip()) {}
 #endif

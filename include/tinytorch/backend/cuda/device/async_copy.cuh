@@ -1,15 +1,15 @@
-// Copies from device to shared memory that go on while the thread computes (compute capability 8.0; on older
-// devices the thread waits for each).
+// Asynchronous copies (cp.async) from global to shared memory, which overlap with computation. They need
+// compute capability 8.0; earlier devices copy synchronously.
 //
 //   copy_async(shared, global, inside);  commit_copies();  ...
-//   wait_for_copies<1>();  // all but the newest are there
+//   wait_for_copies<1>();  // all copy groups but the newest are complete
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Addresses in shared memory as instructions take them.
+// Converts a pointer to a 32-bit address in shared memory, as PTX instructions need it.
 __device__ __forceinline__ unsigned shared_address(const void* p) {
 #if TINYTORCH_CUDA_SIM
   return static_cast<unsigned>(static_cast<const unsigned char*>(p) - dynamic_shared<unsigned char>());
@@ -21,7 +21,8 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
 inline unsigned char* shared_pointer(unsigned address) { return dynamic_shared<unsigned char>() + address; }
 #endif
 
-// 16 bytes to an address in shared memory, or zeros. In the emulator they are there at once.
+// Copies 16 bytes to shared memory, or writes zeros if `inside` is false. Both addresses are aligned to 16
+// bytes. The emulator copies synchronously.
 __device__ __forceinline__ void copy_async(unsigned shared, const void* global, bool inside) {
 #if TINYTORCH_CUDA_SIM
   *reinterpret_cast<uint4*>(shared_pointer(shared)) = inside ? *static_cast<const uint4*>(global) : uint4{};
@@ -35,13 +36,13 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
   *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
 #endif
 }
-// Ends a group of copies.
+// Ends a group of this thread's copies.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until at most kPending groups of the thread are under way.
+// Waits until at most the kPending newest copy groups of this thread are incomplete.
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

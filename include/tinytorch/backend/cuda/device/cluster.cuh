@@ -1,8 +1,10 @@
-// Clusters: neighbouring blocks that run at the same time and write to each other's shared memory (compute
-// capability 9.0), for rows too long for one block.
+// Thread block clusters: neighbouring thread blocks that run at the same time and access each other's shared
+// memory (distributed shared memory, compute capability 9.0). They process rows that are too long for one
+// block.
 //
-// A launcher asks has_clusters() and keeps another way for devices without. There, and in the emulator, a
-// cluster is one block, so that kernels for any number of blocks can be tried everywhere.
+// A launcher calls has_clusters() and has another implementation for devices without clusters. On those
+// devices and in the emulator a cluster is one block, so kernels for any cluster size compile and run
+// everywhere.
 #pragma once
 
 #if !TINYTORCH_CUDA_SIM
@@ -12,67 +14,70 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kMaxCluster = 8;  // blocks, on every device that has clusters
+inline constexpr int kMaxClusterSize = 8;  // thread blocks; every device with clusters supports this size
 
 inline bool has_clusters() { return TINYTORCH_CUDA_SIM == 0 && properties(current_device()).major >= 9; }
 
 #if TINYTORCH_CUDA_SIM || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)
-__device__ __forceinline__ int blocks_of_cluster() { return 1; }
-__device__ __forceinline__ int block_of_cluster() { return 0; }
-__device__ __forceinline__ void wait_for_cluster() {}
+__device__ __forceinline__ int cluster_size() { return 1; }
+__device__ __forceinline__ int cluster_rank() { return 0; }
+__device__ __forceinline__ void cluster_sync() {}
 template <class T>
-__device__ __forceinline__ T* in_block(T* mine, int) {
+__device__ __forceinline__ T* map_to_block(T* mine, int) {
   return mine;
 }
-__device__ __forceinline__ void arrive_in_cluster() {}
-__device__ __forceinline__ void await_cluster() { __syncthreads(); }
+__device__ __forceinline__ void cluster_arrive() {}
+__device__ __forceinline__ void cluster_wait() { __syncthreads(); }
 #else
-__device__ __forceinline__ int blocks_of_cluster() {
+__device__ __forceinline__ int cluster_size() {
   return static_cast<int>(cooperative_groups::this_cluster().num_blocks());
 }
-__device__ __forceinline__ int block_of_cluster() {
+__device__ __forceinline__ int cluster_rank() {
   return static_cast<int>(cooperative_groups::this_cluster().block_rank());
 }
-// Until all blocks of the cluster run: before the first access to another's shared memory.
-__device__ __forceinline__ void wait_for_cluster() { cooperative_groups::this_cluster().sync(); }
-// The same place in the shared memory of another block.
+// Waits for all threads of the cluster. Required before the first access to the shared memory of another
+// block, which must have started.
+__device__ __forceinline__ void cluster_sync() { cooperative_groups::this_cluster().sync(); }
+// The address in distributed shared memory that corresponds to `mine` in the given block of the cluster.
 template <class T>
-__device__ __forceinline__ T* in_block(T* mine, int block) {
+__device__ __forceinline__ T* map_to_block(T* mine, int block) {
   return cooperative_groups::this_cluster().map_shared_rank(mine, block);
 }
-// A barrier in two halves: what a thread wrote before it arrived is seen by those that have waited.
-__device__ __forceinline__ void arrive_in_cluster() { cooperative_groups::this_cluster().barrier_arrive(); }
-__device__ __forceinline__ void await_cluster() { cooperative_groups::this_cluster().barrier_wait(); }
+// Split cluster barrier: threads that have waited see all writes that other threads made before they arrived.
+__device__ __forceinline__ void cluster_arrive() { cooperative_groups::this_cluster().barrier_arrive(); }
+__device__ __forceinline__ void cluster_wait() { cooperative_groups::this_cluster().barrier_wait(); }
 #endif
 
-// Sums over the threads of a cluster, in two steps with other work between them:
+// Sum over the threads of a cluster, split into two steps with other work between them:
 //
-//   sum.give(x);   ...   total = sum.take();
+//   sum.arrive(x);   ...   total = sum.wait();
 //
-// x + x adds. The order of the additions depends on the numbers of warps and blocks alone. All threads call
-// both in turn; there may be one give() more between a give() and its take() of other blocks, not two.
+// T has operator+. The order of the additions depends only on the numbers of warps and blocks, so the result
+// is deterministic. All threads of the cluster call arrive() and wait() alternately. The partial sums are
+// double buffered: between arrive() and wait() of one block, another block may call arrive() once more, not
+// twice.
 template <int kThreads, class T>
 class ClusterSum {
  public:
   static constexpr int kWarps = kThreads / kWarp;
   struct Space {
-    T partial[2][kWarps * kMaxCluster];  // of even and odd turns
+    T partial[2][kWarps * kMaxClusterSize];  // double buffer: even and odd iterations
   };
-  // space: in shared memory
+  // space is in shared memory.
   __device__ __forceinline__ explicit ClusterSum(Space& space) : space_(space) {}
 
-  __device__ __forceinline__ void give(T x) {
+  __device__ __forceinline__ void arrive(T x) {
     x = warp_reduce(x, Sum());
     const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-    T* const mine = &space_.partial[turn_ % 2][block_of_cluster() * kWarps + warp];
-    if (lane < blocks_of_cluster()) *in_block(mine, lane) = x;  // one lane for each block
-    arrive_in_cluster();
+    T* const mine = &space_.partial[iteration_ % 2][cluster_rank() * kWarps + warp];
+    if (lane < cluster_size()) *map_to_block(mine, lane) = x;  // one lane per block of the cluster
+    cluster_arrive();
   }
-  __device__ __forceinline__ T take() {
-    await_cluster();
-    const int lane = static_cast<int>(threadIdx.x) % kWarp, count = kWarps * blocks_of_cluster();
-    const T* const partial = space_.partial[turn_ % 2];
-    ++turn_;
+  __device__ __forceinline__ T wait() {
+    cluster_wait();
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, count = kWarps * cluster_size();
+    const T* const partial = space_.partial[iteration_ % 2];
+    ++iteration_;
     T x = partial[lane % kWarps];
     for (int k = kWarps; k < count; k += kWarps) x = x + partial[k + lane % kWarps];
     return warp_reduce<kWarps>(x, Sum());
@@ -80,7 +85,7 @@ class ClusterSum {
 
  private:
   Space& space_;
-  unsigned turn_ = 0;
+  unsigned iteration_ = 0;
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

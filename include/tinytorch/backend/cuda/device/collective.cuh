@@ -1,5 +1,5 @@
-// Threads that combine values: over a warp by shuffles, over a block through shared memory. Every thread gets
-// the result, and the order of combination depends on the block's size alone, so results are deterministic.
+// Warp and block reductions: over a warp by shuffles, over a thread block by shared memory. Every thread gets
+// the result. The order of the operations depends only on the block size, so results are deterministic.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ struct Sum {
     return a + b;
   }
 };
-// NaN wins.
+// Maximum and Minimum give NaN if one of the operands is NaN.
 struct Maximum {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
@@ -37,7 +37,7 @@ struct Minimum {
   }
 };
 
-// The x of the lane whose number differs in the bits of `step`; x may be a struct of words.
+// The x of lane (own lane xor step). x may be a struct whose size is a multiple of 4 bytes.
 template <class T>
 __device__ __forceinline__ T shuffle_xor(const T& x, int step) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -54,7 +54,8 @@ __device__ __forceinline__ T shuffle_xor(const T& x, int step) {
   }
 }
 
-// Over groups of kThreads neighbouring lanes (a power of two up to 32); all lanes of the warp take part.
+// Reduces x over groups of kThreads neighbouring lanes (a power of two up to 32). All lanes of the warp call
+// it.
 template <int kThreads = kWarp, class T, class Op>
 __device__ __forceinline__ T warp_reduce(T x, Op op) {
 #pragma unroll
@@ -62,8 +63,8 @@ __device__ __forceinline__ T warp_reduce(T x, Op op) {
   return x;
 }
 
-// Over a block of kThreads threads (a power of two, 32 at least), all of which call it. Safe to call
-// repeatedly: it begins and ends in step.
+// Reduces x over a thread block of kThreads threads (a power of two, at least 32). All threads of the block
+// call it, any number of times: a barrier at the start protects the results of the previous call.
 template <int kThreads, class T, class Op>
 __device__ __forceinline__ T block_reduce(T x, Op op) {
   constexpr int kWarps = kThreads / kWarp;

@@ -1,8 +1,8 @@
-// Device memory for the length of a launcher, and operands seen as one contiguous array, as in
-// backend/cpu/loops/contiguous.hpp.
+// Scratch buffers in device memory, and operands as contiguous arrays (as in
+// backend/cpu/loops/contiguous.hpp).
 //
-// Memory is handed out in the order of the stream, so scratch may be given back as soon as the kernels that
-// use it are queued.
+// Device memory is allocated and reused in stream order, so a launcher may free a scratch buffer as soon as
+// the kernels that use it are queued.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// `elements` of T, uninitialized.
+// A scratch buffer of `elements` elements of T, uninitialized; null for 0 elements.
 template <class T>
 class DeviceScratch {
  public:
@@ -31,19 +31,20 @@ class DeviceScratch {
   void* data_;
 };
 
-inline View dense_view(void* data, DType dtype, const Shape& shape) {
+inline View contiguous_view(void* data, DType dtype, const Shape& shape) {
   Strides strides = Strides::filled(shape.size(), 1);
   for (int d = shape.size() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
   return {data, dtype, shape, strides};
 }
 
-// v itself when it is contiguous, else a contiguous copy of the same type; without data, without data.
-class Dense {
+// A contiguous view of v: v itself if it is contiguous, else a copy with the same dtype. A view without data
+// stays without data.
+class Contiguous {
  public:
-  explicit Dense(const View& v) : view_(v) {
+  explicit Contiguous(const View& v) : view_(v) {
     if (!v.data || v.contiguous()) return;
     scratch_.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view_ = dense_view(scratch_->data(), v.dtype, v.shape);
+    view_ = contiguous_view(scratch_->data(), v.dtype, v.shape);
     copy(view_, v);
   }
   const View& view() const { return view_; }
@@ -57,12 +58,12 @@ class Dense {
   View view_;
 };
 
-// v as a contiguous array of T: in place where it is one, else copied and converted. A view without data (an
-// absent bias) gives a null pointer.
+// An input as a contiguous array of T: v's memory if its layout and dtype fit, else a converted copy. A view
+// without data (an absent bias) gives a null pointer.
 template <class T>
-class DenseInput {
+class ContiguousInput {
  public:
-  explicit DenseInput(const View& v) {
+  explicit ContiguousInput(const View& v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<const T>();
@@ -70,7 +71,7 @@ class DenseInput {
     }
     scratch_.emplace(v.numel());
     data_ = scratch_->data();
-    copy(dense_view(scratch_->data(), dtype_of<T>, v.shape), v);
+    copy(contiguous_view(scratch_->data(), dtype_of<T>, v.shape), v);
   }
   const T* data() const { return data_; }
 
@@ -79,10 +80,12 @@ class DenseInput {
   const T* data_ = nullptr;
 };
 
+// An output as a contiguous array of T: v's memory if its layout and dtype fit, else a scratch buffer that
+// write_back() copies and converts to v.
 template <class T>
-class DenseOutput {
+class ContiguousOutput {
  public:
-  explicit DenseOutput(const View& v) : view_(v) {
+  explicit ContiguousOutput(const View& v) : view_(v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<T>();
@@ -92,10 +95,11 @@ class DenseOutput {
     data_ = scratch_->data();
   }
   T* data() const { return data_; }
-  // Call when all kernels that write it are queued.
-  void finish() {
-    if (scratch_) copy(view_, dense_view(scratch_->data(), dtype_of<T>, view_.shape));
+  // Call after all kernels that write data() are queued.
+  void write_back() {
+    if (scratch_) copy(view_, contiguous_view(scratch_->data(), dtype_of<T>, view_.shape));
   }
+  void finish() { write_back(); }  // deprecated name of write_back
 
  private:
   View view_;
@@ -103,7 +107,7 @@ class DenseOutput {
   T* data_ = nullptr;
 };
 
-// Calls f with a null pointer of the type that floating tensors of dtype t store.
+// Calls f with a null pointer of the storage type of a floating dtype t. Throws TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_stored(DType t, F&& f) {
   if (t == DType::f32) return f(static_cast<float*>(nullptr));

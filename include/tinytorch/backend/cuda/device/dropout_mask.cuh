@@ -1,7 +1,7 @@
-// Which elements dropout keeps: a pure function of the counter, so no mask is ever stored.
+// Dropout mask: a pure function of the counter of a random generator, so no mask is stored.
 //
-// Element i is decided by word i % 4 of Philox block first_block + i / 4 and kept when that word is at least
-// p 2^32 (backend/cpu/dropout.hpp).
+// Element i is kept if word i % 4 of Philox block first_block + i / 4 is at least p 2^32, as in
+// backend/cpu/dropout.hpp.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
@@ -11,10 +11,10 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct DropoutMask {
   uint64_t seed = 0, first_block = 0;
-  const uint64_t* offset = nullptr;  // in a replayed graph: blocks used since its capture
-  uint32_t limit = 0;                // words from here on keep
-  bool nothing = false;              // p = 1
-  double scale = 1;                  // of what is kept
+  const uint64_t* offset = nullptr;  // in a captured graph: number of blocks used since the capture
+  uint32_t limit = 0;                // elements with words >= limit are kept
+  bool nothing = false;              // p = 1: no element is kept
+  double scale = 1;                  // factor of kept elements, 1 / (1 - p)
 
   DropoutMask() = default;
   DropoutMask(double p, uint64_t s, uint64_t first) : seed(s), first_block(first), offset(random_offset(s)) {
@@ -28,17 +28,17 @@ struct DropoutMask {
     return philox(seed, first + static_cast<uint64_t>(element / 4));
   }
   __device__ __forceinline__ bool keeps(uint32_t word) const { return !nothing && word >= limit; }
-  // What becomes of x; 0 where it is dropped, also of NaN, which a factor of 0 would keep.
+  // x scaled if it is kept, else 0. The choice is no multiplication by 0, which would keep NaN.
   template <class C>
   __device__ __forceinline__ C apply(uint32_t word, C x) const {
     return (keeps(word) ? x : C(0)) * static_cast<C>(scale);
   }
-  // What becomes of kCount neighbours: elements `first`, a multiple of kCount (1, 2 or a multiple of 4), and
-  // on. They share Philox blocks.
+  // Applies the mask to kCount contiguous elements from `first` on. kCount is 1, 2 or a multiple of 4, and
+  // `first` is a multiple of kCount, so that elements share Philox blocks.
   template <class C, int kCount>
   __device__ __forceinline__ void apply(C (&x)[kCount], int64_t first) const {
     constexpr int kEach = kCount < 4 ? kCount : 4;
-    static_assert(kCount % kEach == 0 && kEach != 3, "neighbours fill Philox blocks, or a part of one");
+    static_assert(kCount % kEach == 0 && kEach != 3, "elements must fill Philox blocks, or a part of one");
 #pragma unroll
     for (int k = 0; k < kCount; k += kEach) {
       const PhiloxBlock words = block(first + k);
@@ -48,7 +48,7 @@ struct DropoutMask {
       }
     }
   }
-  // As it is in this run of a replayed graph: for kernels that ask for many blocks between stores.
+  // A copy of the mask with *offset already added, for kernels that need many Philox blocks between stores.
   __device__ __forceinline__ DropoutMask now() const {
     DropoutMask mask = *this;
     if (offset) mask.first_block += *offset;
@@ -57,7 +57,7 @@ struct DropoutMask {
   }
 
  private:
-  // Registers have no index.
+  // Word w by comparisons, because registers cannot be indexed by a run-time value.
   static __device__ __forceinline__ uint32_t word_of(const PhiloxBlock& words, int64_t w) {
     return w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
   }

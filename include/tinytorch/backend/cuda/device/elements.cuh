@@ -1,10 +1,10 @@
-// Elements: a tensor of any layout and of a floating dtype that is known at run time only. A kernel that
-// reads and writes by it is compiled for each type it computes in (float, or double for f64), not for each
-// type that is stored: shorter to write and to compile, and slower, than one that moves 16 bytes at a time
+// Elements: a tensor with any strides and a floating dtype that is known only at run time. A kernel with such
+// operands is compiled for each compute type (float, or double for f64), not for each storage type: it is
+// shorter to write and to compile, but slower than a kernel with vectorized accesses of 16 bytes
 // (vector.cuh).
 //
-//   const int64_t first = x.place(row * C);                 the row's first element
-//   sum += x.read(first + c * x.step);                      its element c
+//   const int64_t first = x.place(row * C);                 offset of the row's first element
+//   sum += x.read(first + c * x.step);                      element c of the row
 #pragma once
 
 #include <tinytorch/backend/cuda/device/vector.cuh>
@@ -12,13 +12,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Memory that stores elements of a dtype, read and written as C: float for f32, bf16 and f16; double for f64.
+// Memory with elements of a dtype, read and written as compute type C: float for f32, bf16 and f16; double
+// for f64.
 template <class C>
 struct Stored {
   void* data = nullptr;
   DType dtype = DType::f32;
 
-  // False for an operand that is left out, such as an absent bias.
+  // False for an absent operand, such as no bias.
   __host__ __device__ __forceinline__ bool exists() const { return data != nullptr; }
   __device__ __forceinline__ C read(int64_t at) const {
     if constexpr (std::is_same_v<C, float>) {
@@ -34,8 +35,8 @@ struct Stored {
     }
     static_cast<C*>(data)[at] = x;
   }
-  // Neighbours, by the widest accesses that hold them: `at` is a multiple of kCount, the data begins at one
-  // of 16 bytes.
+  // Vectorized read and write of kCount contiguous elements. `at` is a multiple of kCount, and `data` is
+  // aligned to 16 bytes.
   template <int kCount>
   __device__ __forceinline__ void read(C (&x)[kCount], int64_t at) const {
     if constexpr (std::is_same_v<C, float>) {
@@ -52,7 +53,7 @@ struct Stored {
     }
     store(static_cast<C*>(data) + at, x);
   }
-  // x as it will be read back.
+  // x rounded to the storage type.
   __device__ __forceinline__ C rounded(C x) const {
     if constexpr (std::is_same_v<C, float>) {
       if (dtype == DType::bf16) return to<float>(to<BFloat16>(x));
@@ -65,7 +66,7 @@ struct Stored {
 template <class C>
 struct Elements : Stored<C> {
   int rank = 0;
-  int64_t count = 0, step = 1;  // step: between neighbours of the last dimension
+  int64_t count = 0, step = 1;  // step: stride of the last dimension
   int64_t size[kMaxRank] = {}, stride[kMaxRank] = {};
 
   Elements() = default;
@@ -80,7 +81,7 @@ struct Elements : Stored<C> {
       stride[d] = strides[0][d];
     }
   }
-  // Where element number i lies, counted row by row.
+  // Offset of the element with row-major number i.
   __device__ __forceinline__ int64_t place(int64_t i) const {
     int64_t at = 0;
     for (int d = rank - 1; d > 0; --d) {
@@ -91,7 +92,7 @@ struct Elements : Stored<C> {
   }
 };
 
-// Calls f with a null pointer of the type in which floating tensors of dtype t are computed.
+// Calls f with a null pointer of the compute type of a floating dtype t. Throws TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_floating(DType t, F&& f) {
   if (t == DType::f64) return f(static_cast<double*>(nullptr));

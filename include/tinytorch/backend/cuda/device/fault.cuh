@@ -1,9 +1,9 @@
-// Faults that only the device can see: an index outside its range.
+// Range checks of indices in device memory.
 //
-// check_range() queues a look at the indices beside the kernel that uses them. A bad one moves nothing and
-// harms nothing; it leaves a note in pinned host memory, which the next synchronization turns into the error
-// that the CPU would have thrown at once: same text, same line of the caller. Of several, the first call's
-// first position.
+// check_range() queues a kernel that checks the indices; the kernel that uses them skips an invalid index. An
+// invalid index is recorded in pinned host memory. The next synchronization throws the error that the CPU
+// would have thrown at once, with the same text and the same line of the caller. If several indices are
+// invalid, the first position of the first call is reported.
 #pragma once
 
 #include <algorithm>
@@ -16,30 +16,31 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-struct FaultNote {
+struct FaultRecord {
   unsigned lock;
   unsigned used;
   int64_t ticket, position, value;
 };
 
-// Memory of the host is far away, and threads that fight for a lock there keep its owner waiting as well: a
-// block sends one thread, which leaves as soon as it sees an earlier fault noted.
-inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // of a multiprocessor
+// Access to pinned host memory is slow, and threads that contend for a lock there also delay its owner. So
+// only one thread per block records a fault, and it stops as soon as an earlier fault is recorded.
+inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // per block; per multiprocessor
 
-// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader
-// looks at them the other way round, so that half of a change is never taken for an earlier fault.
-__device__ __forceinline__ bool earlier_is_noted(const volatile FaultNote* note, int64_t ticket,
-                                                 int64_t position) {
-  if (note->used == 0) return false;
-  const int64_t noted = note->ticket;
+// True if the recorded fault is earlier. The writer changes position before ticket, and the reader reads
+// ticket before position, so a half-written record never looks like an earlier fault.
+__device__ __forceinline__ bool earlier_is_recorded(const volatile FaultRecord* record, int64_t ticket,
+                                                    int64_t position) {
+  if (record->used == 0) return false;
+  const int64_t recorded = record->ticket;
   __threadfence_system();
-  return noted < ticket || (noted == ticket && note->position <= position);
+  return recorded < ticket || (recorded == ticket && record->position <= position);
 }
-__device__ __forceinline__ void note_fault(FaultNote* note, int64_t ticket, int64_t position, int64_t value) {
-  while (!earlier_is_noted(note, ticket, position)) {
-    if (atomicCAS(&note->lock, 0u, 1u) != 0) continue;
-    volatile FaultNote* const mine = note;
-    if (!earlier_is_noted(note, ticket, position)) {
+__device__ __forceinline__ void record_fault(FaultRecord* record, int64_t ticket, int64_t position,
+                                             int64_t value) {
+  while (!earlier_is_recorded(record, ticket, position)) {
+    if (atomicCAS(&record->lock, 0u, 1u) != 0) continue;
+    volatile FaultRecord* const mine = record;
+    if (!earlier_is_recorded(record, ticket, position)) {
       mine->position = position;
       mine->value = value;
       __threadfence_system();
@@ -48,16 +49,16 @@ __device__ __forceinline__ void note_fault(FaultNote* note, int64_t ticket, int6
       mine->used = 1;
     }
     __threadfence_system();
-    atomicExch(&note->lock, 0u);
+    atomicExch(&record->lock, 0u);
     return;
   }
 }
 
 static __global__ void __launch_bounds__(kFaultThreads)
     range_kernel(const __grid_constant__ Operands<1> o, int64_t size, bool excepts, int64_t except,
-                 int64_t ticket, FaultNote* note) {
+                 int64_t ticket, FaultRecord* record) {
   const int64_t none = o.count;
-  int64_t position = none, found = 0;  // this thread's first
+  int64_t position = none, found = 0;  // first invalid index of this thread
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
        i += static_cast<int64_t>(gridDim.x) * kFaultThreads) {
     const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
@@ -66,10 +67,10 @@ static __global__ void __launch_bounds__(kFaultThreads)
     found = value;
   }
   const int64_t first = block_reduce<kFaultThreads>(position, Minimum());
-  if (position == first && first != none) note_fault(note, ticket, position, found);
+  if (position == first && first != none) record_fault(record, ticket, position, found);
 }
 
-// The notes of all devices, and what to say about each of the last checks.
+// The fault records of all devices, and the error messages of the last kKept checks.
 class FaultLog {
  public:
   static FaultLog& instance() {
@@ -77,14 +78,14 @@ class FaultLog {
     return *the_log;
   }
 
-  FaultNote* note(int device) {
+  FaultRecord* record(int device) {
     const std::lock_guard lock(mutex_);
-    FaultNote*& note = notes_[static_cast<size_t>(device)];
-    if (!note) {
-      note = static_cast<FaultNote*>(allocate_pinned(sizeof(FaultNote)));
-      *note = {};
+    FaultRecord*& record = records_[static_cast<size_t>(device)];
+    if (!record) {
+      record = static_cast<FaultRecord*>(allocate_pinned(sizeof(FaultRecord)));
+      *record = {};
     }
-    return note;
+    return record;
   }
   int64_t add(RangeMessage message, Loc loc) {
     const std::lock_guard lock(mutex_);
@@ -93,10 +94,10 @@ class FaultLog {
   }
   void raise(Loc loc) {
     std::unique_lock lock(mutex_);
-    for (FaultNote* note : notes_) {
-      if (!note || *static_cast<volatile unsigned*>(&note->used) == 0) continue;
-      const FaultNote fault = *note;
-      *note = {};
+    for (FaultRecord* record : records_) {
+      if (!record || *static_cast<volatile unsigned*>(&record->used) == 0) continue;
+      const FaultRecord fault = *record;
+      *record = {};
       const Entry entry = entries_[static_cast<size_t>(fault.ticket) % kKept];
       lock.unlock();
       if (entry.ticket == fault.ticket && entry.message) {
@@ -117,7 +118,7 @@ class FaultLog {
     Loc loc{};
   };
   std::mutex mutex_;
-  std::array<FaultNote*, kDevices> notes_{};
+  std::array<FaultRecord*, kDevices> records_{};
   std::array<Entry, kKept> entries_;
   int64_t next_ = 0;
 };
@@ -125,14 +126,14 @@ class FaultLog {
 void check_range(const View& index, int64_t size, std::optional<int64_t> except, RangeMessage message,
                  Loc loc) {
   if (index.numel() == 0) return;
-  FaultNote* const note = FaultLog::instance().note(current_device());
+  FaultRecord* const record = FaultLog::instance().record(current_device());
   const int64_t ticket = FaultLog::instance().add(std::move(message), loc);
   const Plan<1> plan({index}, 1);
   LaunchConfig config = over(plan.operands.count, kFaultThreads);
   config.grid.x =
       std::min(config.grid.x,
                static_cast<unsigned>(properties(current_device()).multiprocessors) * unsigned{kFaultBlocks});
-  launch(range_kernel, config, plan.operands, size, except.has_value(), except.value_or(0), ticket, note);
+  launch(range_kernel, config, plan.operands, size, except.has_value(), except.value_or(0), ticket, record);
 }
 
 void raise_faults(Loc loc) { FaultLog::instance().raise(loc); }

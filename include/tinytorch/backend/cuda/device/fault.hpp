@@ -1,4 +1,4 @@
-// Faults that only the device can see: an index outside its range. fault.cuh says how.
+// Range checks of indices in device memory. fault.cuh has the implementation.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
-// `except`, where there is such a value: TT-RANGE-05 with message(value, row-major position), blaming loc.
+// Queues a check that each value of index (i64) is in [0, size) or equal to `except`, if `except` is given.
+// If the check fails, the next synchronization throws TT-RANGE-05 with message(value, row-major position) and
+// loc.
 using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
 void check_range(const View& index, int64_t size, std::optional<int64_t> except, RangeMessage message,
                  Loc loc);

@@ -1,12 +1,11 @@
-// What every CUDA kernel starts from: the language (nvcc's, or the emulator's), launch(), and the arithmetic
-// of grids.
+// Base of every CUDA kernel: the CUDA language (by nvcc or the emulator), launch(), and grid arithmetic.
 //
 //   static __global__ void scale(float* x, int64_t n, float by) { ... }
 //   launch(scale, over(n, 256), x, n, 2.0f);
 //
-// launch() queues the kernel on the current stream (runtime.hpp). Kernels are static, are launched by it
-// alone, and take dynamic shared memory through dynamic_shared<T>(), so that one source serves both
-// compilers.
+// launch() queues the kernel on the current stream (runtime.hpp). Kernels are static, are launched only by
+// launch(), and access dynamic shared memory by dynamic_shared<T>(), so that one source compiles with nvcc
+// and for the emulator.
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime/native.cuh>
@@ -14,14 +13,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kWarp = 32;                   // threads that execute together
-inline constexpr size_t kSharedByDefault = 49152;  // bytes a block gets without asking
+inline constexpr int kWarp = 32;                   // threads per warp
+inline constexpr size_t kSharedByDefault = 49152;  // bytes of shared memory per block without opt-in
 
 struct LaunchConfig {
   dim3 grid, block;
-  size_t shared_bytes = 0;  // of dynamic shared memory
-  unsigned cluster = 1;     // neighbouring blocks in x that run together (cluster.cuh)
-  bool together = false;    // all blocks run at the same time, or none: they wait for each other (team.cuh)
+  size_t shared_bytes = 0;   // dynamic shared memory per block
+  unsigned cluster = 1;      // cluster size: neighbouring blocks in x that run at the same time (cluster.cuh)
+  bool cooperative = false;  // cooperative launch: all blocks run at the same time (team.cuh)
 };
 
 // The old name of ceil_div (core/shape.hpp), kept for one version.
@@ -29,15 +28,16 @@ struct LaunchConfig {
   return ceil_div(a, b);
 }
 
-// One thread per element, in blocks of `block`.
+// A grid with one thread per element and `block` threads per block.
 inline LaunchConfig over(int64_t elements, unsigned block) {
   return {dim3(static_cast<unsigned>(ceil_div(elements, block))), dim3(block)};
 }
 
 #if !TINYTORCH_CUDA_SIM
-// attribute: one of the two that the configuration asks for.
+// The native configuration, with the cooperative or the cluster attribute. `attribute` must outlive the
+// result.
 inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchAttribute& attribute) {
-  if (config.together) {
+  if (config.cooperative) {
     attribute.id = cudaLaunchAttributeCooperative;
     attribute.val.cooperative = 1;
   } else {
@@ -48,13 +48,13 @@ inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchA
 }
 template <class... Parameters>
 void allow_shared_memory(void (*kernel)(Parameters...), size_t bytes) {
-  if (2 * bytes <= kSharedByDefault) return;  // the other half is for what the kernel declares itself
+  if (2 * bytes <= kSharedByDefault) return;  // the other half is left for static shared memory
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "asking for more shared memory");
+        "requesting more shared memory");
 }
 #endif
 
-// Queues a kernel. A grid without blocks is no work.
+// Queues a kernel on the current stream. A grid without blocks queues nothing.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments&&... arguments) {
   if (config.grid.x == 0 || config.grid.y == 0 || config.grid.z == 0) return;
@@ -64,14 +64,14 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                 [=] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   allow_shared_memory(kernel, config.shared_bytes);
-  if (config.cluster == 1 && !config.together) {
+  if (config.cluster == 1 && !config.cooperative) {
     kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
         static_cast<Parameters>(arguments)...);
   } else {
     cudaLaunchAttribute attribute{};
     const cudaLaunchConfig_t all = with_attribute(config, attribute);
     check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...),
-          "launching blocks that run together");
+          "launching a cooperative grid or clusters");
   }
 #endif
   check_launch(entry);
@@ -80,7 +80,7 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                     config.shared_bytes);
 }
 
-// Blocks of a persistent kernel that fill the device at once: any more would wait for the first to end.
+// Number of blocks that are resident on the device at the same time: the grid size of a persistent kernel.
 template <class... Parameters>
 int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& config) {
   int each = 0;
@@ -90,17 +90,17 @@ int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& confi
     cudaLaunchAttribute size{};
     cudaLaunchConfig_t all = with_attribute(config, size);
     all.gridDim = dim3(config.cluster);
-    check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "asking how many clusters fit");
+    check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "reading the occupancy of clusters");
     return static_cast<int64_t>(each > 1 ? each : 1) * config.cluster;
   }
 #endif
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(config.block.x),
                                                       config.shared_bytes),
-        "asking how many blocks fit");
+        "reading the occupancy of a kernel");
   return static_cast<int64_t>(each > 1 ? each : 1) * properties(current_device()).multiprocessors;
 }
 
-// The block's dynamic shared memory, aligned to 16 bytes.
+// Dynamic shared memory of the block, aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
 #if TINYTORCH_CUDA_SIM
@@ -111,8 +111,10 @@ __device__ __forceinline__ T* dynamic_shared() {
 #endif
 }
 
-// Quotient and remainder by a divisor known at launch: a multiplication, where a division costs about 20
-// instructions. Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+// Division of a 32-bit number by a divisor that is known at launch: a multiplication and a shift, where a
+// division costs about 20 instructions.
+//
+// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
 struct FastDivide {
   uint32_t divisor = 1, multiplier = 0, shift = 0;
   FastDivide() = default;

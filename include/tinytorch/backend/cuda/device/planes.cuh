@@ -1,4 +1,5 @@
-// Which thread works on which place of images [N, C, H, W], contiguous: one element each, in order.
+// Planes: maps threads to the elements of contiguous images [N, C, H, W], one element per thread, in
+// row-major order.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +11,22 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kPlaneBlock = 256;
 
-// Division of positions, by multiplication where they fit 31 bits.
+// Division of an index below `count`, by FastDivide if the index fits 31 bits.
 struct Divider {
   FastDivide quick;
   int64_t divisor = 1;
-  bool narrow = true;
+  bool index_fits_31_bits = true;
   Divider() = default;
-  Divider(int64_t d, int64_t count) : divisor(std::max<int64_t>(d, 1)), narrow(count < (int64_t{1} << 31)) {
-    if (narrow) quick = FastDivide(static_cast<uint32_t>(divisor));
+  Divider(int64_t d, int64_t count)
+      : divisor(std::max<int64_t>(d, 1)), index_fits_31_bits(count < (int64_t{1} << 31)) {
+    if (index_fits_31_bits) quick = FastDivide(static_cast<uint32_t>(divisor));
   }
   __device__ __forceinline__ int64_t quotient(int64_t n) const {
-    return narrow ? static_cast<int64_t>(quick.quotient(static_cast<uint32_t>(n))) : n / divisor;
+    return index_fits_31_bits ? static_cast<int64_t>(quick.quotient(static_cast<uint32_t>(n))) : n / divisor;
   }
 };
 
-// Planes of h x w elements.
+// A sequence of planes of h x w elements.
 struct Planes {
   int64_t count = 0, h = 1, w = 1;
   Divider by_width, by_height;
@@ -40,11 +42,11 @@ struct Planes {
   }
 };
 
-__device__ __forceinline__ int64_t thread_number() {
+__device__ __forceinline__ int64_t global_thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-// Outputs [first, last) along one side whose windows cover input position i.
+// Outputs [first, last) along one side whose windows cover input position i. The dilation is 1.
 __device__ __forceinline__ TapRange windows_over(int64_t i, int64_t kernel, int64_t outputs,
                                                  const Window2d& w) {
   const int64_t reach = i + w.padding, before = reach - kernel + 1;

@@ -1,65 +1,66 @@
-// Row: the elements of one row, held by the registers of a group of threads as they are stored.
+// Row: the elements of one row in registers of a group of threads, in their storage type. Softmax and
+// normalization use a row two or three times, but read global memory once. A thread holds kVectors vectors of
+// 16 bytes: vector v of lane t has elements (v kGroup + t) kVectorSize ... of an aligned row.
 //
-// Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
-// words of 16 bytes: word number v of lane t covers elements (v kGroup + t) kWide ... of an aligned row.
-//
-// Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the
-// words that it lies in: its phase says how many elements of the first word belong to its neighbour. What is
-// outside of the row is never read or written: the elements of the first and the last word move one by one.
-// All rows of a kernel take the phase of the result; operands at another phase, such as weights, are spliced
-// from two words each.
+// Ragged rows have a length that is no multiple of 16 bytes, so they begin anywhere in a 16-byte vector. Such
+// a row is held as the aligned vectors that contain it; its phase is the number of elements of the first
+// vector that belong to the previous row. Elements outside of the row are not accessed: the elements of the
+// first and the last vector are moved one by one. All rows of a kernel use the phase of the result; operands
+// with another phase, such as weights, are assembled from two aligned vectors each.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
-#include <tinytorch/backend/cuda/device/words.cuh>
+#include <tinytorch/backend/cuda/device/unaligned.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 template <class T, int kThreads, int kVectors, bool kIsAligned = true>
 struct Row {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads, kCount = kVectors;
-  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;  // whether it repays to take many rows
+  static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads, kCount = kVectors;
+  static constexpr bool kAligned = kIsAligned, kPersistent = !kIsAligned;  // persistent: loops over many rows
   using Element = T;
-  using A = Wide<T>;
-  uint4 word[kVectors];
+  using A = Compute<T>;
+  uint4 vector[kVectors];
   int phase = 0;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
-  // Below 0 in the first word of a ragged row.
+  // First column of vector v; below 0 for the first vector of a ragged row.
   __device__ __forceinline__ int column(int v) const {
-    return (v * kGroup + lane()) * kWide - (kAligned ? 0 : phase);
+    return (v * kGroup + lane()) * kVectorSize - (kAligned ? 0 : phase);
   }
-  // Whether column c, of a word that is held, is one of the row's.
+  // True if column c of a vector that is held belongs to the row.
   static __device__ __forceinline__ bool holds(int c, int C) { return kAligned || is_inside(c, C); }
-  // Before the first read: where the row of the result begins.
+  // Sets the phase. Call before the first read, with the begin of the result's row.
   __device__ __forceinline__ void align_with(const T* result) {
     if constexpr (!kAligned) phase = phase_of(result);
   }
   __device__ __forceinline__ void read(const T* row, int C, int = 0, T fill = T{}) {
-    const uint4* const words = reinterpret_cast<const uint4*>(row) + lane();  // of an aligned row
+    const uint4* const vectors = reinterpret_cast<const uint4*>(row) + lane();  // for an aligned row
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (kAligned) {
-        if (column(v) < C) word[v] = words[v * kGroup];
+        if (column(v) < C) vector[v] = vectors[v * kGroup];
       } else {
-        if (column(v) < C) word[v] = any_word(row, column(v), C, fill);
+        if (column(v) < C) vector[v] = load_unaligned_vector(row, column(v), C, fill);
       }
     }
   }
-  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kVectorSize]) {
     kAligned ? store(row + c, y) : store_inside(row, c, C, y);
   }
-  // Part of another line, at the columns of a word of this row.
-  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
+  // Reads kVectorSize elements of another array, such as the weight, at the columns of a vector of this row.
+  static __device__ __forceinline__ void read_same_columns(A (&out)[kVectorSize], const T* line, int c,
+                                                           int C) {
     if constexpr (kAligned) {
       load(out, line + c);
     } else {
-      const uint4 word = any_word(line, c, C, T{});
-      load(out, reinterpret_cast<const T*>(&word));
+      const uint4 vector = load_unaligned_vector(line, c, C, T{});
+      load(out, reinterpret_cast<const T*>(&vector));
     }
   }
-  // Reads the row at a and changes it by that at b, both on their way at once: f(first column, elements of a,
-  // elements of b) changes the first, which are then rounded to T and left at `out` too.
+  // Reads rows a and b with all loads in flight at once, and calls f(first column, elements of a, elements of
+  // b) for each vector. f changes the elements of a, which are then rounded to T, kept as this row and
+  // written to `out`.
   template <class F>
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
     Row other;
@@ -69,27 +70,27 @@ struct Row {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide], y[kWide];
+      A x[kVectorSize], y[kVectorSize];
       get(v, x);
       other.get(v, y);
       f(column(v), x, y);
-      T values[kWide];
-      convert_neighbours(values, x);
-      if constexpr (!kAligned) {  // what is outside stays 0
+      T values[kVectorSize];
+      convert_elements(values, x);
+      if constexpr (!kAligned) {  // elements outside of the row stay 0
 #pragma unroll
-        for (int k = 0; k < kWide; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
+        for (int k = 0; k < kVectorSize; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
       }
-      memcpy(&word[v], values, sizeof(values));
+      memcpy(&vector[v], values, sizeof(values));
       get(v, x);
       write(out, column(v), C, x);
     }
   }
-  // The vector's elements in the compute type.
-  __device__ __forceinline__ void get(int v, A (&out)[kWide]) const {
-    T values[kWide];
-    memcpy(values, &word[v], sizeof(values));
+  // The elements of vector v, in the compute type.
+  __device__ __forceinline__ void get(int v, A (&out)[kVectorSize]) const {
+    T values[kVectorSize];
+    memcpy(values, &vector[v], sizeof(values));
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) out[k] = to<A>(values[k]);
+    for (int k = 0; k < kVectorSize; ++k) out[k] = to<A>(values[k]);
   }
   // Calls f(first column, elements) for each vector of this thread.
   template <class F>
@@ -97,18 +98,18 @@ struct Row {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide];
+      A x[kVectorSize];
       get(v, x);
       f(column(v), x);
     }
   }
-  // f(first column, elements of this, elements of other)
+  // Calls f(first column, elements of this row, elements of the other row) for each vector of this thread.
   template <class F>
   __device__ __forceinline__ void each_pair(const Row& other, int C, F&& f) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide], y[kWide];
+      A x[kVectorSize], y[kVectorSize];
       get(v, x);
       other.get(v, y);
       f(column(v), x, y);
@@ -116,14 +117,14 @@ struct Row {
   }
 };
 
-// ElementRow holds a ragged row of some hundred bytes by elements: a warp's loads are side by side, and words
-// would cost more at the two ends of such a row than they save between them.
+// ElementRow holds a ragged row of some hundred bytes element by element. The loads of a warp are coalesced,
+// and vectors would cost more at the two ends of such a short row than they save between them.
 template <class T, int kVectors>
 struct ElementRow {
-  static constexpr int kWide = 1, kGroup = kWarp, kCount = kVectors;
-  static constexpr bool kAligned = true, kWalks = false;
+  static constexpr int kVectorSize = 1, kGroup = kWarp, kCount = kVectors;
+  static constexpr bool kAligned = true, kPersistent = false;
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   T element[kVectors];
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
@@ -137,7 +138,7 @@ struct ElementRow {
     }
   }
   static __device__ __forceinline__ void write(T* row, int c, int, const A (&y)[1]) { row[c] = to<T>(y[0]); }
-  static __device__ __forceinline__ void read_beside(A (&out)[1], const T* line, int c, int) {
+  static __device__ __forceinline__ void read_same_columns(A (&out)[1], const T* line, int c, int) {
     out[0] = to<A>(line[c]);
   }
   template <class F>
@@ -180,14 +181,14 @@ struct ElementRow {
   }
 };
 
-// SharedRow holds a row that is too long for registers: it waits in shared memory, at its phase. A thread
-// reads back what it wrote, so no barrier is needed.
+// SharedRow holds a row that is too long for registers in shared memory, with its phase. A thread reads only
+// elements that it wrote itself, so no barrier is needed.
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
-  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;
+  static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads;
+  static constexpr bool kAligned = kIsAligned, kPersistent = !kIsAligned;
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   T* kept;
   int phase = 0;
 
@@ -196,74 +197,78 @@ struct SharedRow {
   __device__ __forceinline__ void align_with(const T* result) {
     if constexpr (!kAligned) phase = phase_of(result);
   }
-  __device__ __forceinline__ int first_column() const { return lane() * kWide - (kAligned ? 0 : phase); }
-  // The place of a word's first column.
-  __device__ __forceinline__ T* at(int c) const { return kept + c + (kAligned ? 0 : phase); }
-  static __device__ __forceinline__ uint4 word_of(const T* row, int c, int C, T fill) {
-    if constexpr (kAligned) return *reinterpret_cast<const uint4*>(row + c);
-    return any_word(row, c, C, fill);
+  __device__ __forceinline__ int first_column() const {
+    return lane() * kVectorSize - (kAligned ? 0 : phase);
   }
-  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+  // Address in shared memory of column c.
+  __device__ __forceinline__ T* at(int c) const { return kept + c + (kAligned ? 0 : phase); }
+  static __device__ __forceinline__ uint4 load_vector(const T* row, int c, int C, T fill) {
+    if constexpr (kAligned) return *reinterpret_cast<const uint4*>(row + c);
+    return load_unaligned_vector(row, c, C, fill);
+  }
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kVectorSize]) {
     Row<T, kThreads, 1, kAligned>::write(row, c, C, y);
   }
-  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
-    Row<T, kThreads, 1, kAligned>::read_beside(out, line, c, C);
+  static __device__ __forceinline__ void read_same_columns(A (&out)[kVectorSize], const T* line, int c,
+                                                           int C) {
+    Row<T, kThreads, 1, kAligned>::read_same_columns(out, line, c, C);
   }
-  // As read(), and f(first column, values) for each word as it arrives.
+  // Like read(), and calls f(first column, elements) for each vector when it arrives.
   template <class F>
   __device__ __forceinline__ void read_each(const T* row, int C, T fill, F&& f) {
     constexpr int kAhead = 4;  // loads in flight
     kept = dynamic_shared<T>();
-    for (int c = first_column(); c < C; c += kAhead * kThreads * kWide) {
-      uint4 words[kAhead];
+    for (int c = first_column(); c < C; c += kAhead * kThreads * kVectorSize) {
+      uint4 vectors[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int at_ = c + a * kThreads * kWide;
-        if (at_ < C) words[a] = word_of(row, at_, C, fill);
+        const int at_ = c + a * kThreads * kVectorSize;
+        if (at_ < C) vectors[a] = load_vector(row, at_, C, fill);
       }
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int at_ = c + a * kThreads * kWide;
+        const int at_ = c + a * kThreads * kVectorSize;
         if (at_ >= C) break;
-        *reinterpret_cast<uint4*>(at(at_)) = words[a];
-        A x[kWide];
-        load(x, reinterpret_cast<const T*>(&words[a]));
+        *reinterpret_cast<uint4*>(at(at_)) = vectors[a];
+        A x[kVectorSize];
+        load(x, reinterpret_cast<const T*>(&vectors[a]));
         f(at_, x);
       }
     }
   }
-  // which: of the rows that a block holds at once, of words_of_row(C) words each.
+  // which: of the rows that a block holds at once, of vectors_of_row(C) vectors each.
   __device__ __forceinline__ void read(const T* row, int C, int which = 0, T fill = T{}) {
-    kept = dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kWide - 2) / kWide * kWide);
+    kept =
+        dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kVectorSize - 2) / kVectorSize * kVectorSize);
 #pragma unroll 8
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
-      *reinterpret_cast<uint4*>(at(c)) = word_of(row, c, C, fill);
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
+      *reinterpret_cast<uint4*>(at(c)) = load_vector(row, c, C, fill);
     }
   }
-  // As Row's.
+  // Like Row::read_with.
   template <class F>
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
-    constexpr int kAhead = 2;  // loads in flight, of each row
+    constexpr int kAhead = 2;  // loads in flight for each of the two rows
     kept = dynamic_shared<T>();
-    for (int first = first_column(); first < C; first += kAhead * kThreads * kWide) {
-      uint4 x_words[kAhead], y_words[kAhead];
+    for (int first = first_column(); first < C; first += kAhead * kThreads * kVectorSize) {
+      uint4 x_vectors[kAhead], y_vectors[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const int c = first + k * kThreads * kWide;
+        const int c = first + k * kThreads * kVectorSize;
         if (c >= C) break;
-        x_words[k] = word_of(a, c, C, T{});
-        y_words[k] = word_of(b, c, C, T{});
+        x_vectors[k] = load_vector(a, c, C, T{});
+        y_vectors[k] = load_vector(b, c, C, T{});
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const int c = first + k * kThreads * kWide;
+        const int c = first + k * kThreads * kVectorSize;
         if (c >= C) break;
-        A x[kWide], y[kWide];
-        load(x, reinterpret_cast<const T*>(&x_words[k]));
-        load(y, reinterpret_cast<const T*>(&y_words[k]));
+        A x[kVectorSize], y[kVectorSize];
+        load(x, reinterpret_cast<const T*>(&x_vectors[k]));
+        load(y, reinterpret_cast<const T*>(&y_vectors[k]));
         f(c, x, y);
 #pragma unroll
-        for (int i = 0; i < kWide; ++i) x[i] = holds(c + i, C) ? x[i] : A(0);
+        for (int i = 0; i < kVectorSize; ++i) x[i] = holds(c + i, C) ? x[i] : A(0);
         store(at(c), x);
         write(out, c, C, x);
       }
@@ -272,8 +277,8 @@ struct SharedRow {
   template <class F>
   __device__ __forceinline__ void each(int C, F&& f) const {
 #pragma unroll 2
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
-      A x[kWide];
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
+      A x[kVectorSize];
       load(x, at(c));
       f(c, x);
     }
@@ -281,8 +286,8 @@ struct SharedRow {
   template <class F>
   __device__ __forceinline__ void each_pair(const SharedRow& other, int C, F&& f) const {
 #pragma unroll 2
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
-      A x[kWide], y[kWide];
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
+      A x[kVectorSize], y[kVectorSize];
       load(x, at(c));
       load(y, other.at(c));
       f(c, x, y);
@@ -290,7 +295,7 @@ struct SharedRow {
   }
 };
 
-// Combines a value over the kGroup threads of a row: part of a warp, or the whole block.
+// Reduces a value over the kGroup threads of a row: a part of a warp, or the whole block.
 template <int kGroup, class A, class Op>
 __device__ __forceinline__ A group_reduce(A x, Op op) {
   if constexpr (kGroup <= kWarp) {
@@ -300,17 +305,17 @@ __device__ __forceinline__ A group_reduce(A x, Op op) {
   }
 }
 
-// Threads of a block: four warps of short rows, else one long row. Small blocks leave no tail at the end of a
+// Threads per block: four warps with short rows, or one long row. Small blocks avoid a tail at the end of the
 // grid.
 template <int kGroup>
 inline constexpr int kRowThreads = kGroup <= kWarp ? 128 : kGroup;
 
-// e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
-// it is.
+// e^x for x <= 0. For 16-bit results the rounding error of x log2(e) does not matter, so they use the 2^x
+// instruction directly.
 template <class T>
-__device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
+__device__ __forceinline__ Compute<T> exp_of(Compute<T> x) {
   if constexpr (kIs16Bit<T>) {
-    return power_of_two(x * 1.4426950408889634f);
+    return exp2_approx(x * 1.4426950408889634f);
   } else if constexpr (std::is_same_v<T, float>) {
     return expf(x);
   } else {
@@ -318,35 +323,37 @@ __device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
   }
 }
 
-inline constexpr int64_t kRegisterWords = 512 * 8;
+inline constexpr int64_t kRegisterVectors = 512 * 8;
 template <class T>
 bool registers_hold(int64_t C, bool aligned) {
-  return words_of_row<T>(C, aligned) <= kRegisterWords;
+  return vectors_of_row<T>(C, aligned) <= kRegisterVectors;
 }
 
-// Calls f.operator()<R>() with the kind of row that holds C elements in registers; false when none does.
+// Calls f.operator()<R>() with the row type R that holds C elements in registers; returns false if there is
+// none.
 template <class T, bool kAligned, class F>
 bool dispatch_register_row(int64_t C, F&& f) {
-  const int64_t words = words_of_row<T>(C, kAligned);
+  const int64_t vectors = vectors_of_row<T>(C, kAligned);
   if constexpr (kAligned) {
-    if (words <= 8 * 4) return f.template operator()<Row<T, 8, 4>>(), true;
-    if (words <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(), true;
-    if (words <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(), true;
-    if (words <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(), true;
-    if (words <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(), true;
-  } else {  // a word more; few lanes for short rows, so that those of a warp meet their first and last words
-            // together
+    if (vectors <= 8 * 4) return f.template operator()<Row<T, 8, 4>>(), true;
+    if (vectors <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(), true;
+    if (vectors <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(), true;
+    if (vectors <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(), true;
+    if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(), true;
+  } else {
+    // A ragged row has one vector more. Short rows use few lanes, so that the rows of a warp process their
+    // first and last vectors at the same time.
     if (C <= kWarp * 8) return f.template operator()<ElementRow<T, 8>>(), true;
-    if (words <= 16 * 5) return f.template operator()<Row<T, 16, 5, false>>(), true;
-    if (words <= 32 * 5) return f.template operator()<Row<T, 32, 5, false>>(), true;
-    if (words <= 128 * 5) return f.template operator()<Row<T, 128, 5, false>>(), true;
+    if (vectors <= 16 * 5) return f.template operator()<Row<T, 16, 5, false>>(), true;
+    if (vectors <= 32 * 5) return f.template operator()<Row<T, 32, 5, false>>(), true;
+    if (vectors <= 128 * 5) return f.template operator()<Row<T, 128, 5, false>>(), true;
   }
-  if (words <= 256 * 8) return f.template operator()<Row<T, 256, 8, kAligned>>(), true;
-  if (words <= kRegisterWords) return f.template operator()<Row<T, 512, 8, kAligned>>(), true;
+  if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8, kAligned>>(), true;
+  if (vectors <= kRegisterVectors) return f.template operator()<Row<T, 512, 8, kAligned>>(), true;
   return false;
 }
-// Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
-// once; false when none does.
+// Calls f.operator()<R>(bytes of shared memory) with the row type R for rows of C elements, of which a block
+// holds `held` at once. Returns false if a row does not fit in shared memory.
 template <class T, class F>
 bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
   const auto in_registers = [&]<class R>() { f.template operator()<R>(0); };
@@ -354,7 +361,7 @@ bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
               : dispatch_register_row<T, false>(C, in_registers)) {
     return true;
   }
-  const size_t bytes = static_cast<size_t>(words_of_row<T>(C, aligned) * held) * 16,
+  const size_t bytes = static_cast<size_t>(vectors_of_row<T>(C, aligned) * held) * 16,
                kept = properties(current_device()).shared_per_block_optin;
   const auto in_shared = [&]<bool kAligned>() {
     if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512, kAligned>>(bytes), true;
@@ -370,26 +377,26 @@ LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
-// How many blocks shall walk ragged rows, of `resident` that run at once: rows so many lines apart have one
-// phase.
+// Number of blocks, out of `resident`, for a kernel that loops over ragged rows: with this stride all rows of
+// a block have the same phase.
 template <class T>
 int64_t whole_phases(int64_t resident) {
-  return resident < kWideOf<T> ? kWideOf<T> : resident - resident % kWideOf<T>;
+  return resident < kVectorSizeOf<T> ? kVectorSizeOf<T> : resident - resident % kVectorSizeOf<T>;
 }
 
-// The row of this thread's group. Groups beyond the last row leave, but for those that share a warp with the
-// last: they go along with a row of no columns.
+// The row of this thread's group. Groups past the last row exit, except those in the same warp as the last
+// row: they continue with 0 columns, because all lanes of a warp take part in its shuffles.
 struct GroupRow {
   int64_t row;
   int C;
-  bool leaves, there;
+  bool exits, valid;
 };
 template <int kGroup>
 __device__ __forceinline__ GroupRow row_of_group(int64_t rows, int64_t C, int64_t block) {
   const int64_t row = block * (kRowThreads<kGroup> / kGroup) + threadIdx.x / kGroup;
   const int before = kGroup < kWarp ? static_cast<int>(threadIdx.x) % kWarp / kGroup : 0;  // in the warp
-  const bool there = row < rows;
-  return {there ? row : rows - 1, there ? static_cast<int>(C) : 0, row - before >= rows, there};
+  const bool valid = row < rows;
+  return {valid ? row : rows - 1, valid ? static_cast<int>(C) : 0, row - before >= rows, valid};
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,5 +1,6 @@
-// How softmax and its gradient share out the lines of a tensor along one dimension: whole rows, segments of
-// rows too long to be held, or one line for each thread where lines lie side by side.
+// Partition of a tensor's lines along one dimension, for softmax and its gradient: whole rows, segments of
+// rows that are too long to be held, or one line per thread if the elements of neighbouring lines are
+// contiguous.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 inline constexpr int kSegmentThreads = 512;
 inline constexpr int64_t kSegment = 8192;
 
-// Block number b has segment b % segments of row b / segments. Elements are counted from the tensor's begin.
+// Block b has segment b % segments of row b / segments. first and last are offsets from the tensor's begin.
 struct Segment {
   int64_t row, first, last;
   __device__ __forceinline__ Segment(int64_t C, int64_t segments) : row(blockIdx.x / segments) {
@@ -18,10 +19,10 @@ struct Segment {
     first = row * C + column;
     last = row * C + std::min(column + kSegment, C);
   }
-  // f(first element) for each of this thread's vectors.
-  template <int kWide, class F>
+  // Calls f(offset of the first element) for each vector of this thread.
+  template <int kVectorSize, class F>
   __device__ __forceinline__ void each(F&& f) const {
-    for (int64_t i = first + threadIdx.x * kWide; i < last; i += kSegmentThreads * kWide) f(i);
+    for (int64_t i = first + threadIdx.x * kVectorSize; i < last; i += kSegmentThreads * kVectorSize) f(i);
   }
 };
 

@@ -1,10 +1,12 @@
-// Teams: blocks anywhere on the device that work on one row and add up what they found, where a row is too
-// long for a cluster, or rows are too few to keep the device busy with one.
+// Teams: thread blocks of a cooperative launch that process one row and add up their sums through device
+// memory, if a row is too long for a cluster, or if one cluster per row would not keep the device busy.
 //
-// They meet in device memory: each block leaves its sum, every word together with the number of the turn, and
-// reads those of the others until the numbers are right. No fence is needed, for 8 bytes are written at once.
-// All blocks must run at the same time, which LaunchConfig::together promises. Source: the LL protocol of
-// NCCL. In the emulator, where a team is one block, nobody meets.
+// Each block writes its sum to its slot, every 4-byte word together with the number of the iteration, and
+// polls the slots of the other blocks until the numbers match. No fence is needed, because 8 bytes are
+// written atomically. All blocks must run at the same time (LaunchConfig::cooperative). In the emulator a
+// team is one block.
+//
+// Source: NCCL, the LL (low latency) protocol.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/cluster.cuh>
@@ -13,47 +15,48 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline bool has_teams() { return has_clusters(); }
 
-// What a block leaves for the other blocks of its team, by even and odd turns; zeros before the first.
+// The published sum of a block, double buffered for even and odd iterations. All bytes are 0 before the
+// first.
 template <class T>
-struct TeamNote {
+struct TeamSlot {
   static constexpr int kWords = sizeof(T) / sizeof(unsigned);
-  uint2 words[2][kWords];  // a word of the sum and the number of the turn, from 1
+  uint2 words[2][kWords];  // x: a word of the sum; y: the number of the iteration, from 1
 };
 
 template <class T>
-__device__ __forceinline__ void leave_note(TeamNote<T>* note, unsigned turn, const T& x) {
-  unsigned words[TeamNote<T>::kWords];
+__device__ __forceinline__ void publish_to_slot(TeamSlot<T>* slot, unsigned iteration, const T& x) {
+  unsigned words[TeamSlot<T>::kWords];
   memcpy(words, &x, sizeof(T));
 #pragma unroll
-  for (int k = 0; k < TeamNote<T>::kWords; ++k) {
+  for (int k = 0; k < TeamSlot<T>::kWords; ++k) {
 #ifdef __CUDA_ARCH__
-    asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(&note->words[turn % 2][k]), "r"(words[k]),
-                 "r"(turn + 1)
+    asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(&slot->words[iteration % 2][k]),
+                 "r"(words[k]), "r"(iteration + 1)
                  : "memory");
 #else
-    note->words[turn % 2][k] = {words[k], turn + 1};
+    slot->words[iteration % 2][k] = {words[k], iteration + 1};
 #endif
   }
 }
 template <class T>
-__device__ __forceinline__ T await_note(const TeamNote<T>* note, unsigned turn) {
-  unsigned words[TeamNote<T>::kWords];
+__device__ __forceinline__ T wait_for_slot(const TeamSlot<T>* slot, unsigned iteration) {
+  unsigned words[TeamSlot<T>::kWords];
   bool there = false;
   while (!there) {
     there = true;
 #pragma unroll
-    for (int k = 0; k < TeamNote<T>::kWords; ++k) {
+    for (int k = 0; k < TeamSlot<T>::kWords; ++k) {
 #ifdef __CUDA_ARCH__
       unsigned number;
       asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];"
                    : "=r"(words[k]), "=r"(number)
-                   : "l"(&note->words[turn % 2][k])
+                   : "l"(&slot->words[iteration % 2][k])
                    : "memory");
 #else
-      const unsigned number = note->words[turn % 2][k].y;
-      words[k] = note->words[turn % 2][k].x;
+      const unsigned number = slot->words[iteration % 2][k].y;
+      words[k] = slot->words[iteration % 2][k].x;
 #endif
-      there = there && number == turn + 1;
+      there = there && number == iteration + 1;
     }
   }
   T x;
@@ -61,7 +64,7 @@ __device__ __forceinline__ T await_note(const TeamNote<T>* note, unsigned turn) 
   return x;
 }
 
-// As ClusterSum, over a team. T() adds nothing.
+// Like ClusterSum, but over a team. T() is zero.
 template <int kThreads, class T>
 class TeamSum {
  public:
@@ -69,25 +72,25 @@ class TeamSum {
   struct Space {
     T given[kWarps], taken[kWarps];
   };
-  // notes: one for each of the team's `blocks` blocks, kThreads at the most; mine: this block's number.
-  __device__ __forceinline__ TeamSum(Space& space, TeamNote<T>* notes, int blocks, int mine)
-      : space_(space), notes_(notes), blocks_(blocks), mine_(mine) {}
+  // slots: one per block of the team; blocks: at most kThreads; mine: the index of this block in the team.
+  __device__ __forceinline__ TeamSum(Space& space, TeamSlot<T>* slots, int blocks, int mine)
+      : space_(space), slots_(slots), blocks_(blocks), mine_(mine) {}
 
-  __device__ __forceinline__ void give(T x) {
+  __device__ __forceinline__ void arrive(T x) {
     x = warp_reduce(x, Sum());
     if (lane() == 0) space_.given[warp()] = x;
     __syncthreads();
     if (warp() != 0) return;
     x = warp_reduce<kWarps>(space_.given[lane() % kWarps], Sum());
-    if (lane() == 0) leave_note(&notes_[mine_], turn_, x);
+    if (lane() == 0) publish_to_slot(&slots_[mine_], iteration_, x);
   }
-  __device__ __forceinline__ T take() {
+  __device__ __forceinline__ T wait() {
     const int thread = static_cast<int>(threadIdx.x);
     T x{};
-    if (thread < blocks_) x = await_note(&notes_[thread], turn_);
+    if (thread < blocks_) x = wait_for_slot(&slots_[thread], iteration_);
     x = warp_reduce(x, Sum());
     if (lane() == 0) space_.taken[warp()] = x;
-    ++turn_;
+    ++iteration_;
     __syncthreads();
     return warp_reduce<kWarps>(space_.taken[lane() % kWarps], Sum());
   }
@@ -96,9 +99,9 @@ class TeamSum {
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
   Space& space_;
-  TeamNote<T>* notes_;
+  TeamSlot<T>* slots_;
   int blocks_, mine_;
-  unsigned turn_ = 0;
+  unsigned iteration_ = 0;
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

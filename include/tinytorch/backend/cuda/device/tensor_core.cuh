@@ -1,11 +1,11 @@
-// Tensor cores: small matrix products of a warp's registers, and the loads that bring their operands (compute
-// capability 8.0). The emulator does the same by shuffles (sim/tensor_core.hpp).
+// Tensor cores of a warp: mma on registers, and ldmatrix to load the operands (compute capability 8.0). The
+// emulator computes the same by shuffles (sim/tensor_core.hpp).
 //
 //   load_matrices(a, address); ...
 //   multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b [16, 8]
 //
-// Lane l holds of sum rows l / 4 and l / 4 + 8, columns l % 4 * 2 and the next. Source: NVIDIA, "PTX ISA",
-// mma and ldmatrix.
+// Lane l holds columns l % 4 * 2 and the next of rows l / 4 and l / 4 + 8 of sum.
+// Source: NVIDIA, "PTX ISA", mma and ldmatrix.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/async_copy.cuh>
@@ -17,8 +17,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline bool has_tensor_cores() { return properties(current_device()).major >= 8; }
 
-// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8, and gets
-// elements l % 4 * 2 and the next of row l / 4 of each.
+// ldmatrix: loads four 8 x 8 matrices of 16-bit elements. The address that lane l passes is row l % 8 of
+// matrix l / 8. Lane l receives elements l % 4 * 2 and the next of row l / 4 of each matrix.
 __device__ __forceinline__ void load_matrices(unsigned (&out)[4], unsigned address) {
 #if TINYTORCH_CUDA_SIM
   sim::load_matrices(out, shared_pointer(address));
@@ -30,7 +30,8 @@ __device__ __forceinline__ void load_matrices(unsigned (&out)[4], unsigned addre
 #endif
 }
 
-// The same of the matrices turned over: elements l / 4 of rows l % 4 * 2 and the next.
+// ldmatrix.trans: loads four transposed matrices. Lane l receives element l / 4 of rows l % 4 * 2 and the
+// next of each matrix.
 __device__ __forceinline__ void load_transposed(unsigned (&out)[4], unsigned address) {
 #if TINYTORCH_CUDA_SIM
   sim::load_transposed(out, shared_pointer(address));
@@ -42,7 +43,7 @@ __device__ __forceinline__ void load_transposed(unsigned (&out)[4], unsigned add
 #endif
 }
 
-// sum [16, 8] += a [16, 16] b [16, 8], with sums in fp32; T is BFloat16 or Half.
+// mma: sum [16, 8] += a [16, 16] b [16, 8], accumulated in f32. T is BFloat16 or Half.
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
                                              unsigned b1) {

@@ -1,24 +1,9 @@
-// Tiles: rows so narrow that a word of 16 bytes, or the access of a warp, spans several of them.
+// Tiles: kernels for rows so narrow that a vector of 16 bytes, or the access of a warp, spans several rows.
 //
-// A block brings many neighbouring rows into shared memory, in words of 16 bytes wherever rows begin. There a
-// few lanes share each row to measure it; then all threads walk the elements, each down a column of its own,
-// so that what belongs to a column (weights, sums over rows) waits in registers; the results take the place
-// of the first input and leave in words again. What is done with the rows is a Work:
-//
-//   struct Work {
-//     using Element, Arrays;          what rows hold; the kernel's argument
-//     using Facts;                    what a row is measured for
-//     static constexpr int kInputs;   arrays of rows that are read
-//     static constexpr int kBytes;    of a tile of each, at the most
-//     static constexpr bool kByRow;   whether finish() can take any column: finish(in, facts, column)
-//     static constexpr bool kWrites;  whether rows have results; else measure() is all there is to do
-//     static const Element* input(const Arrays&, int k);
-//     static Element* output(const Arrays&);              or null
-//     Work(const Arrays&, int column, int C);             of this thread's column
-//     Facts measure(const TileRow&, int64_t row, bool leads);   by all lanes of a row; one leads
-//     Wide<Element> finish(const Wide<Element> (&in)[kInputs], const Facts&);
-//     void end(const TileColumns&);   after the last row
-//   };
+// A block copies a tile of many neighbouring rows to shared memory, by 16-byte vectors at any alignment. A
+// few lanes per row compute the row's statistics. Then each thread processes the elements of one column, so
+// that values of the column (weights, sums over rows) stay in registers. The results replace the first input
+// in shared memory and are written to global memory by 16-byte vectors.
 #pragma once
 
 #include <algorithm>
@@ -27,21 +12,38 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
+// The work on the rows is a class:
+//
+//   struct Work {
+//     using Element, Arrays;          element type of the rows; argument of the kernel
+//     using RowStats;                 result of measure()
+//     static constexpr int kInputs;   number of input arrays
+//     static constexpr int kBytes;    most bytes of a tile, for each input
+//     static constexpr bool kByRow;   true if finish(in, stats, column) exists, for any column
+//     static constexpr bool kWrites;  true if rows have results; if false, only measure() is called
+//     static const Element* input(const Arrays&, int k);
+//     static Element* output(const Arrays&);              may be null
+//     Work(const Arrays&, int column, int C);             for this thread's column
+//     RowStats measure(const TileRow&, int64_t row, bool leads);   by all lanes of a row; leads: one of them
+//     Compute<Element> finish(const Compute<Element> (&in)[kInputs], const RowStats&);
+//     void end(const TileColumns&);   after the last row
+//   };
+
 inline constexpr int kTileThreads = 256;
 
-// One row of the tile, in shared memory, with the lanes that share it.
+// One row of the tile in shared memory, and this lane's number among the lanes that share the row.
 template <class T, int kInputs>
 struct TileRow {
   const T* at[kInputs];
   int C, lane, lanes;
-  // f(column, element of each input) for the lane's share.
+  // Calls f(column, element of each input) for this lane's columns.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
 #pragma unroll 4
     for (int c = lane; c < C; c += lanes) {
-      Wide<T> x[kInputs];
+      Compute<T> x[kInputs];
 #pragma unroll
-      for (int k = 0; k < kInputs; ++k) x[k] = to<Wide<T>>(at[k][c]);
+      for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][c]);
       f(c, x);
     }
   }
@@ -52,12 +54,12 @@ struct TileRow {
   }
 };
 
-// Sums over the threads of a column, of which there are several.
+// Sums over the threads that process the same column.
 template <class A>
 struct TileColumns {
-  A* space;  // an element for each thread, shared
-  int C, walkers;
-  // f(column, sum) once for each column.
+  A* space;  // shared memory, one element per thread
+  int C, threads;
+  // Calls f(column, sum) once for each column.
   template <class F>
   __device__ __forceinline__ void sum(A x, F&& f) const {
     const int thread = static_cast<int>(threadIdx.x);
@@ -65,25 +67,28 @@ struct TileColumns {
     space[thread] = x;
     __syncthreads();
     if (thread >= C) return;
-    for (int k = thread + C; k < walkers; k += C) x += space[k];
+    for (int k = thread + C; k < threads; k += C) x += space[k];
     f(thread, x);
   }
 };
 
-// Calls f(word number, first element) for each word of 16 bytes that n elements at an address lie in.
+// Calls f(vector number, first element) for each aligned 16-byte vector that contains some of the n elements
+// at p.
 template <class T, class F>
-__device__ __forceinline__ void each_word(const T* p, int n, F&& f) {
-  const int phase = phase_of(p), words = (phase + n + kWideOf<T> - 1) / kWideOf<T>;
-  for (int w = static_cast<int>(threadIdx.x); w < words; w += kTileThreads) f(w, w * kWideOf<T> - phase);
+__device__ __forceinline__ void each_vector(const T* p, int n, F&& f) {
+  const int phase = phase_of(p), vectors = (phase + n + kVectorSizeOf<T> - 1) / kVectorSizeOf<T>;
+  for (int w = static_cast<int>(threadIdx.x); w < vectors; w += kTileThreads)
+    f(w, w * kVectorSizeOf<T> - phase);
 }
-// Queues copies of n elements to shared memory, where they lie in words as they did; returns the first's
-// place.
+// Queues copies of n elements to shared memory, with the same phase as in global memory. Returns the address
+// of the first element.
 template <class T>
 __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
   T* const first = buffer + phase_of(from);
-  each_word(from, n, [&](int w, int i) {
-    if (word_is_inside<T>(i, n)) return copy_async(shared_address(buffer + w * kWideOf<T>), from + i, true);
-    for (int k = 0; k < kWideOf<T>; ++k) {
+  each_vector(from, n, [&](int w, int i) {
+    if (vector_is_inside<T>(i, n))
+      return copy_async(shared_address(buffer + w * kVectorSizeOf<T>), from + i, true);
+    for (int k = 0; k < kVectorSizeOf<T>; ++k) {
       if (is_inside(i + k, n)) first[i + k] = from[i + k];
     }
   });
@@ -92,33 +97,33 @@ __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
 template <class T>
 __device__ __forceinline__ void write_tile(T* to_, const T* from, int n) {
   const bool alike = phase_of(to_) == phase_of(from);
-  each_word(to_, n, [&](int, int i) {
-    if (word_is_inside<T>(i, n)) {
-      T values[kWideOf<T>];
-      uint4 word;
+  each_vector(to_, n, [&](int, int i) {
+    if (vector_is_inside<T>(i, n)) {
+      T values[kVectorSizeOf<T>];
+      uint4 vector;
       if (alike) {
-        word = *reinterpret_cast<const uint4*>(from + i);
+        vector = *reinterpret_cast<const uint4*>(from + i);
       } else {
 #pragma unroll
-        for (int k = 0; k < kWideOf<T>; ++k) values[k] = from[i + k];
-        memcpy(&word, values, sizeof(word));
+        for (int k = 0; k < kVectorSizeOf<T>; ++k) values[k] = from[i + k];
+        memcpy(&vector, values, sizeof(vector));
       }
-      *reinterpret_cast<uint4*>(to_ + i) = word;
+      *reinterpret_cast<uint4*>(to_ + i) = vector;
       return;
     }
-    for (int k = 0; k < kWideOf<T>; ++k) {
+    for (int k = 0; k < kVectorSizeOf<T>; ++k) {
       if (is_inside(i + k, n)) to_[i + k] = from[i + k];
     }
   });
 }
 
 template <class T>
-__host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements; whole words
-  return (height * C + 2 * kWideOf<T> - 2) / kWideOf<T> * kWideOf<T>;
+__host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements; whole vectors
+  return (height * C + 2 * kVectorSizeOf<T> - 2) / kVectorSizeOf<T> * kVectorSizeOf<T>;
 }
 
-// Rows of so few elements that a thread does all of one, in its place. kColumns: as many as C, or 0 for any
-// number.
+// For rows of few elements: a thread processes a whole row, in place. kColumns is C, or 0 if C is known only
+// at run time.
 template <int kColumns, class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs], int64_t first, int here,
                                               int C) {
@@ -127,9 +132,9 @@ __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs
     TileRow<T, kInputs> one{{}, columns, 0, 1};
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * columns;
-    const typename Work::Facts found = work.measure(one, first + row, true);
+    const typename Work::RowStats found = work.measure(one, first + row, true);
     if constexpr (Work::kWrites) {
-      one.each([&](int c, const Wide<T>(&x)[kInputs]) {
+      one.each([&](int c, const Compute<T>(&x)[kInputs]) {
         at[0][row * columns + c] = to<T>(work.finish(x, found, c));
       });
     }
@@ -146,48 +151,48 @@ __device__ __forceinline__ void finish_few_columns(Work& work, T* const (&at)[kI
   finish_by_row<0>(work, at, first, here, C);
 }
 
-// Rows that some lanes share: each is measured, and its facts are left for all threads.
+// Computes the statistics of each row by `lanes` lanes, and stores them in shared memory for all threads.
 template <class Work, class T, int kInputs>
 __device__ __forceinline__ void measure_rows(Work& work, T* const (&at)[kInputs], int64_t first, int here,
-                                             int C, int lanes, typename Work::Facts* facts) {
+                                             int C, int lanes, typename Work::RowStats* stats) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes, groups = kTileThreads / lanes;
   for (int begin = 0; begin < here; begin += groups) {
-    const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
+    const int group = begin + thread / lanes, row = std::min(group, here - 1);  // all lanes must shuffle
     TileRow<T, kInputs> one{{}, C, lane, lanes};
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
     const bool leads = lane == 0 && group < here;
-    const typename Work::Facts found = work.measure(one, first + row, leads);
-    if (Work::kWrites && leads) facts[row] = found;
+    const typename Work::RowStats found = work.measure(one, first + row, leads);
+    if (Work::kWrites && leads) stats[row] = found;
   }
 }
 
-// The elements of the tile by all threads, each down a column of its own.
+// Processes the elements of the tile; each thread has a fixed column.
 template <class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInputs], int here, int C,
-                                               const typename Work::Facts* facts) {
-  const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, walkers = down * C;
-  if (thread >= walkers) return;
+                                               const typename Work::RowStats* stats) {
+  const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, threads = down * C;
+  if (thread >= threads) return;
 #pragma unroll 4
-  for (int i = thread, row = thread / C; i < here * C; i += walkers, row += down) {
-    Wide<T> x[kInputs];
+  for (int i = thread, row = thread / C; i < here * C; i += threads, row += down) {
+    Compute<T> x[kInputs];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) x[k] = to<Wide<T>>(at[k][i]);
-    at[0][i] = to<T>(work.finish(x, facts[row]));
+    for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][i]);
+    at[0][i] = to<T>(work.finish(x, stats[row]));
   }
 }
 
-// height: rows of a tile. lanes: of a row, a power of two up to 32.
+// height: rows per tile. lanes: lanes per row, a power of two up to 32.
 template <class Work>
 static __global__ void __launch_bounds__(kTileThreads)
-    walk_tiles(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
-               int lanes) {
+    tiles_kernel(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
+                 int lanes) {
   using T = typename Work::Element;
   constexpr int kInputs = Work::kInputs;
-  __shared__ Wide<T> space[kTileThreads];
+  __shared__ Compute<T> space[kTileThreads];
   const int buffer = tile_buffer<T>(height, C);
   T* const tiles = dynamic_shared<T>();
-  auto* const facts = reinterpret_cast<typename Work::Facts*>(tiles + kInputs * buffer);
+  auto* const stats = reinterpret_cast<typename Work::RowStats*>(tiles + kInputs * buffer);
   Work work(arrays, static_cast<int>(threadIdx.x) % C, C);
   T* const out = Work::output(arrays);
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * height; first < rows;
@@ -205,19 +210,19 @@ static __global__ void __launch_bounds__(kTileThreads)
     if constexpr (Work::kByRow) {
       if (by_row) finish_few_columns(work, at, first, here, C);
     }
-    if (!by_row) measure_rows(work, at, first, here, C, lanes, facts);
+    if (!by_row) measure_rows(work, at, first, here, C, lanes, stats);
     __syncthreads();
     if constexpr (Work::kWrites) {
-      if (!by_row) finish_columns(work, at, here, C, facts);
+      if (!by_row) finish_columns(work, at, here, C, stats);
       __syncthreads();
       if (out) write_tile(out + first * C, at[0], n);
       __syncthreads();
     }
   }
-  work.end(TileColumns<Wide<T>>{space, C, kTileThreads / C * C});
+  work.end(TileColumns<Compute<T>>{space, C, kTileThreads / C * C});
 }
 
-inline constexpr int64_t kTileColumns = kTileThreads;  // at the most
+inline constexpr int64_t kTileColumns = kTileThreads;  // most columns of a row
 struct TilesPlan {
   LaunchConfig config;
   int height, lanes;
@@ -228,23 +233,25 @@ TilesPlan plan_tiles(int64_t rows, int64_t C) {
   constexpr int kSize = static_cast<int>(sizeof(T));
   TilesPlan plan{};
   plan.height = static_cast<int>(std::min({rows, int64_t{1024}, Work::kBytes / kSize / C}));
-  if (plan.height > kWideOf<T>) plan.height -= plan.height % kWideOf<T>;  // tiles begin alike
-  plan.lanes = 1;                                                         // all rows at once
+  if (plan.height > kVectorSizeOf<T>)
+    plan.height -= plan.height % kVectorSizeOf<T>;  // all tiles have the same phase
+  plan.lanes = 1;                                   // so many that all rows are measured at once
   while (plan.lanes < kWarp && plan.lanes * 2 * plan.height <= kTileThreads) plan.lanes *= 2;
   plan.config.block = dim3(kTileThreads);
   plan.config.shared_bytes =
       static_cast<size_t>(Work::kInputs * tile_buffer<T>(plan.height, static_cast<int>(C)) * kSize) +
-      (Work::kByRow && plan.lanes == 1 ? 0 : static_cast<size_t>(plan.height) * sizeof(typename Work::Facts));
+      (Work::kByRow && plan.lanes == 1 ? 0
+                                       : static_cast<size_t>(plan.height) * sizeof(typename Work::RowStats));
   plan.config.grid.x = static_cast<unsigned>(
-      std::min(ceil_div(rows, plan.height), resident_blocks(walk_tiles<Work>, plan.config)));
+      std::min(ceil_div(rows, plan.height), resident_blocks(tiles_kernel<Work>, plan.config)));
   return plan;
 }
 template <class Work>
 void launch_tiles(const TilesPlan& plan, const typename Work::Arrays& arrays, int64_t rows, int64_t C) {
-  launch(walk_tiles<Work>, plan.config, arrays, rows, static_cast<int>(C), plan.height, plan.lanes);
+  launch(tiles_kernel<Work>, plan.config, arrays, rows, static_cast<int>(C), plan.height, plan.lanes);
 }
 
-// Rows of few words, of which a group of lanes would be mostly idle, or mostly busy with the ends.
+// True for rows so short that most lanes of a group would be idle, or would process only the ends of rows.
 template <class T>
 bool is_narrow(int64_t C, bool aligned) {
   return C * static_cast<int64_t>(sizeof(T)) < (aligned ? 128 : 256);

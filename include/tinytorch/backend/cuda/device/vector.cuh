@@ -1,5 +1,5 @@
-// Elements in registers: conversions between the stored and the computed type, and loads and stores of up to
-// 16 bytes a thread, which is what the memory system moves best.
+// Elements in registers: conversions between storage type and compute type, and vectorized loads and stores
+// of up to 16 bytes per thread, the most efficient access.
 //
 //   float v[8];  load(v, x + i);   ...   store(y + i, v);      x bf16: one 16-byte access; f32: two
 #pragma once
@@ -12,13 +12,15 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T>
 inline constexpr bool kIs16Bit = std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>;
 
-// The type in which elements of a floating T are computed.
+// The compute type of elements of a floating T: float for 16-bit types.
 template <class T>
-using Wide = std::conditional_t<kIs16Bit<T>, float, T>;
+using Compute = std::conditional_t<kIs16Bit<T>, float, T>;
+// The old name, kept for one version.
+template <class T>
+using Wide [[deprecated("Wide is now Compute")]] = Compute<T>;
 
-// One element to another type, by the rules of backend::convert; 16-bit floats by the processor's own
-// instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most
-// kernels.
+// Converts one element by the rules of backend::convert. 16-bit floats use PTX instructions: the headers of
+// __half and __nv_bfloat16 take longer to compile than most kernels.
 template <class To, class From>
 __device__ __forceinline__ To to(From x) {
 #ifdef __CUDA_ARCH__
@@ -45,8 +47,8 @@ __device__ __forceinline__ To to(From x) {
   }
 }
 
-// 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
-__device__ __forceinline__ float power_of_two(float x) {
+// 2^x by one instruction: the error is at most 2 ulp, and results below 2^-126 are 0.
+__device__ __forceinline__ float exp2_approx(float x) {
 #ifdef __CUDA_ARCH__
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -56,8 +58,8 @@ __device__ __forceinline__ float power_of_two(float x) {
 #endif
 }
 
-// 1/x likewise, for normal x.
-__device__ __forceinline__ float reciprocal(float x) {
+// 1/x by one instruction, for normal x.
+__device__ __forceinline__ float reciprocal_approx(float x) {
 #ifdef __CUDA_ARCH__
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -67,7 +69,7 @@ __device__ __forceinline__ float reciprocal(float x) {
 #endif
 }
 
-// Unsigned words as wide as one access of kBytes.
+// The unsigned type of one access of kBytes.
 template <int kBytes>
 struct WordOf;
 template <>
@@ -91,11 +93,11 @@ struct WordOf<16> {
   using Type = uint4;
 };
 
-// Bytes of one access when a thread moves kCount elements of T.
+// Bytes of one access if a thread moves kCount elements of T.
 template <class T, int kCount>
 inline constexpr int kAccessBytes = sizeof(T) * kCount < 16 ? static_cast<int>(sizeof(T) * kCount) : 16;
 
-// kCount elements at p, which is aligned to kAccessBytes.
+// Loads kCount elements at p, which is aligned to kAccessBytes, and converts them to C.
 template <class C, int kCount, class T>
 __device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
   constexpr int kBytes = kAccessBytes<T, kCount>, kEach = kBytes / static_cast<int>(sizeof(T));
@@ -110,9 +112,9 @@ __device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
     for (int i = 0; i < kEach; ++i) out[k * kEach + i] = to<C>(values[i]);
   }
 }
-// 16-bit results two at a time, which is one instruction.
+// Converts kCount elements; two 16-bit results take one instruction.
 template <class T, int kCount, class C>
-__device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in) {
+__device__ __forceinline__ void convert_elements(T (&out)[kCount], const C* in) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<C, float> && kIs16Bit<T> && kCount % 2 == 0) {
 #pragma unroll
@@ -132,6 +134,7 @@ __device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in
     for (int i = 0; i < kCount; ++i) out[i] = to<T>(in[i]);
   }
 }
+// Converts kCount elements to T and stores them at p, which is aligned to kAccessBytes.
 template <class C, int kCount, class T>
 __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
   constexpr int kBytes = kAccessBytes<T, kCount>, kEach = kBytes / static_cast<int>(sizeof(T));
@@ -139,7 +142,7 @@ __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
 #pragma unroll
   for (int k = 0; k < kCount / kEach; ++k) {
     T values[kEach];
-    convert_neighbours(values, &in[k * kEach]);
+    convert_elements(values, &in[k * kEach]);
     Word word;
     memcpy(&word, values, sizeof(word));
     reinterpret_cast<Word*>(p)[k] = word;

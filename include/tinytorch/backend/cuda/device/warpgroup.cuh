@@ -1,15 +1,17 @@
-// Matrix products of a warpgroup, four neighbouring warps, the first of a number divisible by four: 64 rows
-// at once, the right side read from shared memory by the tensor cores themselves (compute capability 9.0,
-// compiled for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
+// Warpgroup matrix products (wgmma; compute capability 9.0, compiled for sm_90a) by four neighbouring warps,
+// the first with a number divisible by four. The tensor cores read B from shared memory. The emulator uses
+// loads (sim/warpgroup.hpp).
 //
-//   begin_products();
+//   wgmma_fence();
 //   multiply_group<BFloat16, false>(sum, a, b, true);  ...   sum [64, 64] += a [64, 16] b [16, 64]
-//   commit_products();  ...                                  they go on while the threads do other things
-//   await_products<0>(), hold(sum);
+//   wgmma_commit();  ...                                     asynchronous: the threads continue
+//   wgmma_wait<0>(), fence_operands(sum);
 //
-// Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128
-// bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row
-// r is at place p ^ r % 8. Source: NVIDIA, "PTX ISA", wgmma, matrices with 128-byte swizzle.
+// Warp w of the group has rows 16 w to 16 w + 15 of a and sum, with the layout of tensor_core.cuh. b begins
+// at a multiple of 1024 bytes and has rows of 128 bytes with 128-byte swizzle, where 16-byte piece p of row r
+// is at place p ^ (r % 8).
+//
+// Source: NVIDIA, "PTX ISA", wgmma, matrices with 128-byte swizzle.
 #pragma once
 
 #include <cstdlib>
@@ -21,47 +23,50 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Whether this compilation knows their instructions: sm_90a's does, sm_90's does not.
+// True if this compilation has the wgmma instructions: sm_90a has them, sm_90 does not.
 #if TINYTORCH_CUDA_SIM || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 inline constexpr bool kHasWarpgroups = true;
 #else
 inline constexpr bool kHasWarpgroups = false;
 #endif
 
-// TINYTORCH_CUDA_WARPGROUPS=0 leaves the work to single warps, to compare or to test them.
+// True on devices with wgmma. TINYTORCH_CUDA_WARPGROUPS=0 disables it, to test or to compare the kernels of
+// single warps.
 inline bool has_warpgroups() {
   const char* const asked = std::getenv("TINYTORCH_CUDA_WARPGROUPS");
   return properties(current_device()).major == 9 && !(asked && std::strcmp(asked, "0") == 0);
 }
 
-// What threads wrote to shared memory will be seen by the tensor cores, after the barrier that follows.
-__device__ __forceinline__ void publish_to_tensor_cores() {
+// Makes this thread's writes to shared memory visible to the tensor cores (the async proxy), after the next
+// barrier.
+__device__ __forceinline__ void fence_async_proxy() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// Registers may be read and written by the products that follow.
-__device__ __forceinline__ void begin_products() {
+// Orders accesses to registers before the wgmma instructions that follow. Call it before the first product.
+__device__ __forceinline__ void wgmma_fence() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
-// Ends a group of products.
-__device__ __forceinline__ void commit_products() {
+// Ends a group of products (wgmma.commit_group).
+__device__ __forceinline__ void wgmma_commit() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-// Until at most kPending groups of the warp are under way.
+// Waits until at most the kPending newest groups of products are incomplete (wgmma.wait_group).
 template <int kPending>
-__device__ __forceinline__ void await_products() {
+__device__ __forceinline__ void wgmma_wait() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
-// Sums that products wrote meanwhile: the compiler takes them from here on, and not from before.
+// Compiler barrier for the accumulators of asynchronous products: the compiler does not move reads of `sum`
+// before this point. Call it after wgmma_wait.
 template <int kCount>
-__device__ __forceinline__ void hold([[maybe_unused]] float (&sum)[kCount][4]) {
+__device__ __forceinline__ void fence_operands([[maybe_unused]] float (&sum)[kCount][4]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
@@ -77,8 +82,8 @@ template <>
 inline constexpr char kProductType<Half>[] = "f16";
 #endif
 
-// A matrix in shared memory that begins at an address and lies in rows of 128 bytes, 1024 bytes from one
-// group of eight rows to the next, as the tensor cores are told of it.
+// wgmma descriptor of a matrix in shared memory: rows of 128 bytes, with 1024 bytes from one group of eight
+// rows to the next.
 class SharedMatrix {
  public:
   explicit __device__ __forceinline__ SharedMatrix(unsigned address) : low_(kFields | address / 16) {}
@@ -91,17 +96,17 @@ class SharedMatrix {
 
  private:
   __device__ __forceinline__ SharedMatrix(unsigned low, int) : low_(low) {}
-  static constexpr unsigned kFields = 1u << 16;  // above the address, whose sums never reach it
+  static constexpr unsigned kFields = 1u << 16;  // above the address, which never overflows into it
   unsigned low_;
 };
 
-// sum = a b, added to what it was with `add`. b [16, 64]: kByRows says that its 16 rows of 64 values lie
-// there; otherwise 64 rows hold its columns, 16 values of each.
-template <class T, bool kByRows>
+// sum = a b, or sum += a b if `add`. b [16, 64] is stored as 16 rows of 64 values if kRowMajor, else
+// transposed, as 64 rows of 16 values.
+template <class T, bool kRowMajor>
 __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
-  sim::multiply_group<T, kByRows>(sum, a, shared_pointer(0), b.address(), add);
+  sim::multiply_group<T, kRowMajor>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n .reg .pred adds;\n setp.ne.b32 adds, %37, 0;\n"
@@ -116,18 +121,18 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
         "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
         "+f"(sum[7][2]), "+f"(sum[7][3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()), "r"(static_cast<int>(add)),
-        "C"(kProductType<T>), "n"(kByRows ? 1 : 0));
+        "C"(kProductType<T>), "n"(kRowMajor ? 1 : 0));
 #else
   (void)sum, (void)a, (void)b, (void)add;
 #endif
 }
-// The same with a in shared memory too, 64 rows of which 16 values count; b by columns.
+// Like the above, but with a in shared memory, too, as 64 rows of 16 values; b is stored transposed.
 template <class T>
 __device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix left, SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
   unsigned a[4];
-  sim::load_left(a, shared_pointer(0), left.address());
+  sim::load_a(a, shared_pointer(0), left.address());
   sim::multiply_group<T, false>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(

@@ -1,5 +1,5 @@
-// The backward pass of an activation, dx = dy f'(v): one visit of memory, by the kernel of all binary
-// functions. Contract: backend/cpu/activation_grad.hpp.
+// Backward pass of an activation, dx = dy f'(v), by the kernel for binary functions: each element is read
+// and written once. Contract: backend/cpu/activation_grad.hpp.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>

@@ -1,9 +1,10 @@
-// Attention by CUDA, forward (contract: backend/cpu/attention.hpp): the plain kernel for any device and
-// dtype, and the choice between it and the one for tensor cores (attention_tensor.cuh).
+// Attention on CUDA, forward (contract: backend/cpu/attention.hpp): the kernel for any device and dtype, and
+// the dispatch to tensor cores (attention_tensor.cuh).
 //
-// Some lanes share a query, whose row and result they hold in registers. Keys and values pass by in tiles in
-// shared memory; a running maximum and sum per query replace the matrix of probabilities (Milakov and
-// Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: FLOPs of the vector units.
+// A group of lanes shares a query and holds its row and its result in registers. Tiles of keys and values
+// are loaded into shared memory. Online softmax (a running maximum and sum per query) avoids storing the
+// matrix of probabilities. Limit: FLOPs of the FP32 units.
+// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
 #include <limits>
@@ -14,13 +15,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kScores = 8;  // between two rescalings
+inline constexpr int kScoresPerRescale = 8;  // the running sums are rescaled once per 8 scores
 
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
-    attention_kernel(Heads<T> out, Wide<T>* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+    attention_kernel(Heads<T> out, Compute<T>* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                      const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kKeys = kTileRows<kHead>;
   constexpr A kNone = -std::numeric_limits<A>::infinity();
   __shared__ A keys[kKeys * kHead], values[kKeys * kHead];
@@ -33,14 +34,14 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   sum.clear();
   A m = kNone, total = 0;
   for (int64_t s0 = seen.any.first; s0 < seen.any.last; s0 += kKeys) {
-    __syncthreads();  // the last tile's readers are done
+    __syncthreads();  // all threads have finished reading the previous tile
     load_tile<kHead>(keys, kKeys, k, at.b, g, s0, seen.any.last, call.D);
     load_tile<kHead>(values, kKeys, v, at.b, g, s0, seen.any.last, call.D);
     __syncthreads();
-    for (int j0 = 0; j0 < kKeys; j0 += kScores) {
-      A score[kScores], highest = m;
+    for (int j0 = 0; j0 < kKeys; j0 += kScoresPerRescale) {
+      A score[kScoresPerRescale], highest = m;
 #pragma unroll
-      for (int j = 0; j < kScores; ++j) {
+      for (int j = 0; j < kScoresPerRescale; ++j) {
         const A x = query.dot(keys + (j0 + j) * kHead);
         score[j] = seen(s0 + j0 + j) ? x : kNone;
         highest = Maximum()(highest, score[j]);
@@ -50,7 +51,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
       total *= factor;
       sum.scale(factor);
 #pragma unroll
-      for (int j = 0; j < kScores; ++j) {
+      for (int j = 0; j < kScoresPerRescale; ++j) {
         const A p = std::exp(score[j] - shift);
         total += p;
         sum.add(call.dropped(p, line, s0 + j0 + j), values + (j0 + j) * kHead);
@@ -71,8 +72,9 @@ void attention(const View& out, const View& lse, const View& q, const View& k, c
       if (attention_on_tensor_cores<T>(out, lse, q, k, v, call)) return;
     }
     dispatch_head(call.D, [&]<int kHead>() {
-      launch(attention_kernel<T, kHead>, BlockRows<Wide<T>, kHead>::config(q.shape[0], call.H, call.T),
-             Heads<T>(out), lse.as<Wide<T>>(), Heads<const T>(q), Heads<const T>(k), Heads<const T>(v), call);
+      launch(attention_kernel<T, kHead>, BlockRows<Compute<T>, kHead>::config(q.shape[0], call.H, call.T),
+             Heads<T>(out), lse.as<Compute<T>>(), Heads<const T>(q), Heads<const T>(k), Heads<const T>(v),
+             call);
     });
   });
 }

@@ -1,9 +1,10 @@
-// Gradients of attention by CUDA (formulas: backend/cpu/attention_grad.hpp): the plain kernels for any device
-// and dtype, and the choice between them and those for tensor cores (attention_grad_tensor.cuh).
+// Gradients of attention on CUDA (formulas: backend/cpu/attention_grad.hpp): the kernels for any device and
+// dtype, and the dispatch to tensor cores (attention_grad_tensor.cuh).
 //
-// Two kernels walk the same pairs of query and key and form each probability anew: lanes that share a query
-// add up its dq, lanes that share a key its dk and dv, over the queries of all heads that use it. Nothing is
-// added to by two, so the results are deterministic. Limit: FLOPs of the vector units.
+// Two kernels recompute the probability of each pair of a query and a key. In one, the lanes that share a
+// query sum its dq; in the other, the lanes that share a key sum its dk and dv over the queries of all heads
+// that use the key. No two groups of lanes add to the same value, so the results are deterministic. Limit:
+// FLOPs of the FP32 units.
 #pragma once
 
 #include <limits>
@@ -14,12 +15,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// delta [B, H, T] = sum over D of dout out: what softmax's derivative subtracts.
+// delta [B, H, T] = sum over D of dout out: the term that the derivative of softmax subtracts.
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
-    attention_delta_kernel(Wide<T>* delta, Heads<const T> dout, Heads<const T> out,
+    attention_delta_kernel(Compute<T>* delta, Heads<const T> dout, Heads<const T> out,
                            const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const BlockRows<A, kHead> at(call.T, call.H);
   LaneRow<A, kHead> x, y;
   x.read(dout, at.b, at.h, at.row, call.D, at.row < call.T);
@@ -31,13 +32,14 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   if (at.row < call.T && x.lane() == 0) delta[(at.b * call.H + at.h) * call.T + at.row] = sum;
 }
 
-// The probability of a pair from its score and the query's lse, and its derivative by the score. dp: dout v.
+// The probability p of a pair, from its score and the query's log-sum-exp, and the gradient ds of its score.
+// dp is the dot product of the rows of dout and v.
 template <class A>
 struct AttentionPair {
-  A p, ds;  // p: after dropout
+  A p, ds;  // p is the probability after dropout
   __device__ __forceinline__ AttentionPair(const AttentionCall& call, A score, A lse, A dp, A delta,
                                            bool seen, int64_t line, int64_t key) {
-    // A query without keys has lse -inf, and no probabilities.
+    // A query that sees no key has lse = -inf; all its probabilities are 0.
     const A whole = seen && lse != -std::numeric_limits<A>::infinity() ? std::exp(score - lse) : A(0);
     ds = whole * (call.dropped(dp, line, key) - delta) * static_cast<A>(call.rules.scale);
     p = call.dropped(whole, line, key);
@@ -47,9 +49,9 @@ struct AttentionPair {
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
     attention_grad_query_kernel(Heads<T> dq, Heads<const T> dout, Heads<const T> q, Heads<const T> k,
-                                Heads<const T> v, const Wide<T>* lse, const Wide<T>* delta,
+                                Heads<const T> v, const Compute<T>* lse, const Compute<T>* delta,
                                 const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kKeys = kTileRows<kHead>;
   __shared__ A keys[kKeys * kHead], values[kKeys * kHead];
   const BlockRows<A, kHead> at(call.T, call.H);
@@ -63,7 +65,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   sum.clear();
   const A my_lse = exists ? lse[line] : A(0), my_delta = exists ? delta[line] : A(0);
   for (int64_t s0 = seen.any.first; s0 < seen.any.last; s0 += kKeys) {
-    __syncthreads();  // the last tile's readers are done
+    __syncthreads();  // all threads have finished reading the previous tile
     load_tile<kHead>(keys, kKeys, k, at.b, g, s0, seen.any.last, call.D);
     load_tile<kHead>(values, kKeys, v, at.b, g, s0, seen.any.last, call.D);
     __syncthreads();
@@ -80,9 +82,9 @@ static __global__ void __launch_bounds__(kAttentionThreads)
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
     attention_grad_key_kernel(Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> q,
-                              Heads<const T> k, Heads<const T> v, const Wide<T>* lse, const Wide<T>* delta,
-                              const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+                              Heads<const T> k, Heads<const T> v, const Compute<T>* lse,
+                              const Compute<T>* delta, const __grid_constant__ AttentionCall call) {
+  using A = Compute<T>;
   constexpr int kQueries = kTileRows<kHead>;
   __shared__ A queries[kQueries * kHead], grads[kQueries * kHead];
   const BlockRows<A, kHead> at(call.S, call.G);
@@ -98,7 +100,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   for (int64_t h = at.h * heads; h < (at.h + 1) * heads; ++h) {
     const int64_t lines = (at.b * call.H + h) * call.T;
     for (int64_t t0 = seen.any.first / kQueries * kQueries; t0 < seen.any.last; t0 += kQueries) {
-      __syncthreads();  // the last tile's readers are done
+      __syncthreads();  // all threads have finished reading the previous tile
       load_tile<kHead>(queries, kQueries, q, at.b, h, t0, call.T, call.D);
       load_tile<kHead>(grads, kQueries, dout, at.b, h, t0, call.T, call.D);
       __syncthreads();
@@ -129,11 +131,11 @@ void attention_grad(const View& dq, const View& dk, const View& dv, const View& 
       if (attention_grad_on_tensor_cores<T>(dq, dk, dv, dout, q, k, v, out, lse, call)) return;
     }
     dispatch_head(call.D, [&]<int kHead>() {
-      using A = Wide<T>;
+      using A = Compute<T>;
       const Heads<const T> g(dout), in_q(q), in_k(k), in_v(v);
       const DeviceScratch<A> delta(B * call.H * call.T);
-      const LaunchConfig of_queries = BlockRows<Wide<T>, kHead>::config(B, call.H, call.T),
-                         of_keys = BlockRows<Wide<T>, kHead>::config(B, call.G, call.S);
+      const LaunchConfig of_queries = BlockRows<Compute<T>, kHead>::config(B, call.H, call.T),
+                         of_keys = BlockRows<Compute<T>, kHead>::config(B, call.G, call.S);
       launch(attention_delta_kernel<T, kHead>, of_queries, delta.data(), g, Heads<const T>(out), call);
       launch(attention_grad_query_kernel<T, kHead>, of_queries, Heads<T>(dq), g, in_q, in_k, in_v,
              lse.as<const A>(), delta.data(), call);

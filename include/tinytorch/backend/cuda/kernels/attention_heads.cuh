@@ -1,5 +1,5 @@
-// What kernels of attention share: where the matrices of a head lie, tiles of them in shared memory, and the
-// lanes that hold one row together.
+// Shared code of the attention kernels: addresses of the matrices of a head, tiles in shared memory, and
+// rows that a group of lanes holds in registers.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// A tensor [B, H, rows, D] of any strides.
+// A tensor [B, H, rows, D] with any strides.
 template <class T>
 struct Heads {
   T* data;
@@ -24,7 +24,7 @@ struct Heads {
   }
 };
 
-// The same for a dtype that is known at run time only.
+// The same for a dtype that is known only at run time.
 template <class C>
 struct HeadElements : Stored<C> {
   int64_t batch, head, row, col;
@@ -39,12 +39,12 @@ struct HeadElements : Stored<C> {
   }
 };
 
-// Sizes and rules of a call.
+// Sizes and parameters of a call.
 struct AttentionCall {
   AttentionParameters rules;
   DropoutMask mask;
   int64_t H, G, T, S, D;
-  int64_t sharing;  // heads of queries that share one of keys: H / G
+  int64_t sharing;  // query heads per key head: H / G
 
   AttentionCall(const View& q, const View& k, const AttentionParameters& p)
       : rules(p),
@@ -58,24 +58,24 @@ struct AttentionCall {
   __device__ __forceinline__ int64_t group_of(int64_t head) const {
     return static_cast<unsigned>(head) / static_cast<unsigned>(sharing);
   }
-  // Scores times this are exponents of 2, as probabilities are computed on tensor cores.
+  // Scale for scores as exponents of 2, the base in which tensor-core kernels compute probabilities.
   __device__ __forceinline__ float exponent_scale() const {
     return static_cast<float>(rules.scale) * std::numbers::log2e_v<float>;
   }
-  // For kernels: IndexRange of a row of batch b.
+  // Functions for kernels that map a row of batch b to the IndexRange of keys (or queries) that it sees.
   __device__ __forceinline__ auto keys_of(int64_t b) const {
     return [this, b](int64_t t) { return rules.keys_of(t, T, S, b); };
   }
   __device__ __forceinline__ auto queries_of(int64_t b) const {
     return [this, b](int64_t s) { return rules.queries_of(s, T, S, b); };
   }
-  bool drops() const { return rules.p > 0; }
-  // Whether dropout keeps the probability of a key; line: the query's number among all of the call.
+  bool has_dropout() const { return rules.p > 0; }
+  // True if dropout keeps the probability of a key; line is the row-major index of the query in [B, H, T].
   __device__ __forceinline__ bool keeps(int64_t line, int64_t key) const {
     const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
     return mask.keeps(key % 4 < 2 ? words.v[key % 2] : words.v[2 + key % 2]);
   }
-  // What becomes of x, that probability.
+  // Applies dropout to x, the probability of a key.
   template <class A>
   __device__ __forceinline__ A dropped(A x, int64_t line, int64_t key) const {
     if (rules.p == 0) return x;
@@ -83,7 +83,8 @@ struct AttentionCall {
   }
 };
 
-// Lanes that share a row of up to kHead values, 128 bytes of it each, and rows of a tile in shared memory.
+// Lanes that share a row of up to kHead values, 128 bytes per lane, and the number of rows of a tile in
+// shared memory.
 template <class A, int kHead>
 inline constexpr int kRowLanes = std::max(4, kHead* static_cast<int>(sizeof(A)) / 128);
 template <int kHead>
@@ -92,8 +93,8 @@ inline constexpr int kTileRows = kHead <= 64    ? 32
                                                 : 8;
 inline constexpr int kAttentionThreads = 128;
 
-// A row of up to kHead values held by kLanes neighbouring lanes, kEach values a lane: lane l has values
-// (k kLanes + l) 4 ... of each k, so that neighbours read neighbouring words of shared memory.
+// A row of up to kHead values, held by kLanes adjacent lanes with kEach values per lane: lane l holds the
+// four values from (k kLanes + l) 4 on, for each k. So adjacent lanes read adjacent words of shared memory.
 template <class A, int kHead>
 struct LaneRow {
   static constexpr int kLanes = kRowLanes<A, kHead>, kEach = kHead / kLanes;
@@ -105,7 +106,7 @@ struct LaneRow {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) v[i] = 0;
   }
-  // From a row in memory of D <= kHead values; zeros beyond, or everywhere where the row is missing.
+  // Reads a row of D <= kHead values. Values beyond D are zeros; all are zeros if the row does not exist.
   template <class T>
   __device__ __forceinline__ void read(const Heads<T>& x, int64_t b, int64_t h, int64_t r, int64_t D,
                                        bool exists) {
@@ -122,7 +123,7 @@ struct LaneRow {
       if (column(i) < D) *x.place(b, h, r, column(i)) = to<T>(v[i] * factor);
     }
   }
-  // The sum over all kHead values of this row times a row in shared memory, in all of its lanes.
+  // Dot product with a row in shared memory over all kHead values; every lane of the row gets the result.
   __device__ __forceinline__ A dot(const A* row) const {
     A sum = 0;
 #pragma unroll
@@ -139,8 +140,8 @@ struct LaneRow {
   }
 };
 
-// tile [rows, kHead] = rows r0 ... of a head, zeros beyond its D columns and beyond `end`; by the whole
-// block.
+// Loads rows r0, r0 + 1, ... of a head into tile [rows, kHead], by all threads of the block. Columns beyond
+// D and rows from `end` on are zeros.
 template <int kHead, class A, class T>
 __device__ __forceinline__ void load_tile(A* tile, int rows, const Heads<T>& x, int64_t b, int64_t h,
                                           int64_t r0, int64_t end, int64_t D) {
@@ -150,11 +151,12 @@ __device__ __forceinline__ void load_tile(A* tile, int rows, const Heads<T>& x, 
   }
 }
 
-// The rows of a block: kRows of one head, number blockIdx.x % tiles of head blockIdx.x / tiles.
+// The rows of a block: kRows rows of one head; blockIdx.x / tiles is the head, blockIdx.x % tiles the group
+// of rows.
 template <class A, int kHead>
 struct BlockRows {
   static constexpr int kRows = kAttentionThreads / kRowLanes<A, kHead>;
-  int64_t b, h, first, row;  // row: this thread's
+  int64_t b, h, first, row;  // row: the row of this thread
 
   __device__ __forceinline__ BlockRows(int64_t rows, int64_t heads) {
     const int64_t tiles = (rows + kRows - 1) / kRows, line = blockIdx.x / tiles;
@@ -168,8 +170,9 @@ struct BlockRows {
   }
 };
 
-// What rows see: queries keys, or keys queries. any: all rows of a block between them; mine: this thread's
-// row. range_of(row): an IndexRange, whose ends grow with the row.
+// The columns that rows see: keys for queries, or queries for keys. any: the union over all rows of a block;
+// mine: the columns of this thread's row. range_of(row) returns an IndexRange; both its ends must not
+// decrease with the row.
 struct SeenRange {
   IndexRange any, mine;
   template <class F>
@@ -183,7 +186,7 @@ struct SeenRange {
   }
 };
 
-// Calls f.operator()<kHead>() for the smallest kHead that holds D.
+// Calls f.operator()<kHead>() for the smallest supported kHead >= D.
 template <class F>
 void dispatch_head(int64_t D, F&& f) {
   if (D <= 32) return f.template operator()<32>();
@@ -191,9 +194,8 @@ void dispatch_head(int64_t D, F&& f) {
   if (D <= 128) return f.template operator()<128>();
   if (D <= 256) return f.template operator()<256>();
   fail("TT-SHAPE-04", "attention: heads of " + std::to_string(D) +
-                          " values are longer than 256, the most that its CUDA kernels hold\n  hint: use "
-                          "more and smaller heads, "
-                          "or the CPU");
+                          " features are longer than 256, the limit of the CUDA kernels\n  hint: use more "
+                          "and smaller heads, or the CPU");
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,5 +1,6 @@
-// One product by cuBLASLt: its descriptors, its algorithm, its run. Which algorithm: the library's
-// heuristics, asked once per shape and remembered. Source: NVIDIA, "cuBLAS Library", cuBLASLt.
+// One matrix product by cuBLASLt: descriptors, choice of an algorithm, run. The library's heuristic chooses
+// the algorithm; it is called once per shape and its choice is cached.
+// Source: NVIDIA, "cuBLAS Library", cuBLASLt.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ inline void check_blas(cublasStatus_t status, const char* what, TT_LOC) {
   fail("TT-CUDA-06", std::string(what) + ": " + cublasLtGetStatusString(status), loc);
 }
 
-// The handle of a device, made at first use. It is never destroyed: at exit CUDA may be gone already.
+// The cuBLASLt handle of a device, created at first use. It is never destroyed, because CUDA may be gone
+// when the program exits.
 inline cublasLtHandle_t blas_handle() {
   static std::mutex mutex;
   static std::map<int, cublasLtHandle_t> handles;
@@ -29,17 +31,17 @@ inline cublasLtHandle_t blas_handle() {
   return handle;
 }
 
-// Largest power of two, up to 256, that the address is a multiple of.
+// Largest power of two up to 256 that divides the address.
 inline uint32_t alignment_of(const void* data) {
   const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data) & 255u);
   return address == 0 ? 256u : address & (~address + 1u);
 }
 
-// A matrix as cuBLASLt sees it: column-major [rows, cols] with leading dimension ld.
+// A matrix for cuBLASLt: column-major [rows, cols] with leading dimension ld.
 struct BlasMatrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
-  bool transposed = false;  // of what is stored
+  bool transposed = false;  // the operand is the transpose of the stored matrix
   int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;
   uint32_t alignment() const { return alignment_of(data); }
 };
@@ -50,7 +52,7 @@ inline cudaDataType_t blas_type(DType t) {
   return t == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-// d = op(a) op(b) + c, all column-major; c without data is nothing, or with `accumulate` d itself.
+// d = op(a) op(b) + c, all column-major. Without data c is zero or, with `accumulate`, d itself.
 struct BlasProduct {
   BlasMatrix a, b, d, c{};
   int64_t M = 0, N = 0, K = 0, batches = 1;
@@ -61,7 +63,7 @@ struct BlasProduct {
   bool accumulate = false;
 };
 
-// The descriptors of one product, and how to run it.
+// The descriptors of one product, and functions that choose an algorithm and run it.
 class BlasPlan {
  public:
   explicit BlasPlan(const BlasProduct& p) : product_(p) {
@@ -81,7 +83,7 @@ class BlasPlan {
     for (int k = 0; k < 4; ++k) layout(layouts_[k], *matrices[k]);
   }
 
-  // Whether an algorithm was found; run() then runs it.
+  // Chooses an algorithm for run(); returns false if cuBLASLt has none.
   bool find() {
     static std::mutex mutex;
     static std::map<Key, cublasLtMatmulHeuristicResult_t> known;
@@ -154,7 +156,7 @@ class BlasPlan {
     k[i] = result_alignment();
     return k;
   }
-  // What is read and written along with the result is accessed in the same pieces.
+  // Alignment of the result. The epilogue's bias and z are accessed with the same vector width.
   uint32_t result_alignment() const {
     return std::min({product_.d.alignment(), alignment_of(product_.bias), alignment_of(product_.z)});
   }
@@ -166,7 +168,7 @@ class BlasPlan {
                  "choosing an algorithm");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-    // Partial sums of split products stay in the compute type.
+    // Partial sums of split-K products stay in the compute type.
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product_.a.alignment());

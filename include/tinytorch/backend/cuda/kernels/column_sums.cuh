@@ -1,4 +1,4 @@
-// The sum of a matrix over its rows, as a bias needs it: a reduction of the first dimension.
+// Sum of a matrix over its rows, the gradient of a bias: a reduction of the first dimension.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/launch.hpp>

@@ -1,8 +1,8 @@
-// Depthwise convolution by CUDA: one input channel per group, forward and both gradients.
+// Depthwise convolution on CUDA: one input channel per group, forward and both gradients.
 //
-// A plane of output reads one plane of input, so there is no matrix product to speak of. One thread per
-// result, which collects its taps in order; a weight's gradient is summed by a block. Limit: memory; windows
-// overlap in the caches. Part of kernels/conv.cuh, which documents the operands and launches these.
+// An output plane reads one input plane, so a matrix product would not help. One thread per result gathers
+// its taps in order; a block sums the gradient of a weight. Overlapping windows are read from the caches.
+// Limit: memory bandwidth. conv.cuh documents the operands and launches these kernels.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
@@ -11,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// The output along one side that reads input position i by tap k, or -1.
+// Along one dimension, the output that reads input i by tap k, or -1.
 __device__ __forceinline__ int64_t output_of_tap(int64_t i, int64_t k, int64_t outputs, const Window2d& w) {
   const auto from = static_cast<int>(i + w.padding - k * w.dilation), stride = static_cast<int>(w.stride);
   if (from < 0) return -1;
@@ -23,8 +23,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_kernel(T* out, const T* x, const T* weight, const T* bias, const __grid_constant__ ConvShape s,
                      const __grid_constant__ Planes outputs) {
-  using A = Wide<T>;
-  const int64_t i = thread_number();
+  using A = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const int64_t n = at.plane / s.M, m = at.plane - n * s.M;
@@ -48,8 +48,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_grad_input_kernel(T* dx, const T* dy, const T* weight, const __grid_constant__ ConvShape s,
                                 const __grid_constant__ Planes inputs) {
-  using A = Wide<T>;
-  const int64_t i = thread_number();
+  using A = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const int64_t n = at.plane / s.C, c = at.plane - n * s.C;
@@ -69,12 +69,13 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   dx[i] = to<T>(sum);
 }
 
-// Block (m, tap) sums over samples and outputs, which `outputs` walks (a plane there is a sample).
+// Block (m, tap) sums over all samples and output positions. `outputs` describes one channel: its planes are
+// the samples.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_grad_weight_kernel(T* dw, const T* dy, const T* x, const __grid_constant__ ConvShape s,
                                  const __grid_constant__ Planes outputs) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t m = blockIdx.x, tap = blockIdx.y;
   const int64_t kh = tap / s.window.kernel_w, kw = tap - kh * s.window.kernel_w;
   A sum = 0;

@@ -1,4 +1,5 @@
-// Dropout: out = x / (1 - p) where a random word says keep, else 0 (dropout_mask.cuh).
+// Dropout: out = x / (1 - p) if the element's random word is at least p 2^32, else 0 (dropout_mask.cuh;
+// contract: backend/cpu/dropout.hpp).
 #pragma once
 
 #include <tinytorch/backend/cuda/device/dropout_mask.cuh>
@@ -14,7 +15,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   if (share.first >= o.count) return;
   C v[kCount];
   read(v, o, 1, share);
-  if constexpr (kCount > kScattered) {
+  if constexpr (kCount > kPerThreadStrided) {
     mask.apply(v, share.first);
   } else {
 #pragma unroll
@@ -31,7 +32,7 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t f
   if (out.numel() == 0) return;
   const DropoutMask mask(p, seed, first_block);
   const auto run = [&]<class C>(C*) {
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, x}, [&]<int kCount>() { return dropout_kernel<C, kCount>; }, mask);
   };
   if (x.dtype == DType::f64) return run(static_cast<double*>(nullptr));

@@ -1,9 +1,9 @@
-// Elementwise kernels: unary, binary, where, casts, copies and fills, for every dtype and layout.
+// Elementwise kernels: unary, binary, where, casts, copies and fills, for every dtype and layout (contract:
+// backend/cpu/elementwise.hpp).
 //
 // A thread loads its elements (walk.cuh), converts them to the compute type, applies the function, converts
-// back and stores. Which dtype and which function is decided at run time: all threads take the same branch,
-// once per 8 elements, so one kernel per compute type serves every case, as packing does on the CPU. Limit:
-// memory, each element once.
+// the results and stores them. Dtype and function are selected at run time, once per thread and without warp
+// divergence, so there is one kernel per compute type. Limit: memory bandwidth, each element once.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Calls f.operator()<fn>() for the function number `fn` among the kCount from kFirst on.
+// Calls f.operator()<fn>() for function number `fn` of the kCount functions from kFirst on.
 template <auto kFirst, int kCount, class F>
 __device__ __forceinline__ void select(int fn, F&& f) {
   using Fn = decltype(kFirst);
@@ -30,7 +30,7 @@ __device__ __forceinline__ void select(int fn, F&& f) {
   }
 }
 
-// Long functions are called, not inlined into every element of every kernel: f64 is rare, pow is long.
+// Functions with long code are not inlined into every kernel: f64 is rare, and pow is long.
 template <UnaryFn fn>
 static __device__ __noinline__ double unary_f64(double x, double p0, double p1) {
   return unary_value<fn, double>(x, p0, p1);
@@ -42,8 +42,8 @@ static __device__ __noinline__ C long_binary(C a, C b, C p0) {
 
 template <UnaryFn fn, class C>
 __device__ __forceinline__ C unary_of(C x, C p0, C p1) {
-  if constexpr (std::is_same_v<C,
-                               float>) {  // the processor's own functions: as exact as ours, and shorter here
+  // CUDA's own functions are as exact as the library's, and shorter here.
+  if constexpr (std::is_same_v<C, float>) {
     using enum UnaryFn;
     if constexpr (fn == sin) return sinf(x);
     if constexpr (fn == cos) return cosf(x);
@@ -66,17 +66,17 @@ __device__ __forceinline__ C binary_of(C a, C b, C p0) {
   return binary_value<fn, C>(a, b, p0);
 }
 
-// gelu(x) = max(x, 0) - |x| (1 - Phi(|x|)) for results of 16 bits, in half the instructions of erff, which
-// would not keep up with memory. The tail 1 - Phi within 7.5e-8.
+// gelu(x) = max(x, 0) - |x| (1 - Phi(|x|)) for 16-bit results. It needs half the instructions of erff, with
+// which the kernel would be compute-bound. The error of the tail 1 - Phi is below 7.5e-8.
 // Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
 __device__ __forceinline__ float gelu_16_bit(float x) {
   const float a = fabsf(x);
-  const float t = reciprocal(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
+  const float t = reciprocal_approx(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
   float tail = fmaf(0.5f * 1.061405429f, t, 0.5f * -1.453152027f);
   tail = fmaf(tail, t, 0.5f * 1.421413741f);
   tail = fmaf(tail, t, 0.5f * -0.284496736f);
-  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * power_of_two(-0.72134752f * x * x);
-  // Beyond, nothing is left of the tail; NaN and, as 0 times infinity, -infinity give NaN.
+  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * exp2_approx(-0.72134752f * x * x);
+  // For |x| >= 20 the tail is 0. NaN and -infinity (0 * infinity) give NaN.
   return fmaxf(x, 0.0f) - (a < 20.0f ? a * tail : 0.0f * (x > 0.0f ? 1.0f : x));
 }
 
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
 #pragma unroll
     for (C& value : v) {
-      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
+      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kPerThread16Bit) {
         value = static_cast<C>(gelu_16_bit(static_cast<float>(value)));  // C is float
       } else {
         value = unary_of<kFn>(value, p0, p1);
@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   write(u, o, share);
 }
 
-// Moves of whole words: the bits stay as they are.
+// Copies elements as unsigned words of their size; the bits do not change.
 template <class Word, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     copy_kernel(const __grid_constant__ Operands<2> o) {
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   write_as<Word>(v, o, share);
 }
 
-// Between types that no compute type holds together: one element a thread.
+// Casts between types without a common compute type; one element per thread.
 template <class To>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     cast_kernel(const __grid_constant__ Operands<2> o) {
@@ -164,9 +164,9 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   for_any_stored(o.operand[1].dtype, from);
 }
 
-// Matrices whose columns lie contiguously in x and whose rows do in out: through a tile in shared memory, so
-// that both sides are walked along their lines. The odd width spreads a column over all banks. The operands
-// walk over the first elements of the matrices.
+// Transposes matrices whose columns are contiguous in x and whose rows are contiguous in out. A tile in
+// shared memory makes both sides coalesced; its odd width avoids bank conflicts. The operands give the first
+// element of each matrix.
 inline constexpr int kTile = 32, kTileLines = 8;
 template <class Word>
 static __global__ void __launch_bounds__(kTile* kTileLines)
@@ -197,7 +197,7 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerUnary) {
       fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
     }
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, x}, [&]<int kCount>() { return unary_kernel<C, kCount>; }, fn, convert<C>(p0), convert<C>(p1));
   });
 }
@@ -212,7 +212,7 @@ void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerBinary) {
       fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
     }
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, a, b}, [&]<int kCount>() { return binary_kernel<C, kCount>; }, fn, convert<C>(p0));
   });
 }
@@ -224,20 +224,20 @@ void where(const View& out, const View& condition, const View& a, const View& b)
                        [](const View& to, const View(&in)[3]) { where(to, in[0], in[1], in[2]); });
   }
   dispatch_compute(out.dtype, [&]<class C>(C*) {
-    launch_over<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
+    launch_elementwise<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
   });
 }
 
-// Calls f with a null pointer of an unsigned type as wide as the element: moves need no more.
+// Calls f with a null pointer to the unsigned type that has the size of the dtype.
 template <class F>
-void dispatch_word(DType t, F&& f) {
+void dispatch_size(DType t, F&& f) {
   if (size_of(t) == 1) return f(static_cast<uint8_t*>(nullptr));
   if (size_of(t) == 2) return f(static_cast<uint16_t*>(nullptr));
   if (size_of(t) == 4) return f(static_cast<uint32_t*>(nullptr));
   f(static_cast<uint64_t*>(nullptr));
 }
 
-// Whether the copy is a transposition of matrices, which then is under way.
+// Queues the copy if it is a transposition of matrices; else returns false.
 template <class Word>
 bool transpose(const Plan<2>& plan) {
   const int last = plan.shape.size() - 1;
@@ -249,10 +249,10 @@ bool transpose(const Plan<2>& plan) {
                 matrices = plan.shape.numel() / (rows * cols);
   const dim3 grid(static_cast<unsigned>((rows + kTile - 1) / kTile),
                   static_cast<unsigned>((cols + kTile - 1) / kTile), static_cast<unsigned>(matrices));
-  if (grid.y > 65535 || matrices > 65535) return false;  // CUDA's limits
+  if (grid.y > 65535 || matrices > 65535) return false;  // limits of a CUDA grid
   Operands<2> walk = plan.operands;
   walk.rank = last - 1;
-  if (last == 1) {  // one matrix
+  if (last == 1) {  // a single matrix
     walk.rank = 1;
     walk.operand[0].stride[0] = walk.operand[1].stride[0] = 0;
   }
@@ -267,14 +267,14 @@ void copy(const View& out, const View& x) {
     return in_order_of(out, {x}, [](const View& to, const View(&in)[1]) { copy(to, in[0]); });
   }
   if (out.dtype == x.dtype) {
-    return dispatch_word(out.dtype, [&]<class Word>(Word*) {
-      const Plan<2> plan({out, x}, kNeighbours<Word>);
+    return dispatch_size(out.dtype, [&]<class Word>(Word*) {
+      const Plan<2> plan({out, x}, kPerThread<Word>);
       if (transpose<Word>(plan)) return;
-      launch_over<Word>({out, x}, [&]<int kCount>() { return copy_kernel<Word, kCount>; });
+      launch_elementwise<Word>({out, x}, [&]<int kCount>() { return copy_kernel<Word, kCount>; });
     });
   }
   if (is_floating(out.dtype) && is_floating(x.dtype) && size_of(out.dtype) < 8 && size_of(x.dtype) < 8) {
-    return unary(UnaryFn::identity, out, x, 0, 0);  // float holds both
+    return unary(UnaryFn::identity, out, x, 0, 0);  // float represents all values of both types
   }
   dispatch(out.dtype, [&]<class To>(To*) {
     const Plan<2> plan({out, x}, 1);
@@ -292,8 +292,8 @@ void fill_with(const View& out, V value) {
     const T element = convert<T>(value);
     Word word;
     std::memcpy(&word, &element, sizeof(word));
-    const View flat{out.data, out.dtype, {out.numel()}, {1}};  // in any order
-    launch_over<Word>(
+    const View flat{out.data, out.dtype, {out.numel()}, {1}};  // the order of the elements does not matter
+    launch_elementwise<Word>(
         {is_dense(out.shape, out.strides) ? flat : out},
         [&]<int kCount>() { return fill_kernel<Word, kCount>; }, word);
   });

@@ -1,11 +1,11 @@
-// Matrix product of any strides and dtypes, from shared memory: out [..., M, N] (+)= a b + bias.
+// GEMM for any strides and dtypes: out [..., M, N] (+)= a b + bias.
 //
-// A block computes a tile of 64 x 64, a thread 4 x 4 of it in registers. Slices of a and b, 16 deep, are kept
-// in two buffers: while one is multiplied, the next is on its way from memory. Tiles are read along whichever
-// dimension lies side by side, zero-padded at the edges and converted to the compute type (float for 16-bit
-// floats, int for integers), so one kernel serves every layout. 2 M N K FLOPs; limit: shared memory, 8 reads
-// for 16 multiply-adds. Each sum runs over k in order: results are deterministic. cuBLASLt (matmul.cuh) takes
-// the large floating products; this is for integers, odd strides, and where there is no cuBLASLt.
+// A block computes a tile of 64 x 64, a thread 4 x 4 of it in registers. Slices of a and b, 16 deep, are
+// double-buffered in shared memory: one is multiplied while the next is loaded. Tiles are read along the
+// contiguous dimension, padded with zeros and converted to the compute type (float for 16-bit floats, int
+// for integers), so one kernel serves every layout. 2 M N K FLOPs; limit: shared memory, 8 reads per 16
+// multiply-adds. Each sum runs over k in order: results are deterministic. matmul.cuh uses cuBLASLt for most
+// floating-point products; this kernel computes the others.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,18 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kGemmTile = 64, kGemmDepth = 16;
 inline constexpr int kGemmSide = 16, kGemmThreads = kGemmSide * kGemmSide;
-inline constexpr int kGemmEach = kGemmTile / kGemmSide;                   // rows and columns of a thread
-inline constexpr int kGemmFetch = kGemmTile * kGemmDepth / kGemmThreads;  // elements a thread brings in
+inline constexpr int kGemmEach = kGemmTile / kGemmSide;  // rows and columns per thread
+// Elements that a thread loads per slice.
+inline constexpr int kGemmFetch = kGemmTile * kGemmDepth / kGemmThreads;
 
 struct GemmParameters {
   int64_t M, N, K, batches;
-  int64_t row[3], col[3];  // strides within a matrix of out, a, b
+  int64_t row[3], col[3];  // strides of rows and columns of out, a, b
   int64_t bias;            // stride
   bool accumulate;
 };
 
-// One operand's way into shared memory: `line` counts rows of a or columns of b.
+// Loads slices of one operand into shared memory; `line` counts rows of a or columns of b.
 template <class T, class C>
 struct GemmSlice {
   const T* data;
@@ -58,27 +59,27 @@ struct GemmSlice {
   }
 };
 
-// sum += the product of two slices, for the rows ty + 16 i and columns tx + 16 j of the tile.
+// sum += product of two slices, for the rows ty + 16 i and columns tx + 16 j of the tile.
 template <class C>
 __device__ __forceinline__ void multiply_slices(C (&sum)[kGemmEach][kGemmEach],
                                                 const C (&a)[kGemmDepth][kGemmTile + 1],
                                                 const C (&b)[kGemmDepth][kGemmTile + 1], int ty, int tx) {
 #pragma unroll 4
   for (int k = 0; k < kGemmDepth; ++k) {
-    C left[kGemmEach], right[kGemmEach];
+    C a_values[kGemmEach], b_values[kGemmEach];
 #pragma unroll
-    for (int i = 0; i < kGemmEach; ++i) left[i] = a[k][ty + kGemmSide * i];
+    for (int i = 0; i < kGemmEach; ++i) a_values[i] = a[k][ty + kGemmSide * i];
 #pragma unroll
-    for (int j = 0; j < kGemmEach; ++j) right[j] = b[k][tx + kGemmSide * j];
+    for (int j = 0; j < kGemmEach; ++j) b_values[j] = b[k][tx + kGemmSide * j];
 #pragma unroll
     for (int i = 0; i < kGemmEach; ++i) {
 #pragma unroll
-      for (int j = 0; j < kGemmEach; ++j) sum[i][j] += left[i] * right[j];
+      for (int j = 0; j < kGemmEach; ++j) sum[i][j] += a_values[i] * b_values[j];
     }
   }
 }
 
-// Operands: out, a, b, walking over the batches.
+// Operands: out, a and b, whose offsets are those of the batches.
 template <class Out, class T, class C>
 static __global__ void __launch_bounds__(kGemmThreads)
     gemm_kernel(const __grid_constant__ Operands<3> walk, const __grid_constant__ GemmParameters p,
@@ -99,7 +100,7 @@ static __global__ void __launch_bounds__(kGemmThreads)
     for (int64_t k0 = 0; k0 < p.K; k0 += kGemmDepth, buffer ^= 1) {
       a.put(a_slice[buffer]);
       b.put(b_slice[buffer]);
-      __syncthreads();  // and so nobody still reads the other buffer when it is filled in the next turn
+      __syncthreads();  // also ensures that no thread still reads the buffer that is filled next
       a.fetch(k0 + kGemmDepth, p.K);
       b.fetch(k0 + kGemmDepth, p.K);
       multiply_slices(sum, a_slice[buffer], b_slice[buffer], ty, tx);
@@ -122,20 +123,21 @@ static __global__ void __launch_bounds__(kGemmThreads)
   }
 }
 
-// Calls f with null pointers of the stored types of out and of a and b, and of the compute type.
+// Calls f with null pointers of the types of out, of a and b, and of the compute type.
 template <class F>
 void dispatch_product(DType out, DType in, F&& f) {
   const auto go = [&]<class Out, class T, class C>(Out* o, T* t, C* c) { f(o, t, c); };
-  float* const wide = nullptr;
-  int32_t* const whole = nullptr;
-  if (in == DType::boolean && out == DType::i32) return go(whole, static_cast<bool*>(nullptr), whole);
-  if (in == DType::bf16 && out == DType::f32) return go(wide, static_cast<BFloat16*>(nullptr), wide);
-  if (in == DType::f16 && out == DType::f32) return go(wide, static_cast<Half*>(nullptr), wide);
+  float* const float_type = nullptr;
+  int32_t* const int_type = nullptr;
+  if (in == DType::boolean && out == DType::i32) return go(int_type, static_cast<bool*>(nullptr), int_type);
+  if (in == DType::bf16 && out == DType::f32)
+    return go(float_type, static_cast<BFloat16*>(nullptr), float_type);
+  if (in == DType::f16 && out == DType::f32) return go(float_type, static_cast<Half*>(nullptr), float_type);
   if (in != out || in == DType::boolean) fail("TT-DTYPE-02", "gemm: operands of different dtypes");
   dispatch(in, [&]<class T>(T* t) {
     if constexpr (!std::is_same_v<T, bool>) {
       dispatch_compute(in, [&]<class C>(C* c) {
-        constexpr bool kMatches = std::is_same_v<C, Wide<T>> ||
+        constexpr bool kMatches = std::is_same_v<C, Compute<T>> ||
                                   (std::is_integral_v<T> && sizeof(T) < 4 && std::is_same_v<C, int32_t>);
         if constexpr (kMatches) go(t, t, c);
       });

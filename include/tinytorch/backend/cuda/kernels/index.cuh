@@ -1,9 +1,9 @@
-// Moving elements by index: rows, gathers, scatters, triangles.
+// Moving elements by index: take rows, gather, scatter, triangles (contract: backend/cpu/index.hpp).
 //
-// Moves do not look at values and are written for element widths. Additions run in the order of the source's
-// positions, in float for 16-bit types: indices are grouped by the row they name (grouped_rows.cuh) and each
-// row is summed by its own threads, so nothing is atomic and results do not depend on the schedule. An index
-// outside its range moves nothing.
+// Moves depend only on the element size, not on the type. Additions run in the order of the source's
+// positions, in the compute type: positions are grouped by the row that their index names
+// (grouped_rows.cuh), and each element of a row is summed by one thread. There are no atomics and results
+// are deterministic. An index out of range reads zeros and is not added.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/grouped_rows.cuh>
@@ -14,7 +14,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kIndexThreads = 256;
 
-// Calls f with a null pointer of an unsigned type of that many bytes (16: uint4).
+// Calls f with a null pointer to the unsigned type with that many bytes (16: uint4).
 template <class F>
 void dispatch_width(int64_t bytes, F&& f) {
   switch (bytes) {
@@ -31,7 +31,7 @@ void dispatch_width(int64_t bytes, F&& f) {
   }
 }
 
-// out [outer, n, inner] = x [outer, size, inner] at rows index [n], in words.
+// out [outer, n, inner] = x [outer, size, inner] at rows index [n]; inner counts words.
 template <class Word>
 static __global__ void __launch_bounds__(kIndexThreads)
     take_rows_kernel(Word* out, const Word* x, const int64_t* index, int64_t count, int64_t n, int64_t size,
@@ -46,22 +46,22 @@ void take_rows(const View& out, const View& x, const View& index, int64_t outer,
                int64_t inner) {
   if (outer * n * inner == 0) return;
   const auto bytes = static_cast<int64_t>(size_of(x.dtype));
-  const bool wide = inner * bytes % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
-                    reinterpret_cast<uintptr_t>(out.data) % 16 == 0;
-  const int64_t words = wide ? inner * bytes / 16 : inner;
-  dispatch_width(wide ? 16 : bytes, [&]<class Word>(Word*) {
+  const bool vectorized = inner * bytes % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
+                          reinterpret_cast<uintptr_t>(out.data) % 16 == 0;
+  const int64_t words = vectorized ? inner * bytes / 16 : inner;
+  dispatch_width(vectorized ? 16 : bytes, [&]<class Word>(Word*) {
     const int64_t count = outer * n * words;
     launch(take_rows_kernel<Word>, over(count, kIndexThreads), out.as<Word>(), x.as<const Word>(),
            index.as<const int64_t>(), count, n, size, words);
   });
 }
 
-// out [outer, rows, inner] (+)= the rows of source [outer, n, inner] that each group names.
+// out [outer, rows, inner] (+)= sums of the rows of source [outer, n, inner] in each group.
 template <class T, bool kAdd>
 static __global__ void __launch_bounds__(kIndexThreads)
     sum_groups_kernel(T* out, const T* source, const int64_t* starts, const int64_t* positions, int64_t count,
                       int64_t n, int64_t rows, int64_t inner) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t column = i % inner, row = i / inner % rows, outer = i / inner / rows;
@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(kIndexThreads)
   out[i] = to<T>(sum);
 }
 
-// Calls f with a null pointer of the stored type; bool has no sum.
+// Calls f with a null pointer to the stored type; does nothing for bool, which has no sum.
 template <class F>
 void dispatch_number(DType t, F&& f) {
   dispatch(t, [&]<class T>(T* p) {
@@ -99,7 +99,7 @@ void add_rows(const View& out, const View& source, const View& index, int64_t ou
   sum_groups<true>(out, source, index.as<const int64_t>(), outer, n, size, inner);
 }
 
-// Operands: out or source, x or out without the indexed dimension, index.
+// Operands: out, x without the indexed dimension, index.
 template <class Word>
 static __global__ void __launch_bounds__(kIndexThreads)
     gather_kernel(const __grid_constant__ Operands<3> o, int64_t size, int64_t step) {
@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(kIndexThreads)
   static_cast<Word*>(o.operand[0].data)[o.offset(0, i)] = at >= 0 && at < size ? x[at * step] : Word{};
 }
 
-// x seen in the shape of `like`, standing still along dim.
+// View of x in the shape of `like`, with stride 0 along dim.
 inline View without_dim(const View& x, const Shape& like, int dim) {
   View v = x;
   v.shape = like;
@@ -118,13 +118,13 @@ inline View without_dim(const View& x, const Shape& like, int dim) {
   return v;
 }
 
-// Like Plan, for operands that already have one shape.
-inline Operands<3> walk_together(const View& a, const View& b, const View& c) {
+// Like Plan, for operands that already have the same shape.
+inline Operands<3> operands_of_same_shape(const View& a, const View& b, const View& c) {
   Shape shape = a.shape;
   Strides strides[3] = {a.strides, b.strides, c.strides};
   collapse(shape, strides, 3);
   Operands<3> o;
-  set_walk(o, shape);
+  set_shape(o, shape);
   const View* views[] = {&a, &b, &c};
   for (int k = 0; k < 3; ++k) {
     o.operand[k].data = views[k]->data;
@@ -136,18 +136,19 @@ inline Operands<3> walk_together(const View& a, const View& b, const View& c) {
 
 void gather(const View& out, const View& x, const View& index, int dim) {
   if (out.numel() == 0) return;
-  const Operands<3> o = walk_together(out, without_dim(x, out.shape, dim), index);
+  const Operands<3> o = operands_of_same_shape(out, without_dim(x, out.shape, dim), index);
   dispatch_width(static_cast<int64_t>(size_of(x.dtype)), [&]<class Word>(Word*) {
     launch(gather_kernel<Word>, over(o.count, kIndexThreads), o, x.shape[dim], x.strides[dim]);
   });
 }
 
-// A thread adds along one line of index and source: operands source, out and index at the line's start.
+// A thread adds the elements of one line of source along dim, in order. Operands: source, out and index at
+// the start of the line.
 template <class T>
 static __global__ void __launch_bounds__(kIndexThreads)
     scatter_lines_kernel(const __grid_constant__ Operands<3> o, int64_t length, int64_t size,
                          int64_t source_step, int64_t out_step, int64_t index_step) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= o.count) return;
   const T* source = static_cast<const T*>(o.operand[0].data) + o.offset(0, i);
@@ -161,7 +162,7 @@ static __global__ void __launch_bounds__(kIndexThreads)
   }
 }
 
-// v at position 0 along dim, which has size 1.
+// View of v at position 0 along dim, with size 1 there.
 inline View first_along(const View& v, const Shape& like, int dim) {
   View w = v;
   w.shape = like;
@@ -171,13 +172,14 @@ inline View first_along(const View& v, const Shape& like, int dim) {
 
 void scatter_add(const View& out, const View& index, const View& source, int dim) {
   if (index.numel() == 0) return;
-  if (index.rank() == 1 && index.numel() > 64 && out.contiguous()) {  // one line: grouped, in parallel
-    const Dense at(index), from(source);
+  // One line: positions are grouped and rows are summed in parallel.
+  if (index.rank() == 1 && index.numel() > 64 && out.contiguous()) {
+    const Contiguous at(index), from(source);
     return sum_groups<true>(out, from.view(), at.as<const int64_t>(), 1, index.numel(), out.numel(), 1);
   }
   const Operands<3> o =
-      walk_together(first_along(source, index.shape, dim), first_along(out, index.shape, dim),
-                    first_along(index, index.shape, dim));
+      operands_of_same_shape(first_along(source, index.shape, dim), first_along(out, index.shape, dim),
+                             first_along(index, index.shape, dim));
   dispatch_number(out.dtype, [&]<class T>(T*) {
     launch(scatter_lines_kernel<T>, over(o.count, kIndexThreads), o, index.shape[dim], out.shape[dim],
            source.strides[dim], out.strides[dim], index.strides[dim]);

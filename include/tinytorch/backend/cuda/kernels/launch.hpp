@@ -1,8 +1,9 @@
-// Every CUDA kernel as the rest of the library knows it: plain C++, one function each.
+// Declarations of all CUDA kernels as plain C++ functions, for the rest of the library.
 //
-// They mirror backend/cpu one for one: same names, same operands, same results; each is documented at the
-// function of that name there. They queue work on the current stream and return (runtime.hpp). cuda_impl.cuh,
-// which exactly one .cu file includes, defines them, so everything above compiles with any C++ compiler.
+// Each function has the name, operands and results of a function of backend/cpu, whose declaration documents
+// it; differences are documented here. Functions queue work on the current stream and return (runtime.hpp).
+// cuda_impl.cuh, which exactly one .cu file includes, defines them, so all other code compiles with any C++
+// compiler.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,9 @@ void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v,
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
-// out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two;
-// sums are formed in an order that depends on the shape alone. The CPU says reduce.
+// out [C] = sum of x [R, C] over its rows: the gradient of a bias. Both are floating, with equal or
+// different dtypes. The order of additions depends on the shape alone. The CPU backend uses reduce() for
+// this.
 void column_sums(const View& out, const View& x);
 
 // index
@@ -45,20 +47,21 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
 void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
 
-// matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
-// Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:
-// about 8 times the throughput. Off by default: f32 means f32.
+// matmul. Process-wide switches:
+// allow_tf32: f32 products may round their operands to TF32 (10 bits of mantissa) to use tensor cores, with
+// about 8 times the throughput. Off by default, so that f32 products have f32 precision.
 inline std::atomic<bool> tf32_flag{false};
 inline bool allows_tf32() { return tf32_flag.load(std::memory_order_relaxed); }
 inline void allow_tf32(bool on) { tf32_flag = on; }
-// Whether cuBLASLt is used at all; off, every product runs on this library's own kernels. On by default; the
-// emulator has no cuBLASLt.
+// use_blas: products may use cuBLASLt; if off, all use this library's kernels. On by default; the emulator
+// has no cuBLASLt.
 inline std::atomic<bool> blas_flag{true};
 inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
 inline void use_blas(bool on) { blas_flag = on; }
 void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
-// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout. out
-// has the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout.
+// out has the dtype of a and b; or f32 for 16-bit floats, and i32 for bool. bias [N] has the dtype of out,
+// or no data.
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
@@ -80,8 +83,8 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
                         const View& dout, const View& dsum, const View& sum, const View& mean,
                         const View& rstd, const View& weight, const ResidualNorm& parameters);
 
-// conv: 16-bit images by a kernel for tensor cores where it can (kernels/conv_implicit.cuh); off, always by
-// columns and matrix products. For the whole process, on by default.
+// conv. use_implicit_conv, process-wide: 16-bit images may use tensor cores (conv_implicit.cuh). If off,
+// convolutions use columns and matrix products. On by default.
 inline std::atomic<bool> implicit_conv_flag{true};
 inline bool uses_implicit_conv() { return implicit_conv_flag.load(std::memory_order_relaxed); }
 inline void use_implicit_conv(bool on) { implicit_conv_flag = on; }
@@ -118,6 +121,7 @@ void logsumexp(const View& out, const View& x, const bool* reduced);
 void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                 const View& bias, double eps);
 void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
+// Unlike the CPU's function, this one has no operand `added`.
 void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
                      const View& mean, const View& rstd, const View& weight);
 void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x, const View& rstd,
@@ -140,8 +144,8 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
                    const CrossEntropyParameters& parameters);
 void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                         const View& lse, const CrossEntropyParameters& parameters);
-// cross_entropy and cross_entropy_grad in one visit of the logits, for the gradient `grad` of the loss; dx
-// may be the logits themselves.
+// cross_entropy and cross_entropy_grad with one read of the logits; `grad` is the gradient of the loss. dx
+// may be the same memory as the logits.
 void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
                              const View& target, const CrossEntropyParameters& parameters, double grad = 1);
 void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,

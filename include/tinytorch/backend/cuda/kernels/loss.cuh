@@ -1,9 +1,8 @@
-// Losses, each fused with what precedes it, and their gradients (contracts and formulas:
-// backend/cpu/loss.hpp).
+// Losses and their gradients (contracts and formulas: backend/cpu/loss.hpp).
 //
-// cross_entropy_with_grad makes loss and gradient in one visit (cross_entropy_rows.cuh). A row's loss goes to
-// scratch memory, and one block adds the rows' losses in order, in double. cross_entropy alone walks longer
-// rows than registers hold by a block each. Limit: memory.
+// cross_entropy_with_grad computes loss and gradient with one read of the logits (cross_entropy_rows.cuh).
+// The losses of the rows go to scratch memory and are added in a fixed order, in double. In cross_entropy, a
+// block reads each row that is longer than registers hold. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -16,29 +15,30 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kLossThreads = 1024, kPointwiseThreads = 256;
 
-// One visit of a row by a block.
+// Online softmax state and sum of a row that a block reads once.
 template <class T>
-__device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int V, bool with_sum) {
-  using A = Wide<T>;
-  constexpr int kWide = kWideOf<T>;
-  ScaledSum<A> sum;
+__device__ __forceinline__ LogitRow<T> measure_row(const T* row, int V, bool with_sum) {
+  using A = Compute<T>;
+  constexpr int kVectorSize = kVectorSizeOf<T>;
+  OnlineSoftmax<A> sum;
   A plain = 0;
 #pragma unroll 2
-  for (int c = static_cast<int>(threadIdx.x) * kWide - phase_of(row); c < V; c += kLossThreads * kWide) {
-    A v[kWide];
-    const uint4 word = aligned_word(row, c, V, to<T>(kMinusInfinity<A>));
+  for (int c = static_cast<int>(threadIdx.x) * kVectorSize - phase_of(row); c < V;
+       c += kLossThreads * kVectorSize) {
+    A v[kVectorSize];
+    const uint4 word = load_aligned_vector(row, c, V, to<T>(kMinusInfinity<A>));
     load(v, reinterpret_cast<const T*>(&word));
     A m = v[0];
 #pragma unroll
-    for (int k = 1; k < kWide; ++k) m = Maximum()(m, v[k]);
+    for (int k = 1; k < kVectorSize; ++k) m = Maximum()(m, v[k]);
     m = Maximum()(sum.m, m);
     A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) s += v[k] == kMinusInfinity<A> ? A(0) : exp_of<T>(v[k] - m);
+    for (int k = 0; k < kVectorSize; ++k) s += v[k] == kMinusInfinity<A> ? A(0) : exp_of<T>(v[k] - m);
     sum = {m, s};
     if (with_sum) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) plain += is_inside(c + k, V) ? v[k] : A(0);
+      for (int k = 0; k < kVectorSize; ++k) plain += is_inside(c + k, V) ? v[k] : A(0);
     }
   }
   const A m = block_reduce<kLossThreads>(sum.m, Maximum());
@@ -50,20 +50,20 @@ __device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int V, bool
 
 template <class T>
 static __global__ void __launch_bounds__(kLossThreads)
-    cross_entropy_kernel(Wide<T>* losses, Wide<T>* lse, const T* logits, CrossEntropyRow<Wide<T>> p,
+    cross_entropy_kernel(Compute<T>* losses, Compute<T>* lse, const T* logits, CrossEntropyRow<Compute<T>> p,
                          int64_t V) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
   const T* row = logits + n * V;
-  const LogitSums<T> sums = measure_logits<T>(row, static_cast<int>(V), p.smoothing != A(0));
+  const LogitRow<T> sums = measure_row<T>(row, static_cast<int>(V), p.smoothing != A(0));
   if (threadIdx.x != 0) return;
   lse[n] = sums.exps.m + std::log(finished(sums.exps));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
 
-// What is asked of all rows together, each part or null: the sum of losses, or their mean over the targets
-// that count (over all N rows without targets), and how many targets count.
+// Totals over all rows, each of them optional (null): the sum of losses or, if `mean`, their mean over the
+// targets that are not ignored (over all N rows if there are no targets), and the number of these targets.
 struct LossTotals {
   double *loss, *count;
   bool mean;
@@ -74,13 +74,14 @@ struct LossSums {
     return {sum + other.sum, used + other.used};
   }
 };
-__device__ __forceinline__ void leave_totals(const LossTotals& to_, const LossSums& all, bool has_targets,
+__device__ __forceinline__ void store_totals(const LossTotals& to_, const LossSums& all, bool has_targets,
                                              int64_t N) {
   if (to_.loss) *to_.loss = to_.mean ? all.sum / (has_targets ? all.used : static_cast<double>(N)) : all.sum;
   if (to_.count) *to_.count = all.used;
 }
 
-// The sums of a block's `each` rows, in a fixed order, left at `partial`; a block alone leaves the totals.
+// Sums of the block's `each` rows, in a fixed order, go to `partial`; if there is only one block, it stores
+// the totals.
 template <class A>
 static __global__ void __launch_bounds__(kLossThreads)
     sum_losses_kernel(LossTotals totals, LossSums* partial, const A* losses, const int64_t* target,
@@ -97,7 +98,7 @@ static __global__ void __launch_bounds__(kLossThreads)
   if (gridDim.x > 1) {
     partial[blockIdx.x] = sums;
   } else {
-    leave_totals(totals, sums, target != nullptr, N);
+    store_totals(totals, sums, target != nullptr, N);
   }
 }
 static __global__ void __launch_bounds__(kWarp)
@@ -106,18 +107,18 @@ static __global__ void __launch_bounds__(kWarp)
   LossSums sums{0, 0};
   for (int k = static_cast<int>(threadIdx.x); k < blocks; k += kWarp) sums = sums + partial[k];
   sums = warp_reduce(sums, Sum());
-  if (threadIdx.x == 0) leave_totals(totals, sums, has_targets, N);
+  if (threadIdx.x == 0) store_totals(totals, sums, has_targets, N);
 }
 
-// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null. A
-// block of any size for part of a row.
+// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]). count: number of targets for the mean, or
+// null. A block of any size computes a part of a row.
 template <class T>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_grad_kernel(T* dx, const T* grad, int64_t grad_step, const T* logits,
-                              CrossEntropyRow<Wide<T>> p, const Wide<T>* lse, const double* count,
+                              CrossEntropyRow<Compute<T>> p, const Compute<T>* lse, const double* count,
                               int64_t V) {
-  using A = Wide<T>;
-  constexpr int kWide = kWideOf<T>;
+  using A = Compute<T>;
+  constexpr int kVectorSize = kVectorSizeOf<T>;
   const int64_t n = blockIdx.y, t = p.target[n * p.target_step];
   const bool counts = t != p.ignored;
   const A shift = lse[n], uniform = p.smoothing / static_cast<A>(V);
@@ -125,13 +126,13 @@ static __global__ void __launch_bounds__(kLossThreads)
   if (count) weight *= A(1) / static_cast<A>(std::max(1.0, *count));
   T* const out = dx + n * V;
   const int classes = static_cast<int>(V);
-  const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * kWide - phase_of(out);
+  const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * kVectorSize - phase_of(out);
   if (c >= classes) return;
-  A v[kWide];
-  const uint4 word = any_word(logits + n * V, c, classes, T{});
+  A v[kVectorSize];
+  const uint4 word = load_unaligned_vector(logits + n * V, c, classes, T{});
   load(v, reinterpret_cast<const T*>(&word));
 #pragma unroll
-  for (int k = 0; k < kWide; ++k) {
+  for (int k = 0; k < kVectorSize; ++k) {
     const A hot = c + k == t ? A(1) - p.smoothing : A(0);
     v[k] = counts ? weight * (exp_of<T>(v[k] - shift) - uniform - hot) : A(0);
   }
@@ -141,12 +142,12 @@ static __global__ void __launch_bounds__(kLossThreads)
 // --- launchers ---
 
 template <class T>
-CrossEntropyRow<Wide<T>> row_parameters(const View& target, const CrossEntropyParameters& p) {
+CrossEntropyRow<Compute<T>> row_parameters(const View& target, const CrossEntropyParameters& p) {
   return {target.as<const int64_t>(), target.strides[0], p.ignore_index,
-          static_cast<Wide<T>>(p.label_smoothing)};
+          static_cast<Compute<T>>(p.label_smoothing)};
 }
 
-// losses: of N rows, or null. Some thousand rows are a block's work; more are shared out.
+// losses: of N rows, or null. A block adds 8192 rows, or more if there would be over 1024 blocks.
 template <class A>
 void sum_losses(const LossTotals& totals, const A* losses, const View& target,
                 const CrossEntropyParameters& p, int64_t N) {
@@ -170,12 +171,12 @@ void finish_loss(const View& loss, const A* losses, const View& target, const Cr
   copy(loss, {total.data(), DType::f64, {}, {}});
 }
 
-// The number of targets not ignored, where the mean needs it.
+// count = number of targets that are not ignored.
 inline void count_targets(double* count, const View& target, const CrossEntropyParameters& p, int64_t N) {
   sum_losses<float>({nullptr, count, false}, nullptr, target, p, N);
 }
 
-// Each false where rows are of another kind.
+// Return false if the rows need another kernel.
 template <class T>
 bool cross_entropy_in_tiles(const CrossEntropyArrays<T>& a, int64_t N, int64_t V, bool aligned) {
   using Work = CrossEntropyTiles<T>;
@@ -193,8 +194,8 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
                    const CrossEntropyParameters& parameters) {
   const int64_t N = logits.shape[0], V = logits.shape[1];
   dispatch_stored(logits.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> in(logits);
+    using A = Compute<T>;
+    const ContiguousInput<T> in(logits);
     const DeviceScratch<A> losses(N);
     const CrossEntropyArrays<T> a{
         nullptr, losses.data(), lse.as<A>(), in.data(), row_parameters<T>(target, parameters), nullptr, A(0)};
@@ -212,16 +213,16 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
   if (dx.numel() == 0) return;
   const int64_t N = logits.shape[0], V = logits.shape[1];
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> in(logits), g(grad);
-    DenseOutput<T> out(dx);
+    using A = Compute<T>;
+    const ContiguousInput<T> in(logits), g(grad);
+    ContiguousOutput<T> out(dx);
     const bool mean = parameters.reduction == LossReduction::mean;
     const DeviceScratch<double> count(1);
     if (mean) count_targets(count.data(), target, parameters, N);
-    const int64_t words = words_of_row<T>(V, rows_are_aligned<T>(V, {out.data()}));
+    const int64_t words = vectors_of_row<T>(V, rows_are_aligned<T>(V, {out.data()}));
     unsigned threads = kWarp;
     while (threads < kLossThreads && threads < words) threads *= 2;
-    for (int64_t first = 0; first < N; first += 65535) {  // CUDA's limit for the second dimension of a grid
+    for (int64_t first = 0; first < N; first += 65535) {  // limit of the second dimension of a CUDA grid
       const int64_t rows = std::min<int64_t>(N - first, 65535);
       CrossEntropyRow<A> p = row_parameters<T>(target, parameters);
       p.target += first * p.target_step;
@@ -232,18 +233,19 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
           out.data() + first * V, g.data() + first * step, step, in.data() + first * V, p,
           lse.as<const A>() + first, mean ? count.data() : static_cast<double*>(nullptr), V);
     }
-    out.finish();
+    out.write_back();
   });
 }
 
-// Loss and gradient of all rows by the kernels that visit them once; false where rows are too long for all.
+// Loss and gradient of all rows by the kernels that read a row once; false if the rows are too long for all
+// of them.
 template <class T>
 bool cross_entropy_in_one(const CrossEntropyArrays<T>& a, int64_t N, int64_t V) {
   const bool aligned = rows_are_aligned<T>(V, {a.logits, a.dx});
   if (rows_are_few<T>(N, V) && try_strips<CrossEntropyStrips<T>>(a, N, V)) return true;
   if (cross_entropy_in_tiles<T>(a, N, V, aligned) || cross_entropy_in_registers<T>(a, N, V, aligned))
     return true;
-  const size_t bytes = static_cast<size_t>(words_of_row<T>(V, aligned)) * 16;
+  const size_t bytes = static_cast<size_t>(vectors_of_row<T>(V, aligned)) * 16;
   if (bytes + 1024 <= properties(current_device()).shared_per_block_optin) {
     launch(aligned ? cross_entropy_with_grad_kernel<T, true> : cross_entropy_with_grad_kernel<T, false>,
            {dim3(static_cast<unsigned>(N)), dim3(kLossGradThreads), bytes}, a, V);
@@ -259,7 +261,7 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
       logits.contiguous() && dx.contiguous() && parameters.reduction != LossReduction::none && dx.numel() > 0;
   bool done = false;
   dispatch_stored(logits.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
+    using A = Compute<T>;
     if (!fits) return;
     const bool mean = parameters.reduction == LossReduction::mean;
     const DeviceScratch<double> count(1);
@@ -279,18 +281,18 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
   const View each{one.data(), DType::f64, loss.shape, Strides::filled(loss.rank(), 0)};
   const DeviceScratch<char> narrow(std::max<int64_t>(1, loss.numel()) *
                                    static_cast<int64_t>(size_of(dx.dtype)));
-  const View g = dense_view(narrow.data(), dx.dtype, loss.shape);
+  const View g = contiguous_view(narrow.data(), dx.dtype, loss.shape);
   copy(g, each);
   cross_entropy_grad(dx, g, logits, target, lse, parameters);
 }
 
-// --- losses of one element each ---
+// --- losses of single elements ---
 
 template <class T>
 static __global__ void __launch_bounds__(kPointwiseThreads)
     pointwise_loss_kernel(PointwiseLoss fn, T* each, double* partial, const T* x, const T* target,
                           int64_t n) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   double sum = 0;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x; i < n;
        i += static_cast<int64_t>(gridDim.x) * kPointwiseThreads) {
@@ -308,8 +310,8 @@ static __global__ void __launch_bounds__(kPointwiseThreads)
 template <class T>
 static __global__ void __launch_bounds__(kPointwiseThreads)
     pointwise_loss_grad_kernel(PointwiseLoss fn, T* dx, T* dtarget, const T* grad, int64_t grad_step,
-                               const T* x, const T* target, int64_t n, Wide<T> scale) {
-  using A = Wide<T>;
+                               const T* x, const T* target, int64_t n, Compute<T> scale) {
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x;
   if (i >= n) return;
   const A a = to<A>(x[i]), t = to<A>(target[i]), g = to<A>(grad[i * grad_step]) * scale;
@@ -328,12 +330,12 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
                     LossReduction reduction) {
   const int64_t n = x.numel();
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), t(target);
+    const ContiguousInput<T> a(x), t(target);
     if (reduction == LossReduction::none) {
-      DenseOutput<T> out(loss);
+      ContiguousOutput<T> out(loss);
       launch(pointwise_loss_kernel<T>, over(n, kPointwiseThreads), fn, out.data(),
              static_cast<double*>(nullptr), a.data(), t.data(), n);
-      return out.finish();
+      return out.write_back();
     }
     const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
     const DeviceScratch<double> partial(blocks);
@@ -350,14 +352,14 @@ void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, 
   const int64_t n = x.numel();
   if (n == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), t(target), g(grad);
-    DenseOutput<T> to_x(dx), to_target(dtarget);
-    const Wide<T> scale =
-        reduction == LossReduction::mean ? Wide<T>(1) / static_cast<Wide<T>>(n) : Wide<T>(1);
+    const ContiguousInput<T> a(x), t(target), g(grad);
+    ContiguousOutput<T> to_x(dx), to_target(dtarget);
+    const Compute<T> scale =
+        reduction == LossReduction::mean ? Compute<T>(1) / static_cast<Compute<T>>(n) : Compute<T>(1);
     launch(pointwise_loss_grad_kernel<T>, over(n, kPointwiseThreads), fn, to_x.data(), to_target.data(),
            g.data(), int64_t{reduction == LossReduction::none}, a.data(), t.data(), n, scale);
-    to_x.finish();
-    to_target.finish();
+    to_x.write_back();
+    to_target.write_back();
   });
 }
 

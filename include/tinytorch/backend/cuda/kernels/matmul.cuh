@@ -1,10 +1,11 @@
-// Batched matrix products and x W^T + b: by cuBLASLt where it can, else by our own kernel (gemm.cuh).
+// Batched matrix products and x W^T + b, by cuBLASLt if possible, else by gemm.cuh (contract:
+// backend/cpu/matmul.hpp).
 //
-// cuBLASLt takes floating operands whose matrices have a stride of 1 one way or the other: it counts in
-// columns, so a row-major out = a b is given as out^T = b^T a^T, and transposes cost nothing. Others are made
-// dense first. Sums are in fp32 (fp64 for f64), reductions of split products in fp32 and in order. bf16 and
-// f16 on tensor cores; f32 too after allow_tf32(true). Limit: tensor cores, 989 TFLOP/s in bf16 on H100 and
-// H200.
+// cuBLASLt computes floating-point products whose matrices have a unit stride in rows or columns. It is
+// column-major, so a row-major out = a b is passed as out^T = b^T a^T, and transposes are free. Other
+// operands are copied to contiguous memory first. Sums and split-K reductions are in fp32 (fp64 for f64) and
+// in a fixed order. bf16 and f16 use tensor cores, f32 only after allow_tf32(true). Limit: tensor cores, 989
+// TFLOP/s in bf16 on H100 and H200.
 #pragma once
 
 #include <algorithm>
@@ -15,31 +16,31 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// out (+)= fn(a b + bias + residual), the sum before fn also to z: what one product can carry along.
+// GEMM epilogue: out (+)= fn(a b + bias + residual), and z = the argument of fn.
 struct Epilogue {
   View bias;  // [N]
   Activation activation = Activation::none;
   View z;
   bool accumulate = false;
-  View row_sums{};  // no data, or [M]: sums of the left side's rows are written there
+  View row_sums{};  // no data, or [M]: receives the row sums of a
   View residual{};  // no data, or [M, N]
 };
 
 #if !TINYTORCH_CUDA_SIM
 
-// Whether the matrices of v can be read as they lie, along rows or along columns.
-inline bool has_lines(const View& v, bool along_rows) {
+// True if the matrices of v have a unit stride along rows (or columns), as cuBLASLt requires.
+inline bool has_unit_stride(const View& v, bool along_rows) {
   const int r = v.rank();
   const int64_t lines = v.shape[along_rows ? r - 2 : r - 1], length = v.shape[along_rows ? r - 1 : r - 2];
   const int64_t step = v.strides[along_rows ? r - 1 : r - 2], ld = v.strides[along_rows ? r - 2 : r - 1];
   return (step == 1 || length == 1) && (ld >= length || lines == 1);
 }
 
-// v [B, R, C] as an operand: op(stored) is v itself, or v^T where `flipped`.
+// v [B, R, C] as an operand of cuBLASLt: op(stored) is v, or v^T if `flipped`.
 inline BlasMatrix blas_matrix(const View& v, bool flipped) {
   const int64_t R = v.shape[1], C = v.shape[2];
-  const bool along_rows = has_lines(v, true);
-  // Stored column-major, rows of v are columns.
+  const bool along_rows = has_unit_stride(v, true);
+  // Row-major rows are the columns of a column-major matrix.
   BlasMatrix m{v.data,
                v.dtype,
                along_rows != flipped,
@@ -56,28 +57,30 @@ inline cublasLtEpilogue_t blas_epilogue(const Epilogue& e) {
   int code = e.bias.data ? CUBLASLT_EPILOGUE_BIAS : 0;
   if (e.activation == Activation::relu) code |= CUBLASLT_EPILOGUE_RELU;
   if (e.activation == Activation::gelu_tanh) code |= CUBLASLT_EPILOGUE_GELU;
-  if (e.z.data) code |= 128;  // the value before the activation is stored beside: CUBLASLT_EPILOGUE_..._AUX
+  if (e.z.data) code |= 128;  // CUBLASLT_EPILOGUE_..._AUX: also stores the value before the activation
   return code == 0 ? CUBLASLT_EPILOGUE_DEFAULT : static_cast<cublasLtEpilogue_t>(code);
 }
-// Of a product that sums rows of the left side too, which is cuBLASLt's b where the result lies by rows.
-inline cublasLtEpilogue_t blas_row_sums(bool by_rows) {
-  return by_rows ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+// Epilogue that also sums the rows of a, which is cuBLASLt's B if the result is row-major.
+inline cublasLtEpilogue_t blas_row_sums(bool row_major) {
+  return row_major ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
 }
 
-// Rank 3, one batch dimension. False: cuBLASLt has no algorithm for it, and nothing was queued.
+// A product of rank 3 with one batch dimension. Returns false if cuBLASLt has no algorithm for it; then
+// nothing was queued.
 inline bool blas_product(const View& out, const View& a, const View& b, const Epilogue& e) {
-  const bool by_rows = has_lines(out, true);  // else column-major out = a b is what is asked
-  if (!by_rows && (e.bias.data || e.activation != Activation::none)) return false;
+  const bool row_major = has_unit_stride(out, true);  // else out = a b is column-major and passed as it is
+  if (!row_major && (e.bias.data || e.activation != Activation::none)) return false;
   BlasProduct p;
-  p.M = by_rows ? out.shape[2] : out.shape[1];
-  p.N = by_rows ? out.shape[1] : out.shape[2];
+  p.M = row_major ? out.shape[2] : out.shape[1];
+  p.N = row_major ? out.shape[1] : out.shape[2];
   p.K = a.shape[2];
   p.batches = out.shape[0];
-  p.a = blas_matrix(by_rows ? b : a, by_rows);
-  p.b = blas_matrix(by_rows ? a : b, by_rows);
-  p.d = {out.data,      out.dtype, false, p.M, p.N, std::max(p.M, by_rows ? out.strides[1] : out.strides[2]),
+  p.a = blas_matrix(row_major ? b : a, row_major);
+  p.b = blas_matrix(row_major ? a : b, row_major);
+  p.d = {out.data,      out.dtype, false,
+         p.M,           p.N,       std::max(p.M, row_major ? out.strides[1] : out.strides[2]),
          out.strides[0]};
-  p.epilogue = e.row_sums.data ? blas_row_sums(by_rows) : blas_epilogue(e);
+  p.epilogue = e.row_sums.data ? blas_row_sums(row_major) : blas_epilogue(e);
   p.bias = e.row_sums.data ? e.row_sums.data : e.bias.data;
   p.z = e.z.data;
   p.z_ld = p.M;
@@ -85,7 +88,7 @@ inline bool blas_product(const View& out, const View& a, const View& b, const Ep
   if (e.residual.data) {
     p.c = p.d;
     p.c.data = e.residual.data;
-    p.c.ld = std::max(p.M, e.residual.strides[by_rows ? 0 : 1]);
+    p.c.ld = std::max(p.M, e.residual.strides[row_major ? 0 : 1]);
   }
   BlasPlan plan(p);
   if (!plan.find()) return false;
@@ -95,9 +98,9 @@ inline bool blas_product(const View& out, const View& a, const View& b, const Ep
 
 #endif  // !TINYTORCH_CUDA_SIM
 
-// --- what both ways share ---
+// --- shared by both implementations ---
 
-// Merges the batch dimensions of out, a and b into as few as their strides allow.
+// Batch dimensions of out, a and b, merged as far as their strides allow.
 struct Batches {
   Shape shape;
   Strides strides[3];
@@ -108,7 +111,7 @@ struct Batches {
   }
 };
 
-// v [..., R, C] with batch dimensions of these strides, `offset` elements on.
+// v [..., R, C] with the given batch dimensions and strides, starting `offset` elements later.
 inline View with_batches(const View& v, const Shape& batches, const Strides& strides, int64_t offset) {
   View out = v;
   out.data = v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype));
@@ -123,7 +126,7 @@ inline View with_batches(const View& v, const Shape& batches, const Strides& str
 }
 
 #if !TINYTORCH_CUDA_SIM
-// One call per batch where the batch dimensions do not merge; the longest of them goes into the call.
+// If the batch dimensions do not merge, there is one call per index of all of them but the longest.
 inline bool blas_batches(const View& out, const View& a, const View& b, const Epilogue& e) {
   Batches all(out, a, b);
   const int rank = all.shape.size();
@@ -149,17 +152,17 @@ inline bool blas_batches(const View& out, const View& a, const View& b, const Ep
   return true;
 }
 
-// Dense copy of an operand whose matrices lie neither along rows nor along columns.
-struct LinedOperand {
+// An operand of cuBLASLt; a contiguous copy if its matrices have no unit stride.
+struct BlasOperand {
   std::optional<DeviceScratch<char>> scratch;
   View view;
-  explicit LinedOperand(const View& v) : view(v) {
-    if (has_lines(v, true) || has_lines(v, false)) return;
-    // A batch dimension of stride 0 stays one.
+  explicit BlasOperand(const View& v) : view(v) {
+    if (has_unit_stride(v, true) || has_unit_stride(v, false)) return;
+    // A batch dimension of stride 0 is not copied repeatedly.
     Shape shape = v.shape;
     for (int d = 0; d < v.rank() - 2; ++d) shape[d] = v.strides[d] == 0 ? 1 : shape[d];
     scratch.emplace(shape.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view = dense_view(scratch->data(), v.dtype, shape);
+    view = contiguous_view(scratch->data(), v.dtype, shape);
     View once = v;
     once.shape = shape;
     copy(view, once);
@@ -168,28 +171,29 @@ struct LinedOperand {
   }
 };
 
-inline bool library_multiply(const View& out, const View& a, const View& b, const Epilogue& e) {
+inline bool blas_multiply(const View& out, const View& a, const View& b, const Epilogue& e) {
   if (!uses_blas() || !is_floating(a.dtype)) return false;
-  if (!has_lines(out, true) && !has_lines(out, false)) return false;
-  if (e.residual.data && !has_lines(e.residual, has_lines(out, true))) return false;
-  // Odd sizes of 16-bit results are rounded before the bias or the old value is added, and then again.
+  if (!has_unit_stride(out, true) && !has_unit_stride(out, false)) return false;
+  if (e.residual.data && !has_unit_stride(e.residual, has_unit_stride(out, true))) return false;
+  // For these sizes cuBLASLt rounds 16-bit products before it adds the bias or the old value, and then
+  // again.
   const bool odd = out.shape.back() % 8 != 0 || a.shape.back() % 8 != 0;
   const bool adds = e.bias.data || e.accumulate || e.row_sums.data || e.residual.data;
   if (size_of(out.dtype) == 2 && odd && adds) return false;
-  const LinedOperand left(a), right(b);
-  return blas_batches(out, left.view, right.view, e);
+  const BlasOperand a_operand(a), b_operand(b);
+  return blas_batches(out, a_operand.view, b_operand.view, e);
 }
 #else
-inline bool library_multiply(const View&, const View&, const View&, const Epilogue&) { return false; }
+inline bool blas_multiply(const View&, const View&, const View&, const Epilogue&) { return false; }
 #endif
 
-// out (+)= a b, without an activation; out may be f32 for 16-bit a and b. A residual takes the place of what
-// out held.
+// out (+)= a b + bias, without an activation. out may be f32 for 16-bit a and b. A residual replaces the old
+// value of out.
 inline void multiply(const View& out, const View& a, const View& b, const View& bias = {},
                      bool accumulate = false, const View& residual = {}) {
   if (out.numel() == 0) return;
   const Epilogue e{bias, Activation::none, {}, accumulate, {}, residual};
-  if (a.shape[a.rank() - 1] != 0 && library_multiply(out, a, b, e)) return;
+  if (a.shape[a.rank() - 1] != 0 && blas_multiply(out, a, b, e)) return;
   if (residual.data) copy(out, residual);
   gemm(out, a, b, bias, accumulate || residual.data);
 }
@@ -204,19 +208,20 @@ void linear(const View& out, const View& x, const View& weight, const View& bias
 
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                      const View& residual) {
-  multiply(out, x, transposed(weight), Dense(bias).view(), false, residual);
+  multiply(out, x, transposed(weight), Contiguous(bias).view(), false, residual);
 }
 
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias) {
   if (out.numel() == 0) return;
-  const Dense b(bias);
+  const Contiguous b(bias);
   const View w = transposed(weight);
-  // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
+  // cuBLASLt has only the tanh form of gelu, with 16-bit accuracy; it can store z for gelu, but only one bit
+  // of it for relu.
   const bool narrow = size_of(out.dtype) == 2;
   const bool known = (fn == Activation::gelu_tanh && narrow) || (fn == Activation::relu && !z.data);
   if (known && (!z.data || z.contiguous()) && x.shape[1] != 0 &&
-      library_multiply(out, x, w, {b.view(), fn, z, false})) {
+      blas_multiply(out, x, w, {b.view(), fn, z, false})) {
     return;
   }
   const View& before = z.data ? z : out;
@@ -226,13 +231,13 @@ void linear_activation(Activation fn, const View& out, const View& z, const View
 
 void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
   const bool fits = dweight.numel() != 0 && dy.shape[0] != 0 && (!dbias.data || dbias.contiguous());
-  if (fits && library_multiply(dweight, transposed(dy), x, {{}, Activation::none, {}, false, dbias})) return;
+  if (fits && blas_multiply(dweight, transposed(dy), x, {{}, Activation::none, {}, false, dbias})) return;
   multiply(dweight, transposed(dy), x);
   column_sums(dbias, dy);
 }
 
-// cuBLASLt has DGELU and DGELU_BGRAD for this; it runs them as a kernel of their own after the product, which
-// on an H200 takes four times as long as ours.
+// cuBLASLt's epilogues DGELU and DGELU_BGRAD run as a separate kernel after the product, which on an H200
+// takes four times as long as this one.
 void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                             const View& weight, const View& z) {
   multiply(dz, dy, weight);

@@ -1,8 +1,8 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
-// Rows are read once wherever the device can hold them: narrow ones many to a tile (tiles.cuh), most by a
-// warp or a block (norm_rows.cuh), long ones in strips of several blocks (norm_strips.cuh). Longer ones yet
-// are walked by a block, from memory each time. Limit: memory.
+// Rows are read once if the device can hold them: narrow rows in tiles (tiles.cuh), most rows by a warp or a
+// block (norm_rows.cuh), long rows in strips of several blocks (norm_strips.cuh). Each longer row is
+// processed by a block, which reads it again in each pass. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Narrow rows, many to a tile.
+// Work for narrow rows, many per tile (tiles.cuh).
 template <class T>
 struct NormTiles {
   struct Arrays {
@@ -20,8 +20,8 @@ struct NormTiles {
     const T* x;
   };
   using Element = T;
-  using A = Wide<T>;
-  struct Facts {
+  using A = Compute<T>;
+  struct RowStats {
     A mean, rstd;
   };
   static constexpr int kInputs = 1;
@@ -37,7 +37,7 @@ struct NormTiles {
   }
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.norm.out; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A mean = 0, squares = 0;
     if (a.mean) {
       row.each([&](int, const A(&x)[1]) { mean += x[0]; });
@@ -49,10 +49,10 @@ struct NormTiles {
     if (leads) a.rstd[r] = rstd;
     return {mean, rstd};
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row) const {
     return (x[0] - row.mean) * row.rstd * weight + bias;
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row, int column) const {
     A y = (x[0] - row.mean) * row.rstd;
     if (a.weight) y *= to<A>(a.weight[column]);
     if (a.bias) y += to<A>(a.bias[column]);
@@ -65,7 +65,7 @@ struct NormTiles {
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_long_rows(NormArrays<T> a, const T* rows, int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t row = blockIdx.x;
   const T* x = rows + row * C;
   const A n = static_cast<A>(C);
@@ -98,12 +98,12 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
   const int64_t C = x.shape.back(), rows = x.numel() / C;
   if (rows == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> y(out);
+    using A = Compute<T>;
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
-    const auto held = [&] { return norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned); };
+    const auto held = [&] { return norm_rows_on_chip(a, StoredRows<T>{in.data()}, rows, C, aligned); };
     const auto in_strips = [&] {
       return try_strips<NormStrips, T>(NormStripArrays<T>{a, in.data()}, rows, C, aligned);
     };
@@ -112,7 +112,7 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     } else if (!(rows_are_few<T>(rows, C) && in_strips()) && !held() && !in_strips()) {
       launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, in.data(), C);
     }
-    y.finish();
+    y.write_back();
   });
 }
 

@@ -1,5 +1,5 @@
-// Normalization of rows, backward: layer_norm_grad and rms_norm_grad (contracts: backend/cpu/norm.hpp). The
-// kernels are norm_grad_rows.cuh's, which serve residual_norm.cuh too.
+// Normalization of rows, backward: layer_norm_grad and rms_norm_grad (contracts: backend/cpu/norm.hpp), by
+// the kernels of norm_grad_rows.cuh, which residual_norm.cuh uses, too.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/launch.hpp>

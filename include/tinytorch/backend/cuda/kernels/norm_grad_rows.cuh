@@ -2,11 +2,11 @@
 //
 //   g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy
 //
-// One pass: a block walks many rows, reading ahead, and keeps its columns' shares of dweight and dbias in
-// registers; blocks leave one partial sum each, which a second kernel adds in order. Narrow rows go by tiles
-// (tiles.cuh), long ones in strips (strips.cuh), by several blocks; those too long even for these take one
-// kernel for dx and one for the sums. What else flows back into x, as it does where a residual sum was
-// normalized (residual_norm.cuh), is added to dx on the way. Limit: memory.
+// One pass: a block processes many rows with prefetching and keeps the partial sums of dweight and dbias for
+// its columns in registers. Each block stores one row of partial sums, which a second kernel adds in order.
+// Narrow rows are processed in tiles (tiles.cuh), long rows in strips of several blocks (strips.cuh); for
+// longer rows there is one kernel for dx and one for the sums. A further gradient of x, for example that of
+// a residual sum (residual_norm.cuh), is added to dx. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -18,57 +18,72 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Whether a thread has registers for its next row, and for its part of the weight.
+// True if a thread has enough registers to prefetch its next row, and to hold its part of the weight.
 template <class R>
-inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
+inline constexpr bool kReadAhead = R::kCount* R::kVectorSize <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
-// The index at which a thread reads the mean and rstd of a row that it works on later. It is the row's
-// number, for blockIdx.y is 0, but the compiler sees an address of each lane's own: it takes a load from one
-// address for uniform and waits for it at once, to move it into a uniform register. It pays where the row
-// takes few registers.
+// The index of mean and rstd of a prefetched row. It equals `row`, because blockIdx.y is 0, but the compiler
+// cannot know that and takes the address for different in each lane. For a uniform address it would wait at
+// once for the load, to move the value into a uniform register. This is faster if the row takes few
+// registers.
 template <class R>
 __device__ __forceinline__ int64_t moments_at(int64_t row) {
-  return R::kCount * R::kWide <= 8 ? row + threadIdx.x * blockIdx.y : row;
+  return R::kCount * R::kVectorSize <= 8 ? row + threadIdx.x * blockIdx.y : row;
 }
 
-// Calls f(v, dy, x, g) for each vector v of this thread; the weight is in `held`, or in memory where
-// registers are short.
+// Calls f(v, dy, x, g) for each vector v of this thread. The weight is in `held` or, if registers are short,
+// in memory.
 template <class R, class F, class T = typename R::Element>
 __device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& held, const T* weight, int C,
                                             F&& f) {
-  constexpr int kWide = R::kWide;
+  constexpr int kVectorSize = R::kVectorSize;
 #pragma unroll
   for (int v = 0; v < R::kCount; ++v) {
     if (x.column(v) >= C) continue;
-    Wide<T> d[kWide], h[kWide], g[kWide];
+    Compute<T> d[kVectorSize], h[kVectorSize], g[kVectorSize];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_beside(g, weight, x.column(v), C);
+    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_same_columns(g, weight, x.column(v), C);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) g[k] = weight ? d[k] * g[k] : d[k];
+    for (int k = 0; k < kVectorSize; ++k) g[k] = weight ? d[k] * g[k] : d[k];
     f(v, d, h, g);
   }
 }
 
-// Blocks that a multiprocessor shall hold: what limits the registers of a thread.
+// Least number of blocks per multiprocessor, which limits the registers per thread.
 template <class T, int kGroup, bool kAdds>
 inline constexpr int kNormGradBlocks = kGroup == 256                  ? 2
                                        : kGroup == 128 && kIs16Bit<T> ? (kAdds ? 6 : 7)
                                                                       : 1;
 
-// A block of kGroup threads per row, kVectors vectors each; the next row is on its way while one is worked
-// on. A block's rows share one phase, so that its threads keep their columns: the launcher sees to that.
+// Stores the block's row of partial sums for the columns of this thread.
+template <bool kAligned, class R, class T, class A, int kVectors, int kVectorSize>
+__device__ __forceinline__ void write_column_sums(const NormGradArrays<T>& a, const R& row, int C,
+                                                  const A (&dw)[kVectors][kVectorSize],
+                                                  const A (&db)[kVectors][kVectorSize]) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * C;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (row.column(v) >= C) continue;
+    if (a.dweight) write_sums<kAligned>(a.dweight + first, row.column(v), C, dw[v]);
+    if (a.dbias) write_sums<kAligned>(a.dbias + first, row.column(v), C, db[v]);
+  }
+}
+
+// A block of kGroup threads per row, with kVectors vectors per thread; the next row is prefetched. All rows
+// of a block must have the same phase (offset in a 16-byte vector), so that threads keep their columns; the
+// launcher ensures that.
 template <class T, int kGroup, int kVectors, bool kAdds, bool kAligned>
 static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdds>)
     norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t columns) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int C = static_cast<int>(columns);
   using R = Row<T, kGroup, kVectors, kAligned>;
-  constexpr int kWide = R::kWide;
-  constexpr bool kAhead = kReadAhead<R>;  // else what is added is read just before it is wanted
-  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  constexpr int kVectorSize = R::kVectorSize;
+  constexpr bool kAhead = kReadAhead<R>;  // if false, the rows of `added` are read just before their use
+  A dw[kVectors][kVectorSize] = {}, db[kVectors][kVectorSize] = {};
   const A n = static_cast<A>(C);
   R weight, g, r, more;
   A next_mean = 0, next_rstd = 0;
@@ -92,39 +107,37 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
     const A mean = next_mean, rstd = next_rstd;
     if (kAhead && row + gridDim.x < rows) fetch(row + gridDim.x);
     NormSums<A> sums{0, 0};
-    each_vector(dy, x, weight, a.weight, C, [&](int v, A(&d)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
+    each_vector(dy, x, weight, a.weight, C,
+                [&](int v, A(&d)[kVectorSize], A(&h)[kVectorSize], A(&gw)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        h[k] = (h[k] - mean) * rstd;
-        dw[v][k] += d[k] * h[k];
-        db[v][k] += d[k];
-        sums = sums + NormSums<A>{gw[k], gw[k] * h[k]};
-      }
-    });
+                  for (int k = 0; k < kVectorSize; ++k) {
+                    h[k] = (h[k] - mean) * rstd;
+                    dw[v][k] += d[k] * h[k];
+                    db[v][k] += d[k];
+                    sums = sums + NormSums<A>{gw[k], gw[k] * h[k]};
+                  }
+                });
     if (!a.dx) continue;
     if constexpr (kAdds && !kAhead) added.read(a.added + row * columns, C);
     sums = block_reduce<kGroup>(sums, Sum());
     const NormSums<A> means{a.mean ? sums.g / n : A(0), sums.gh / n};
     T* const dx = a.dx + row * columns;
-    each_vector(dy, x, weight, a.weight, C, [&](int v, A(&)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
+    each_vector(dy, x, weight, a.weight, C,
+                [&](int v, A(&)[kVectorSize], A(&h)[kVectorSize], A(&gw)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
-      if constexpr (kAdds) add(gw, added, v);
-      R::write(dx, x.column(v), C, gw);
-    });
+                  for (int k = 0; k < kVectorSize; ++k)
+                    gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
+                  if constexpr (kAdds) add(gw, added, v);
+                  R::write(dx, x.column(v), C, gw);
+                });
   }
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    if (r.column(v) >= C) continue;
-    if (a.dweight) write_sums<kAligned>(a.dweight + blockIdx.x * columns, r.column(v), C, dw[v]);
-    if (a.dbias) write_sums<kAligned>(a.dbias + blockIdx.x * columns, r.column(v), C, db[v]);
-  }
+  write_column_sums<kAligned>(a, r, C, dw, db);
 }
 
-// dx alone, a block per row of any length.
+// dx alone, by a block per row of any length.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormGradArrays<T> a, int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t row = blockIdx.x;
   const T *dy = a.dy + row * C, *x = a.x + row * C;
   const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
@@ -143,44 +156,45 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   }
 }
 
-// dweight and dbias of a chunk of rows, a thread per kWide columns: lines of sums, or of one chunk the
-// result.
-template <class T, int kWide, class Out>
+// dweight and dbias of a chunk of rows, a thread per kVectorSize columns: one row of partial sums per chunk
+// or, if there is only one chunk, the result.
+template <class T, int kVectorSize, class Out>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_grad_columns(Out* dweight, Out* dbias, NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
-  using A = Wide<T>;
-  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kWide;
+  using A = Compute<T>;
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kVectorSize;
   if (c >= C) return;
-  A dw[kWide] = {}, db[kWide] = {};
+  A dw[kVectorSize] = {}, db[kVectorSize] = {};
   const int64_t last = std::min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
 #pragma unroll 4
   for (int64_t row = blockIdx.y * chunk; row < last; ++row) {
-    A d[kWide], x[kWide];
+    A d[kVectorSize], x[kVectorSize];
     load(d, a.dy + row * C + c);
     load(x, a.x + row * C + c);
     const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) {
+    for (int k = 0; k < kVectorSize; ++k) {
       dw[k] += d[k] * (x[k] - mean) * rstd;
       db[k] += d[k];
     }
   }
 #pragma unroll
-  for (int k = 0; k < kWide; ++k) {
+  for (int k = 0; k < kVectorSize; ++k) {
     if (dweight) dweight[blockIdx.y * C + c + k] = to<Out>(dw[k]);
     if (dbias) dbias[blockIdx.y * C + c + k] = to<Out>(db[k]);
   }
 }
 
-// The same from few lines of sums, by a thread per column.
+// Adds few rows of partial sums, by a thread per column.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads)
-    finish_few_lines(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t lines, int64_t C) {
+    finish_few_lines(T* dweight, T* dbias, const Compute<T>* dw, const Compute<T>* db, int64_t lines,
+                     int64_t C) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x;
-  const Wide<T>* const partial = blockIdx.y == 0 ? dw : db;
+  const Compute<T>* const partial = blockIdx.y == 0 ? dw : db;
   T* const out = blockIdx.y == 0 ? dweight : dbias;
   if (!out || c >= C) return;
-  Wide<T> sum = 0;
+  Compute<T> sum = 0;
 #pragma unroll 4
   for (int64_t k = 0; k < lines; ++k) sum += partial[k * C + c];
   out[c] = to<T>(sum);
@@ -188,13 +202,13 @@ static __global__ void __launch_bounds__(kNormThreads)
 
 inline constexpr int kFinishThreads = 1024;
 
-// dweight and dbias from the blocks' partial sums [blocks, C]: a warp per 32 columns and line of blocks, the
-// lines added in order.
+// dweight and dbias from the blocks' partial sums [blocks, C]. Each warp adds some of the rows for 32
+// columns; then the warps' sums are added in order.
 template <class T>
 static __global__ void __launch_bounds__(kFinishThreads)
-    finish_parameters_kernel(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t blocks,
+    finish_parameters_kernel(T* dweight, T* dbias, const Compute<T>* dw, const Compute<T>* db, int64_t blocks,
                              int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kLines = kFinishThreads / kWarp;
   __shared__ A sums[kLines][kWarp];
   const A* partial = blockIdx.y == 0 ? dw : db;
@@ -215,33 +229,33 @@ static __global__ void __launch_bounds__(kFinishThreads)
 }
 
 template <class T>
-void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw, const Wide<T>* db,
+void finish_parameters(const View& dweight, const View& dbias, const Compute<T>* dw, const Compute<T>* db,
                        int64_t blocks, int64_t C) {
   if (!dweight.data && !dbias.data) return;
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   if (blocks <= kWarp) {
     const auto across = static_cast<unsigned>(ceil_div(C, kNormThreads));
     launch(finish_few_lines<T>, {dim3(across, 2), dim3(kNormThreads)}, w.data(), b.data(), dw, db, blocks, C);
-    w.finish();
-    return b.finish();
+    w.write_back();
+    return b.write_back();
   }
   launch(finish_parameters_kernel<T>,
          {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kFinishThreads)}, w.data(), b.data(),
          dw, db, blocks, C);
-  w.finish();
-  b.finish();
+  w.write_back();
+  b.write_back();
 }
 
-// Launches run(arrays with partial sums), which leaves one line of dweight and dbias per walker, and adds
-// them.
+// Calls run(arrays) with scratch memory for `lines` rows of partial sums of dweight and dbias, and adds
+// these rows.
 template <class T, class F>
-void with_partial_sums(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t walkers,
-                       int64_t C, F&& run) {
-  const DeviceScratch<Wide<T>> dw(dweight.data ? walkers * C : 0), db(dbias.data ? walkers * C : 0);
+void with_partial_sums(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t lines, int64_t C,
+                       F&& run) {
+  const DeviceScratch<Compute<T>> dw(dweight.data ? lines * C : 0), db(dbias.data ? lines * C : 0);
   a.dweight = dw.data();
   a.dbias = db.data();
   run(a);
-  finish_parameters<T>(dweight, dbias, dw.data(), db.data(), walkers, C);
+  finish_parameters<T>(dweight, dbias, dw.data(), db.data(), lines, C);
 }
 
 template <class T, int kGroup, int kVectors, bool kAligned>
@@ -258,30 +272,30 @@ void norm_grad_in_registers(const NormGradArrays<T>& arrays, const View& dweight
                     [&](const NormGradArrays<T>& a) { launch(kernel, config, a, rows, C); });
 }
 
-// The sums down the columns alone.
+// dweight and dbias alone, by columns.
 template <class T>
 void norm_grad_of_columns(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
                           int64_t rows, int64_t C, bool aligned) {
   if (!dweight.data && !dbias.data) return;
   const int64_t processors = properties(current_device()).multiprocessors;
-  const bool wide = aligned && ceil_div(C, kNormThreads * kWideOf<T>) >= processors;
-  const int64_t strips = ceil_div(C, kNormThreads * (wide ? kWideOf<T> : 1));
+  const bool vectorized = aligned && ceil_div(C, kNormThreads * kVectorSizeOf<T>) >= processors;
+  const int64_t strips = ceil_div(C, kNormThreads * (vectorized ? kVectorSizeOf<T> : 1));
   const int64_t wanted = std::clamp<int64_t>(processors * 8 / strips, 1, ceil_div(rows, 32));
   const int64_t chunk = ceil_div(rows, wanted), chunks = ceil_div(rows, chunk);
   const LaunchConfig config{dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)),
                             dim3(kNormThreads)};
   const auto run = [&]<class Out>(Out* to_weight, Out* to_bias) {
-    launch(wide ? norm_grad_columns<T, kWideOf<T>, Out> : norm_grad_columns<T, 1, Out>, config, to_weight,
-           to_bias, arrays, rows, C, chunk);
+    launch(vectorized ? norm_grad_columns<T, kVectorSizeOf<T>, Out> : norm_grad_columns<T, 1, Out>, config,
+           to_weight, to_bias, arrays, rows, C, chunk);
   };
   if (chunks > 1) {
     return with_partial_sums(arrays, dweight, dbias, chunks, C,
                              [&](const NormGradArrays<T>& a) { run(a.dweight, a.dbias); });
   }
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   run(w.data(), b.data());
-  w.finish();
-  b.finish();
+  w.write_back();
+  b.write_back();
 }
 
 template <class T, bool kAdds>
@@ -293,14 +307,14 @@ void norm_grad_in_tiles(const NormGradArrays<T>& arrays, const View& dweight, co
                     [&](const NormGradArrays<T>& a) { launch_tiles<Work>(plan, a, rows, C); });
 }
 
-// False where rows are too long for strips.
+// Returns false if the rows are too long for strips.
 template <class T, bool kAdds, bool kAligned>
 bool norm_grad_in_strips(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
                          int64_t rows, int64_t C) {
   using Work = NormGradStrips<T, kAdds, kAligned>;
   const StripsPlan plan = plan_strips<Work>(arrays, rows, C);
   if (plan.teams == 0) return false;
-  if (plan.teams == rows) {  // a row for each: their lines of sums would be as much as the rows
+  if (plan.teams == rows) {  // a team per row: the partial sums would be as large as x
     if (arrays.dx) launch_strips<Work>(plan, arrays, rows, C);
     norm_grad_of_columns<T>(arrays, dweight, dbias, rows, C, kAligned);
     return true;
@@ -321,9 +335,9 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
     return;
   }
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> g(dy), in(x), w(weight), more(added);
-    DenseOutput<T> to_(dx);
+    using A = Compute<T>;
+    const ContiguousInput<T> g(dy), in(x), w(weight), more(added);
+    ContiguousOutput<T> to_(dx);
     const NormGradArrays<T> a{to_.data(),        nullptr,  nullptr,     g.data(),
                               in.data(),         w.data(), more.data(), mean.as<const A>(),
                               rstd.as<const A>()};
@@ -333,14 +347,14 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
               : norm_grad_in_registers<T, kGroup, kVectors, false>(a, dweight, dbias, rows, C);
       return true;
     };
-    constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
+    constexpr int kEight = std::max(8 / kVectorSizeOf<T>, 1);  // vectors per thread for 8 columns
     const auto held = [&] {
       if (C <= kTileColumns) {
         a.added ? norm_grad_in_tiles<T, true>(a, dweight, dbias, rows, C)
                 : norm_grad_in_tiles<T, false>(a, dweight, dbias, rows, C);
         return true;
       }
-      const int64_t columns = words_of_row<T>(C, aligned) * kWideOf<T>;
+      const int64_t columns = vectors_of_row<T>(C, aligned) * kVectorSizeOf<T>;
       const auto strips = [&] {
         const auto by = [&]<bool kAligned>() {
           return a.added ? norm_grad_in_strips<T, true, kAligned>(a, dweight, dbias, rows, C)
@@ -351,10 +365,10 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
       if (rows_are_few<T>(rows, C) && strips()) return true;
       if (columns <= 128 * 8) return in_registers.template operator()<128, kEight>();
       if (columns <= 256 * 8) return in_registers.template operator()<256, kEight>();
-      if constexpr (kIs16Bit<T>) {  // of which registers hold more
+      if constexpr (kIs16Bit<T>) {  // registers hold more 16-bit elements
         if (columns <= 256 * 16) return in_registers.template operator()<256, 2 * kEight>();
         if (columns <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
-        if (aligned && columns <= 512 * 32) {  // ragged ones are quicker in strips
+        if (aligned && columns <= 512 * 32) {  // unaligned rows are faster in strips
           norm_grad_in_registers<T, 512, 4 * kEight, true>(a, dweight, dbias, rows, C);
           return true;
         }
@@ -367,7 +381,7 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
       }
       norm_grad_of_columns<T>(a, dweight, dbias, rows, C, aligned);
     }
-    to_.finish();
+    to_.write_back();
   });
 }
 

@@ -1,6 +1,6 @@
-// The gradient of narrow rows that are normalized, many to a tile (tiles.cuh): NormGradTiles is a Work of
-// norm_grad_rows.cuh. Threads keep their column's shares of dweight and dbias; a block leaves one line of
-// partial sums.
+// Gradient of narrow normalized rows in tiles (tiles.cuh): NormGradTiles is a Work of norm_grad_rows.cuh.
+// Threads keep the partial sums of dweight and dbias for their column; each block stores one row of partial
+// sums.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/tiles.cuh>
@@ -13,13 +13,13 @@ template <class T, bool kAdds>
 struct NormGradTiles {
   using Element = T;
   using Arrays = NormGradArrays<T>;
-  using A = Wide<T>;
-  struct Facts {
+  using A = Compute<T>;
+  struct RowStats {
     A mean, rstd, mean_g, mean_gh;
   };
   static constexpr int kInputs = kAdds ? 3 : 2;
   static constexpr int kBytes = 8192;
-  static constexpr bool kByRow = false;  // columns add up
+  static constexpr bool kByRow = false;  // threads sum their own column
   static constexpr bool kWrites = true;
 
   Arrays a;
@@ -33,7 +33,7 @@ struct NormGradTiles {
     return k == 0 ? arrays.dy : (k == 1 ? arrays.x : arrays.added);
   }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, kInputs>& row, int64_t r, bool) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, kInputs>& row, int64_t r, bool) const {
     const A mean = a.mean ? a.mean[r] : A(0), rstd = a.rstd[r];
     NormSums<A> sums{0, 0};
     if (a.dx) {
@@ -45,7 +45,7 @@ struct NormGradTiles {
     }
     return {mean, rstd, a.mean ? sums.g / n : A(0), sums.gh / n};
   }
-  __device__ __forceinline__ A finish(const A (&x)[kInputs], const Facts& row) {
+  __device__ __forceinline__ A finish(const A (&x)[kInputs], const RowStats& row) {
     const A h = (x[1] - row.mean) * row.rstd;
     dw += x[0] * h;
     db += x[0];

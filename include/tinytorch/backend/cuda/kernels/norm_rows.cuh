@@ -1,7 +1,8 @@
-// Normalization of rows that stay in registers or shared memory (row.cuh): mean, then the mean of squared
-// distances, then the result: one read, one write. Aligned rows take a group of threads each; a group walks
-// many ragged rows of one phase, so that it splices the weight only once. A type of its own says where rows
-// come from: memory as it is, or a sum that is made on the way (residual_norm.cuh). Limit: memory.
+// Normalization of rows that stay in registers or shared memory (row.cuh): mean, then mean squared distance,
+// then the result; one read and one write. Each aligned row has a group of threads of its own. A group
+// processes many unaligned rows with the same phase (offset in a 16-byte vector), so that it shifts the
+// weight only once. The type Source reads the rows: from memory, or as a sum that is computed on the fly
+// (residual_norm.cuh). Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +11,16 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// mean null: rms_norm. weight, bias may be null.
+// mean null: rms_norm. weight and bias may be null.
 template <class T>
 struct NormArrays {
   T* out;
-  Wide<T>*mean, *rstd;
+  Compute<T>*mean, *rstd;
   const T *weight, *bias;
-  Wide<T> eps;
+  Compute<T> eps;
 };
 
-// Rows as they lie in memory. C: the columns that are read of the row's, all or none.
+// Rows in memory. C: number of columns to read, all or none.
 template <class T>
 struct StoredRows {
   const T* x;
@@ -29,7 +30,8 @@ struct StoredRows {
   }
 };
 
-// Whether a row leaves registers to fetch weight and bias along with it. One that is made of two does not.
+// True if registers suffice to prefetch weight and bias with the row; they do not for a row that is a sum of
+// two.
 template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors, bool kAligned>
@@ -37,7 +39,8 @@ inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kAligned>, StoredRo
 template <class T, int kVectors>
 inline constexpr bool kFetchesEarly<ElementRow<T, kVectors>, StoredRows<T>> = false;
 
-// Blocks that a multiprocessor shall hold, where the compiler would take more registers than that leaves.
+// Least number of blocks per multiprocessor, for kernels to which the compiler would give too many
+// registers.
 template <class R, class Source>
 inline constexpr int kNormBlocks = 1;
 
@@ -45,20 +48,20 @@ template <class A>
 struct RowStatistics {
   A mean, rstd;
 };
-// By all threads of a row of n columns, of which this thread's group holds C: all or none.
+// Called by all threads of a row of n columns. C: columns of this thread's group, all or none.
 template <class R, class A>
 __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n, bool with_mean, A eps) {
   A mean = 0, squares = 0;
   if (with_mean) {
-    r.each(C, [&](int, const A(&v)[R::kWide]) {
+    r.each(C, [&](int, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < R::kWide; ++k) mean += v[k];
+      for (int k = 0; k < R::kVectorSize; ++k) mean += v[k];
     });
     mean = group_reduce<R::kGroup>(mean, Sum()) / n;
   }
-  r.each(C, [&](int c, const A(&v)[R::kWide]) {
+  r.each(C, [&](int c, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
+    for (int k = 0; k < R::kVectorSize; ++k) {
       const A d = R::holds(c + k, C) ? v[k] - mean : A(0);
       squares += d * d;
     }
@@ -69,13 +72,13 @@ __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
     norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t columns) {
-  using A = Wide<T>;
-  constexpr int kGroup = R::kGroup, kWide = R::kWide;
+  using A = Compute<T>;
+  constexpr int kGroup = R::kGroup, kVectorSize = R::kVectorSize;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {
     const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
-    if (mine.leaves) return;
+    if (mine.exits) return;
     const int64_t row = mine.row;
     const int C = mine.C;
     T* const out = a.out + row * columns;
@@ -88,13 +91,13 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
     }
     const RowStatistics<A> found = statistics_of(r, C, static_cast<A>(columns), a.mean != nullptr, a.eps);
     const A mean = found.mean, rstd = found.rstd;
-    if (R::lane() == 0 && mine.there) {
+    if (R::lane() == 0 && mine.valid) {
       if (a.mean) a.mean[row] = mean;
       a.rstd[row] = rstd;
     }
-    const auto finish = [&](int c, A(&y)[kWide], const A(&w)[kWide], const A(&b)[kWide]) {
+    const auto finish = [&](int c, A(&y)[kVectorSize], const A(&w)[kVectorSize], const A(&b)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         y[k] = (y[k] - mean) * rstd;
         if (a.weight) y[k] *= w[k];
         if (a.bias) y[k] += b[k];
@@ -105,32 +108,32 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
 #pragma unroll
       for (int v = 0; v < R::kCount; ++v) {
         if (r.column(v) >= C) continue;
-        A y[kWide], w[kWide], b[kWide];
+        A y[kVectorSize], w[kVectorSize], b[kVectorSize];
         r.get(v, y);
         weight.get(v, w);
         bias.get(v, b);
         finish(r.column(v), y, w, b);
       }
     } else {
-      r.each(C, [&](int c, A(&y)[kWide]) {
-        A w[kWide], b[kWide];
-        if (a.weight) R::read_beside(w, a.weight, c, C);
-        if (a.bias) R::read_beside(b, a.bias, c, C);
+      r.each(C, [&](int c, A(&y)[kVectorSize]) {
+        A w[kVectorSize], b[kVectorSize];
+        if (a.weight) R::read_same_columns(w, a.weight, c, C);
+        if (a.bias) R::read_same_columns(b, a.bias, c, C);
         finish(c, y, w, b);
       });
     }
-    if constexpr (!R::kWalks) return;
+    if constexpr (!R::kPersistent) return;
   }
 }
 
 inline constexpr int kNormThreads = 256;
 
-// False where rows are too long to be held.
+// Returns false if the rows are too long for registers and shared memory.
 template <class T, class Source>
-bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
+bool norm_rows_on_chip(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
-    if (R::kWalks) {
+    if (R::kPersistent) {
       const int64_t most = whole_phases<T>(resident_blocks(norm_rows<R, Source>, config));
       config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));
     }

@@ -1,10 +1,11 @@
-// Optimizer steps over many parameters at once, in place (backend/cpu/optimizer.hpp).
+// Optimizer steps over many parameters at once, in place (contract: backend/cpu/optimizer.hpp).
 //
-// A table of parameters travels with the launch; their elements are cut into chunks, a block each, so that
-// one launch keeps the device busy whatever the sizes are. Each element of parameter, gradient and state is
-// read and written once. First a thread per parameter counts the step and makes its scalars from the learning
-// rate in device memory: a replayed graph follows both. Clipping: each chunk's sum of squares, then one block
-// adds the sums in their order; the factor stays on the device, and the step applies it. Limit: memory.
+// A table of parameters is an argument of the launch. Their elements are cut into chunks of one block each,
+// so one launch fills the device for any sizes. Each element of parameter, gradient and state is read and
+// written once. First, a thread per parameter increments the step counter and computes scalars from the
+// learning rate; both are in device memory, so a replayed graph uses current values. Clipping: the sum of
+// squares of each chunk, then one block adds the sums in order; the factor stays on the device and the step
+// applies it. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +17,10 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kOptimizerThreads = 256, kOptimizerEach = 4;
-inline constexpr int64_t kOptimizerChunk = 8 * kOptimizerThreads * kOptimizerEach;  // elements of a block
+inline constexpr int64_t kOptimizerChunk = 8 * kOptimizerThreads * kOptimizerEach;  // elements per block
 inline constexpr int kTotalNormThreads = 1024;
 
-// Parameters of one launch: kernels take up to 32764 bytes of arguments since CUDA 12.1, before 4096.
+// Parameters per launch. Kernel arguments may have 32764 bytes since CUDA 12.1, and 4096 bytes before.
 #if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12010
 inline constexpr int kTableSlots = 256;
 #else
@@ -31,19 +32,20 @@ struct TableSlot {
   const void* gradient;
   void* state[2];
   void* rounded;
-  int64_t* step;  // null: the number of the step is the launcher's
+  int64_t* step;  // counter; null: the launcher passes the number of the step
   int64_t count;
   double weight_decay;
 };
 struct SlotTable {
   TableSlot slot[kTableSlots];
   int first_chunk[kTableSlots + 1];
-  bool vector[kTableSlots];         // all arrays are aligned for accesses of 4 elements
-  bool wide_gradient[kTableSlots];  // of the parameter's type, not of the 16-bit one
+  bool vector[kTableSlots];  // all arrays allow vectorized accesses of 4 elements
+  // True if the gradient has the parameter's dtype, not the 16-bit dtype.
+  bool full_precision_gradient[kTableSlots];
   int slots;
 };
 
-// The parameter that the block's chunk belongs to.
+// The slot to which the block's chunk belongs.
 __device__ __forceinline__ int slot_of_block(const SlotTable& table) {
   const int chunk = static_cast<int>(blockIdx.x);
   int low = 0, high = table.slots;
@@ -54,7 +56,7 @@ __device__ __forceinline__ int slot_of_block(const SlotTable& table) {
   return low;
 }
 
-// --- the rules: what happens to one element ---
+// --- rules: the update of one element ---
 
 template <class T, bool kMomentum>
 struct SgdRule {
@@ -112,7 +114,8 @@ struct AdamRule {
 
 // --- kernels ---
 
-// Counts the step of each slot, and makes its rule. Without `scalars` the rate is the step's.
+// Increments the step counter of each slot and computes its rule. Without `scalars` the learning rate is
+// step.lr.
 template <class Rule>
 static __global__ void __launch_bounds__(kTableSlots)
     prepare_step_kernel(const __grid_constant__ SlotTable table, Rule* rules, const double* scalars,
@@ -131,14 +134,14 @@ static __global__ void __launch_bounds__(kTableSlots)
   rules[i] = rule;
 }
 
-// kEach elements of the slot's arrays from i on. N: the type of 16-bit gradients and rounded parameters, or
-// T.
+// Updates kEach elements of the slot's arrays from element i on. N: dtype of 16-bit gradients and of the
+// rounded parameter; T if there are none.
 template <class T, class N, int kEach, class Rule>
-__device__ __forceinline__ void step_elements(const TableSlot& slot, bool wide_gradient, int64_t i,
+__device__ __forceinline__ void step_elements(const TableSlot& slot, bool full_precision_gradient, int64_t i,
                                               const Rule& rule) {
   T p[kEach], g[kEach], first[kEach] = {}, second[kEach] = {};
   load(p, static_cast<T*>(slot.parameter) + i);
-  if (wide_gradient) {
+  if (full_precision_gradient) {
     load(g, static_cast<const T*>(slot.gradient) + i);
   } else {
     load(g, static_cast<const N*>(slot.gradient) + i);
@@ -162,7 +165,7 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
   const TableSlot slot = table.slot[s];
   const Rule rule = rules[s];
   if (rule.skip) return;
-  const bool wide_gradient = std::is_same_v<T, N> || table.wide_gradient[s];
+  const bool full_precision_gradient = std::is_same_v<T, N> || table.full_precision_gradient[s];
   const int64_t chunk = static_cast<int64_t>(blockIdx.x) - table.first_chunk[s];
   int64_t first = chunk * kOptimizerChunk;
   const int64_t last = std::min(first + kOptimizerChunk, slot.count);
@@ -170,12 +173,12 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
     const int64_t whole = last - last % kOptimizerEach;
     for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
          i += kOptimizerThreads * kOptimizerEach) {
-      step_elements<T, N, kOptimizerEach>(slot, wide_gradient, i, rule);
+      step_elements<T, N, kOptimizerEach>(slot, full_precision_gradient, i, rule);
     }
     first = whole;
   }
   for (int64_t i = first + threadIdx.x; i < last; i += kOptimizerThreads) {
-    step_elements<T, N, 1>(slot, wide_gradient, i, rule);
+    step_elements<T, N, 1>(slot, full_precision_gradient, i, rule);
   }
 }
 
@@ -194,15 +197,15 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
 #pragma unroll 4
     for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
          i += kOptimizerThreads * kOptimizerEach) {
-      Wide<T> v[kOptimizerEach];
+      Compute<T> v[kOptimizerEach];
       load(v, g + i);
 #pragma unroll
-      for (const Wide<T> value : v) sum += static_cast<double>(value) * static_cast<double>(value);
+      for (const Compute<T> value : v) sum += static_cast<double>(value) * static_cast<double>(value);
     }
     first = whole;
   }
   for (int64_t i = first + threadIdx.x; i < last; i += kOptimizerThreads) {
-    const auto value = static_cast<double>(to<Wide<T>>(g[i]));
+    const auto value = static_cast<double>(to<Compute<T>>(g[i]));
     sum += value * value;
   }
   sum = block_reduce<kOptimizerThreads>(sum, Sum());
@@ -217,7 +220,7 @@ static __global__ void __launch_bounds__(kTotalNormThreads)
   const double norm = std::sqrt(block_reduce<kTotalNormThreads>(sum, Sum()));
   if (threadIdx.x != 0) return;
   scalars[kGradientNorm] = norm;
-  // norm - norm is NaN when the norm is not finite.
+  // norm - norm is NaN if the norm is not finite.
   scalars[kGradientFactor] = norm - norm != 0 ? norm - norm : (norm > limit ? limit / norm : 1.0);
 }
 
@@ -225,22 +228,23 @@ static __global__ void __launch_bounds__(kTotalNormThreads)
 
 inline int64_t chunks_of(int64_t count) { return (count + kOptimizerChunk - 1) / kOptimizerChunk; }
 
-// Fills tables with slots, and calls run(table, its chunks) for each full one and, by flush(), the last.
+// Fills tables with slots, and calls run(table, number of chunks) for each full table; flush() runs the last
+// one.
 template <class Run>
 class TableFiller {
  public:
   explicit TableFiller(Run run) : run_(std::move(run)) {}
-  void add(const TableSlot& slot, bool vector, bool wide_gradient) {
+  void add(const TableSlot& slot, bool vector, bool full_precision_gradient) {
     if (slot.count == 0 && !slot.step) return;
     const int64_t chunks = table_.first_chunk[table_.slots] + chunks_of(slot.count);
     if (table_.slots == kTableSlots || chunks > (int64_t{1} << 30)) {
       flush();
-      return add(slot, vector, wide_gradient);
+      return add(slot, vector, full_precision_gradient);
     }
     const int i = table_.slots++;
     table_.slot[i] = slot;
     table_.vector[i] = vector;
-    table_.wide_gradient[i] = wide_gradient;
+    table_.full_precision_gradient[i] = full_precision_gradient;
     table_.first_chunk[i + 1] = static_cast<int>(chunks);
   }
   void flush() {
@@ -262,8 +266,10 @@ inline bool aligned_for_each(const OptimizerSlot& s) {
          aligned_for_each(s.state[1]) && aligned_for_each(s.rounded);
 }
 
-// The 16-bit type of a slot; that of the parameter where there is none.
-inline DType narrow_of(const OptimizerSlot& s) { return s.rounded.data ? s.rounded.dtype : s.gradient.dtype; }
+// The 16-bit dtype of a slot, or the parameter's dtype if it has none.
+inline DType low_precision_dtype(const OptimizerSlot& s) {
+  return s.rounded.data ? s.rounded.dtype : s.gradient.dtype;
+}
 
 template <class T, class N, class Rule>
 void step_slots(std::span<const OptimizerSlot> slots, const double* scalars, const typename Rule::Step& step,
@@ -276,7 +282,7 @@ void step_slots(std::span<const OptimizerSlot> slots, const double* scalars, con
            rules.data());
   });
   for (const OptimizerSlot& s : slots) {
-    if (s.parameter.dtype != dtype_of<T> || narrow_of(s) != dtype_of<N>) continue;
+    if (s.parameter.dtype != dtype_of<T> || low_precision_dtype(s) != dtype_of<N>) continue;
     if ((s.state[0].data != nullptr) != (Rule::kStates > 0)) continue;
     filler.add({s.parameter.data,
                 s.gradient.data,
@@ -290,12 +296,12 @@ void step_slots(std::span<const OptimizerSlot> slots, const double* scalars, con
   filler.flush();
 }
 
-// Steps the slots of every combination of types; one without slots costs a look at each.
+// Updates the slots of each combination of dtypes in turn.
 template <template <class> class Rule>
 void step_all(std::span<const OptimizerSlot> slots, const double* scalars,
               const typename Rule<float>::Step& step, int64_t number, bool clip) {
   for (const OptimizerSlot& s : slots) {
-    const DType p = s.parameter.dtype, n = narrow_of(s);
+    const DType p = s.parameter.dtype, n = low_precision_dtype(s);
     if (s.gradient.dtype != p && s.gradient.dtype != n) {
       fail("TT-OPT-01", std::string("an optimizer step: gradient ") + name_of(s.gradient.dtype) +
                             " does not match parameter " + name_of(p) + " and " + name_of(n));

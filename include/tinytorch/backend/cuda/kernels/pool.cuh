@@ -1,8 +1,9 @@
-// Pooling of images by CUDA: maximum with saved positions, average, adaptive average, and their gradients.
+// Pooling of images on CUDA: maximum with saved positions, average, adaptive average, and their gradients
+// (contract: backend/cpu/pool.hpp).
 //
-// One thread per result, forward and backward: a gradient is gathered from the windows over its position, in
-// order, so no two threads add to one place and results are deterministic. Windows overlap in the caches.
-// Limit: memory.
+// One thread per result, forward and backward. A gradient is gathered in order from the windows that contain
+// its position, so there are no atomics and results are deterministic. Overlapping windows are read from the
+// caches. Limit: memory bandwidth.
 #pragma once
 
 #include <limits>
@@ -12,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// A window's part inside the image, along one side.
+// The part of a window inside the image, along one dimension.
 __device__ __forceinline__ TapRange window_inside(int64_t output, int64_t kernel, int64_t input,
                                                   const Window2d& w) {
   const int64_t first = output * w.stride - w.padding, last = first + kernel;
@@ -23,15 +24,16 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_kernel(T* out, int32_t* index, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                       int64_t W, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
   const TapRange cols = window_inside(at.w, window.kernel_w, W, window);
   const T* in = x + at.plane * H * W;
   C best = -std::numeric_limits<C>::infinity();
-  int64_t position = rows.first * W + cols.first;  // a window of -inf alone points at its first element
+  // If all values are -inf, the position is the window's first element.
+  int64_t position = rows.first * W + cols.first;
   for (int64_t h = rows.first; h < rows.last; ++h) {
     for (int64_t w = cols.first; w < cols.last; ++w) {
       const C v = to<C>(in[h * W + w]);
@@ -49,8 +51,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_grad_kernel(T* dx, const T* dy, const int32_t* index, const __grid_constant__ Planes inputs,
                            int64_t OH, int64_t OW, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -70,8 +72,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H, int64_t W,
                       const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
@@ -88,8 +90,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH, int64_t OW,
                            const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -101,7 +103,8 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   dx[i] = to<T>(sum / static_cast<C>(window.kernel_h * window.kernel_w));
 }
 
-// Input rows (or columns) [first, last) under output i, and the reverse: outputs whose window covers input i.
+// adaptive_window: input rows (or columns) [first, last) of output i. adaptive_windows_over: outputs whose
+// window contains input i.
 __device__ __forceinline__ TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
   return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
 }
@@ -109,13 +112,13 @@ __device__ __forceinline__ TapRange adaptive_windows_over(int64_t i, int64_t inp
   return {i * outputs / input, ((i + 1) * outputs + input - 1) / input};
 }
 
-// kLanes threads share a window: one where windows are small, a warp where they may be whole planes.
+// kLanes threads share a window: 1 for small windows, a warp for windows as large as planes.
 template <class T, int kLanes>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                                int64_t W) {
-  using C = Wide<T>;
-  const int64_t thread = thread_number(), i = thread / kLanes, lane = thread % kLanes;
+  using C = Compute<T>;
+  const int64_t thread = global_thread_index(), i = thread / kLanes, lane = thread % kLanes;
   const bool inside = i < outputs.count;
   const Planes::Place at = outputs.place(inside ? i : 0);
   const TapRange rows = adaptive_window(at.h, H, outputs.h), cols = adaptive_window(at.w, W, outputs.w);
@@ -135,8 +138,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH,
                                     int64_t OW) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = adaptive_windows_over(at.h, inputs.h, OH);
@@ -158,38 +161,39 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // The planes of images [N, C, H, W].
 inline Planes planes_of(const View& v) { return {v.shape[0] * v.shape[1], v.shape[2], v.shape[3]}; }
 
-// One thread per element of `out`: kernel(out, in, planes of out, size of in's planes, arguments...).
+// Runs kernel(out, in, planes of out, height and width of in, arguments...) with one thread per element of
+// `out`.
 template <class T, class Kernel, class... Arguments>
 void run_pool(Kernel kernel, const View& out, const View& in, const Arguments&... arguments) {
-  const DenseInput<T> from(in);
-  DenseOutput<T> result(out);
+  const ContiguousInput<T> from(in);
+  ContiguousOutput<T> result(out);
   const Planes planes = planes_of(out);
   launch(kernel, over(planes.count, kPlaneBlock), result.data(), from.data(), planes, in.shape[2],
          in.shape[3], arguments...);
-  result.finish();
+  result.write_back();
 }
 
 void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
   if (out.numel() == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> result(out);
     const Planes planes = planes_of(out);
     launch(max_pool2d_kernel<T>, over(planes.count, kPlaneBlock), result.data(), index.as<int32_t>(),
            in.data(), planes, x.shape[2], x.shape[3], window);
-    result.finish();
+    result.write_back();
   });
 }
 
 void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window) {
   if (dx.numel() == 0) return;
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy);
-    DenseOutput<T> result(dx);
+    const ContiguousInput<T> grad(dy);
+    ContiguousOutput<T> result(dx);
     const Planes planes = planes_of(dx);
     launch(max_pool2d_grad_kernel<T>, over(planes.count, kPlaneBlock), result.data(), grad.data(),
            index.as<const int32_t>(), planes, dy.shape[2], dy.shape[3], window);
-    result.finish();
+    result.write_back();
   });
 }
 
@@ -206,13 +210,13 @@ void adaptive_avg_pool2d(const View& out, const View& x) {
   if (out.numel() == 0) return;
   const bool large = x.shape[2] * x.shape[3] >= 16 * out.shape[2] * out.shape[3];
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> result(out);
     const Planes planes = planes_of(out);
     launch(large ? adaptive_avg_pool2d_kernel<T, kWarp> : adaptive_avg_pool2d_kernel<T, 1>,
            over(planes.count * (large ? kWarp : 1), kPlaneBlock), result.data(), in.data(), planes,
            x.shape[2], x.shape[3]);
-    result.finish();
+    result.write_back();
   });
 }
 void adaptive_avg_pool2d_grad(const View& dx, const View& dy) {

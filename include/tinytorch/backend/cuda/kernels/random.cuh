@@ -1,8 +1,9 @@
-// Random tensors: the same numbers as on the CPU, each a pure function of (seed, first block, position).
+// Random tensors: each element is a pure function of (seed, first block, position), with the same numbers as
+// on the CPU.
 //
-// A thread makes one Philox block and the elements that come from it: four of f32, two of f64 and i64.
-// Normals come in pairs from Box-Muller (backend/cpu/random.hpp); they differ from the CPU's by rounding
-// only. Limit: memory, each element written once.
+// A thread computes one Philox block and its elements: four of f32, two of f64 or i64. Normals are pairs by
+// Box-Muller (backend/cpu/random.hpp) and differ from the CPU's only by rounding. Limit: memory bandwidth,
+// each element written once.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
@@ -14,21 +15,21 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kRandomThreads = 256;
 
-struct RandomPlace {
+struct PhiloxSequence {
   uint64_t seed, first_block;
-  const uint64_t* offset;  // in a replayed graph: blocks used since its capture
+  const uint64_t* offset;  // in a replayed graph: number of blocks used since its capture
   __device__ __forceinline__ PhiloxBlock block(int64_t index) const {
     return philox(seed, first_block + (offset ? *offset : 0) + static_cast<uint64_t>(index));
   }
 };
 
-// The elements of one block before scaling: uniform on [0, 1), or standard normal.
+// The elements of a Philox block before scaling: uniform on [0, 1), or standard normal.
 __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, float (&v)[4]) {
   constexpr float kTwoPi = 6.28318530717958647692f;
 #pragma unroll
   for (int e = 0; e < 4; e += 2) {
     if (normal) {
-      const float u = 1.0f - uniform_from_bits(b.v[e]);  // (0, 1]: its logarithm is finite
+      const float u = 1.0f - uniform_from_bits(b.v[e]);  // in (0, 1], so its logarithm is finite
       const float angle = kTwoPi * uniform_from_bits(b.v[e + 1]), r = sqrtf(-2.0f * math::log(u));
       v[e] = r * math::cos(angle);
       v[e + 1] = r * math::sin(angle);
@@ -48,12 +49,12 @@ __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, double (
 
 template <class T>
 static __global__ void __launch_bounds__(kRandomThreads)
-    random_kernel(Distribution kind, T* out, int64_t n, RandomPlace place, T low, T scale) {
+    random_kernel(Distribution kind, T* out, int64_t n, PhiloxSequence sequence, T low, T scale) {
   constexpr int kEach = sizeof(T) == 4 ? 4 : 2;
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
   if (block * kEach >= n) return;
   T v[kEach];
-  draw(place.block(block), kind == Distribution::normal, v);
+  draw(sequence.block(block), kind == Distribution::normal, v);
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
     const int64_t i = block * kEach + e;
@@ -63,11 +64,11 @@ static __global__ void __launch_bounds__(kRandomThreads)
 }
 
 static __global__ void __launch_bounds__(kRandomThreads)
-    random_integer_kernel(int64_t* out, int64_t n, RandomPlace place, int64_t low, uint64_t span) {
+    random_integer_kernel(int64_t* out, int64_t n, PhiloxSequence sequence, int64_t low, uint64_t span) {
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
   if (block * 2 >= n) return;
-  const PhiloxBlock b = place.block(block);
-  const auto value = [&](uint32_t high, uint32_t rest) {  // without overflow
+  const PhiloxBlock b = sequence.block(block);
+  const auto value = [&](uint32_t high, uint32_t rest) {  // unsigned arithmetic, which cannot overflow
     return static_cast<int64_t>(static_cast<uint64_t>(low) + below_from_bits(high, rest, span));
   };
   out[block * 2] = value(b.v[0], b.v[1]);
@@ -75,25 +76,25 @@ static __global__ void __launch_bounds__(kRandomThreads)
 }
 
 template <class T>
-void random_real(Distribution kind, const View& out, const RandomPlace& place, double a, double b) {
+void random_real(Distribution kind, const View& out, const PhiloxSequence& sequence, double a, double b) {
   constexpr int64_t kEach = sizeof(T) == 4 ? 4 : 2;
   launch(random_kernel<T>, over((out.numel() + kEach - 1) / kEach, kRandomThreads), kind, out.as<T>(),
-         out.numel(), place, static_cast<T>(a), static_cast<T>(kind == Distribution::uniform ? b - a : b));
+         out.numel(), sequence, static_cast<T>(a), static_cast<T>(kind == Distribution::uniform ? b - a : b));
 }
 
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b) {
-  const RandomPlace place{seed, first_block, random_offset(seed)};
+  const PhiloxSequence sequence{seed, first_block, random_offset(seed)};
   if (out.dtype == DType::f64) {
-    random_real<double>(kind, out, place, a, b);
+    random_real<double>(kind, out, sequence, a, b);
   } else {
-    random_real<float>(kind, out, place, a, b);
+    random_real<float>(kind, out, sequence, a, b);
   }
 }
 
 void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span) {
-  const RandomPlace place{seed, first_block, random_offset(seed)};
+  const PhiloxSequence sequence{seed, first_block, random_offset(seed)};
   launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
-         place, low, span);
+         sequence, low, span);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,11 +1,11 @@
-// Reductions: sum, product, extrema, any, all, sums of squares, arg-extrema, cumulative sum.
+// Reductions: sum, product, extrema, any, all, sums of squares (contract: backend/cpu/reduce.hpp).
 //
-// Deterministic: the reduced elements are cut into chunks whose size depends on the shape alone; each chunk
-// is folded by the same threads in the same order, and a second kernel folds the chunks' results in their
-// order. Sums of float are formed of 8 neighbours at a time and then kept in double (f32 data: error of a few
-// roundings whatever the length); where a row begins in a word of 16 bytes says which 8. Two ways through
-// memory: along rows (threads, as many as a row is worth, fold neighbours) and down columns (neighbouring
-// threads belong to neighbouring results). Limit: memory, each element once.
+// Deterministic: the reduced elements are cut into chunks whose size depends on the shape alone. Each chunk
+// is folded by the same threads in the same order, and a second kernel folds the chunks' results in order.
+// Groups of 8 adjacent floats are summed in float, then the sum is kept in double, so the error of f32 data
+// is a few roundings for any length; a row's offset in a 16-byte vector determines the groups. There are two
+// access patterns: along rows (a group of threads per row) and down columns (adjacent threads have adjacent
+// results). Limit: memory bandwidth, each element once.
 #pragma once
 
 #include <algorithm>
@@ -14,43 +14,43 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Neighbouring results are neighbours in memory: a warp walks 32 of them (256 with vectors of 8) down its
-// rows, eight warps of a block take turns at the rows of a chunk.
+// Columns: adjacent results are adjacent in memory. A warp folds 32 columns (256 with vectors of 8); eight
+// warps of a block alternate over the rows of a chunk.
 inline constexpr int kColumnLines = kReduceThreads / kWarp;
-template <class C, class Fold, int kWide>
+template <class C, class Fold, int kVectorSize>
 static __global__ void __launch_bounds__(kReduceThreads)
     reduce_columns(const __grid_constant__ ReduceLayout x,
                    const __grid_constant__ ReduceOutput<typename Fold::A> out, Fold fold, int64_t row) {
   using A = typename Fold::A;
-  __shared__ A partial[kColumnLines][kWarp * kWide];
+  __shared__ A partial[kColumnLines][kWarp * kVectorSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kVectorSize;
   const int64_t outer = blockIdx.z, chunk = blockIdx.y;
   const int64_t last = std::min((chunk + 1) * x.chunk, x.reduced.count);
-  A sum[kWide];
-  for (int w = 0; w < kWide; ++w) sum[w] = fold.neutral();
+  A sum[kVectorSize];
+  for (int w = 0; w < kVectorSize; ++w) sum[w] = fold.neutral();
   if (column < row) {
     const int64_t start = x.kept.offset(0, outer * row + column);
     for_stored<C>(x.dtype, [&]<class T>(T*) {
       const T* data = static_cast<const T*>(x.data) + start;
       for (int64_t i = chunk * x.chunk + line; i < last; i += kColumnLines * 8) {
-        C v[8][kWide];  // eight rows in flight
+        C v[8][kVectorSize];  // eight rows in flight
         int count = 0;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           const int64_t at = i + k * kColumnLines;
-          for (int w = 0; w < kWide; ++w) v[k][w] = C{};
+          for (int w = 0; w < kVectorSize; ++w) v[k][w] = C{};
           if (at >= last) continue;
           ++count;
           const T* p = data + x.reduced.offset(0, at);
-          if constexpr (kWide == 1) {
+          if constexpr (kVectorSize == 1) {
             v[k][0] = to<C>(*p);
           } else {
             load(v[k], p);
           }
         }
 #pragma unroll
-        for (int w = 0; w < kWide; ++w) {
+        for (int w = 0; w < kVectorSize; ++w) {
           const C down[8] = {v[0][w], v[1][w], v[2][w], v[3][w], v[4][w], v[5][w], v[6][w], v[7][w]};
           sum[w] = fold(sum[w], fold.of(down, count));
         }
@@ -58,17 +58,17 @@ static __global__ void __launch_bounds__(kReduceThreads)
     });
   }
 #pragma unroll
-  for (int w = 0; w < kWide; ++w) partial[line][w * kWarp + lane] = sum[w];
+  for (int w = 0; w < kVectorSize; ++w) partial[line][w * kWarp + lane] = sum[w];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kWide; i += kReduceThreads) {
-    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kWide + i / kWarp;
+  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kVectorSize; i += kReduceThreads) {
+    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kVectorSize + i / kWarp;
     A total = partial[0][i];
     for (int k = 1; k < kColumnLines; ++k) total = fold(total, partial[k][i]);
-    if (at < row) out.leave((outer * row + at) * x.chunks + chunk, total);
+    if (at < row) out.store((outer * row + at) * x.chunks + chunk, total);
   }
 }
 
-// Folds the chunks of each result, kGroup (1, 32 or 256) threads together, and writes it in its own type.
+// Folds the chunks of each result by kGroup (1, 32 or 256) threads, and writes it in its dtype.
 template <class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     finish_reduce(const __grid_constant__ ReduceOutput<typename Fold::A> out, int64_t chunks, Fold fold) {
@@ -109,8 +109,8 @@ void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold:
   launch(kernel, config, l, out, fold);
 }
 
-// Whether x is rows of few words of the result's own type, one after the other, of which each is reduced;
-// then reduces them by tiles.
+// Reduces by tiles if x is contiguous narrow rows of the result's dtype and each row is reduced; else
+// returns false.
 template <class C, class Fold>
 bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const bool* reduced, int64_t results,
                      int64_t length, double divisor) {
@@ -122,7 +122,7 @@ bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const boo
   }
   if (!in_rows || length * static_cast<int64_t>(size_of(x.dtype)) >= 256) return false;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    if constexpr (std::is_same_v<Wide<T>, C>) {
+    if constexpr (std::is_same_v<Compute<T>, C>) {
       using Work = ReduceTiles<T, Fold>;
       launch_tiles<Work>(plan_tiles<Work>(results, length), {out.as<T>(), x.as<const T>(), fold, divisor},
                          results, length);
@@ -131,14 +131,14 @@ bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const boo
   return true;
 }
 
-// Enough groups of threads to fill the device several times over, each with enough to do.
+// Enough groups of threads to fill a large GPU several times.
 inline constexpr int64_t kReduceGroups = 132 * 8 * 4;
 
-// x as it is reduced: shapes and strides of what is kept and of what is not, merged.
+// The dimensions of x that are kept, or those that are reduced, merged.
 struct ReducePart {
   Shape shape;
   Strides strides;
-  // Whether the first dimensions step by whole accesses.
+  // True if the strides of the first dimensions are multiples of a vectorized access.
   bool is_aligned(int first_dims, int64_t size) const {
     const int64_t align = std::min<int64_t>(16, 8 * size);
     bool fits = true;
@@ -155,20 +155,20 @@ void reduce_down_columns(const Fold& fold, ReduceLayout& l, const ReducePart& ke
   const int64_t results = l.kept.count, length = l.reduced.count, row = kept.shape.back();
   const bool begins_aligned =
       reinterpret_cast<uintptr_t>(l.data) % static_cast<uintptr_t>(std::min<int64_t>(16, 8 * size)) == 0;
-  const bool wide = row % 8 == 0 && begins_aligned && reduced.is_aligned(reduced.shape.size(), size) &&
-                    kept.is_aligned(kept.shape.size() - 1, size);
-  const int64_t across = ceil_div(row, kWarp * (wide ? 8 : 1)) * (results / row);
+  const bool vectorized = row % 8 == 0 && begins_aligned && reduced.is_aligned(reduced.shape.size(), size) &&
+                          kept.is_aligned(kept.shape.size() - 1, size);
+  const int64_t across = ceil_div(row, kWarp * (vectorized ? 8 : 1)) * (results / row);
   l.chunks =
       std::clamp<int64_t>(kReduceGroups / 4 / across, 1, std::min<int64_t>(ceil_div(length, 64), 1024));
   l.chunk = ceil_div(length, l.chunks);
   l.chunks = ceil_div(length, l.chunk);
-  l.vector = wide;
+  l.vector = vectorized;
   const DeviceScratch<A> partial(l.chunks > 1 ? results * l.chunks : 0);
   const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), divisor};
-  const dim3 grid(static_cast<unsigned>(ceil_div(row, kWarp * (wide ? 8 : 1))),
+  const dim3 grid(static_cast<unsigned>(ceil_div(row, kWarp * (vectorized ? 8 : 1))),
                   static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
-  launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l, to_,
-         fold, row);
+  launch(vectorized ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)},
+         l, to_, fold, row);
   finish<Fold>(fold, to_, l.chunks);
 }
 
@@ -176,8 +176,7 @@ template <class C, class Fold>
 void reduce_along_rows(const Fold& fold, ReduceLayout& l, const View& out, double divisor) {
   using A = typename Fold::A;
   const int64_t results = l.kept.count, length = l.reduced.count;
-  // A warp a row where that leaves each lane several loads to have in flight and there are rows for all
-  // warps.
+  // At most a warp per row, if each lane then has several loads in flight and there are enough rows.
   const bool small = length <= 1024 || (size_of(l.dtype) == 2 && length <= 16384 && results >= kReduceGroups);
   l.chunks =
       small ? 1

@@ -1,4 +1,4 @@
-// What reductions fold, how their operands lie, and where results go (reduce.cuh).
+// Folds of reductions, the layout of their operands, and the output of results (reduce.cuh).
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// --- what is folded: value -> accumulator, and two accumulators into one ---
+// --- folds: value -> accumulator, and two accumulators -> one ---
 
 template <class C>
 using SumType = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
@@ -22,7 +22,7 @@ struct FoldSum {
   __device__ __forceinline__ A of(C v) const { return squares ? A(v) * A(v) : A(v); }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
     if constexpr (std::is_same_v<C, float>) {
-      if (!squares) {  // 8 in float, then one step of the double sum
+      if (!squares) {  // 8 values in float, then one addition in double
         return static_cast<double>(((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])));
       }
     }
@@ -50,7 +50,7 @@ template <class C>
 struct FoldExtreme {
   using A = C;
   bool largest;
-  C first;  // below, or above, all others
+  C first;  // the neutral element: below, or above, all values
   __device__ C neutral() const { return first; }
   static __device__ __forceinline__ A of(C v) { return v; }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
@@ -84,17 +84,18 @@ struct FoldTruth {
 
 // --- operands and results ---
 
-// x as [results][length]: `kept` finds a result's first element, `reduced` the others from there.
+// x as [results][length]: `kept` gives the first element of a result, `reduced` the others relative to it.
 struct ReduceLayout {
   Operands<1> kept, reduced;
   const void* data;
   DType dtype;
-  bool vector;     // neighbours of a result lie side by side; down columns also aligned
-  int64_t chunk;   // elements one group of threads folds
-  int64_t chunks;  // of each result
+  bool vector;     // elements of a result are contiguous; for columns: also aligned
+  int64_t chunk;   // elements that one group of threads folds
+  int64_t chunks;  // chunks per result
 };
 
-// Where sums of chunks go: to `partial`, for finish_reduce, or where there is one chunk to the result itself.
+// Output of chunk results: to `partial`, for finish_reduce, or directly to the result if there is only one
+// chunk.
 template <class A>
 struct ReduceOutput {
   Operands<1> out;
@@ -107,7 +108,7 @@ struct ReduceOutput {
     };
     for_any_stored(out.operand[0].dtype, store_as);
   }
-  __device__ __forceinline__ void leave(int64_t task, A sum) const {
+  __device__ __forceinline__ void store(int64_t task, A sum) const {
     if (partial) {
       partial[task] = sum;
     } else {

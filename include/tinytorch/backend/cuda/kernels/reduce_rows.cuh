@@ -1,5 +1,5 @@
-// Reductions along rows (reduce.cuh): threads, as many as a row is worth, fold neighbours; narrow rows go by
-// tiles.
+// Reductions along rows (reduce.cuh): a group of threads folds contiguous elements; narrow rows are
+// processed in tiles.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,11 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kReduceThreads = 256;
 
-// The thread's part of elements [first, last) of a result at `data`, of kGroup threads, that lie side by
-// side.
-//
-// Groups of 8 begin at aligned addresses. What is left before the first and behind the last is on its way
-// first, an element for each of some threads, where there are so many.
+// Folds this thread's share of the contiguous elements [first, last) of a result at `data`; kGroup threads
+// share them. Groups of 8 elements begin at aligned addresses. The elements before the first and after the
+// last group are loaded first, one per thread, if kGroup >= 16.
 template <class C, int kGroup, class T, class Fold>
-__device__ __forceinline__ typename Fold::A fold_neighbours(const T* data, int64_t first, int64_t last,
+__device__ __forceinline__ typename Fold::A fold_contiguous(const T* data, int64_t first, int64_t last,
                                                             const Fold& fold) {
   using A = typename Fold::A;
   constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
@@ -50,7 +48,7 @@ __device__ __forceinline__ typename Fold::A fold_neighbours(const T* data, int64
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
   }
-  if (i < end) {  // what is left is on its way together, too: beyond the end the last once more
+  if (i < end) {  // the last loads are also in flight together; those beyond the end repeat the last group
 #pragma unroll
     for (int a = 0; a < kAhead - 1; ++a) load(ahead[a], data + std::min(i + a * kStep, end - 8));
 #pragma unroll
@@ -64,10 +62,10 @@ __device__ __forceinline__ typename Fold::A fold_neighbours(const T* data, int64
   return sum;
 }
 
-// The thread's part of elements [first, last) that lie anywhere in memory.
+// Folds this thread's share of elements [first, last) with any strides.
 template <class C, int kGroup, class T, class Fold>
-__device__ __forceinline__ typename Fold::A fold_scattered(const ReduceLayout& x, const T* data,
-                                                           int64_t first, int64_t last, const Fold& fold) {
+__device__ __forceinline__ typename Fold::A fold_strided(const ReduceLayout& x, const T* data, int64_t first,
+                                                         int64_t last, const Fold& fold) {
   typename Fold::A sum = fold.neutral();
   for (int64_t i = first + static_cast<int>(threadIdx.x) % kGroup; i < last; i += kGroup * 8) {
     C v[8] = {};
@@ -83,8 +81,8 @@ __device__ __forceinline__ typename Fold::A fold_scattered(const ReduceLayout& x
   return sum;
 }
 
-// kGroup threads (1, 4, 32 or 256) fold one chunk of one result after the other: short rows do not repay a
-// block each.
+// kGroup threads (1, 4, 32 or 256) fold one chunk of a result after the other, because short rows are too
+// little work for a block each.
 template <class C, class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     reduce_rows(const __grid_constant__ ReduceLayout x,
@@ -94,27 +92,29 @@ static __global__ void __launch_bounds__(kReduceThreads)
   const int64_t tasks = x.kept.count * x.chunks, group = threadIdx.x / kGroup;
   for (int64_t begin = static_cast<int64_t>(blockIdx.x) * kGroups; begin < tasks;
        begin += static_cast<int64_t>(gridDim.x) * kGroups) {
-    const int64_t task = std::min(begin + group, tasks - 1);        // threads of a warp fold together
-    const int64_t result = x.chunks == 1 ? task : task / x.chunks;  // a division costs more than a short row
+    // All threads of a warp take part in its reduction.
+    const int64_t task = std::min(begin + group, tasks - 1);
+    // A division takes longer than a short row.
+    const int64_t result = x.chunks == 1 ? task : task / x.chunks;
     const int64_t first = (task - result * x.chunks) * x.chunk;
     const int64_t last = std::min(first + x.chunk, x.reduced.count);
     const int64_t start = x.kept.offset(0, result);
     A sum = fold.neutral();
     for_stored<C>(x.dtype, [&]<class T>(T*) {
       const T* const data = static_cast<const T*>(x.data) + start;
-      sum = x.vector ? fold_neighbours<C, kGroup>(data, first, last, fold)
-                     : fold_scattered<C, kGroup>(x, data, first, last, fold);
+      sum = x.vector ? fold_contiguous<C, kGroup>(data, first, last, fold)
+                     : fold_strided<C, kGroup>(x, data, first, last, fold);
     });
     if constexpr (kGroup <= kWarp) {
       sum = warp_reduce<kGroup>(sum, fold);
     } else {
       sum = block_reduce<kReduceThreads>(sum, fold);
     }
-    if (static_cast<int>(threadIdx.x) % kGroup == 0 && begin + group < tasks) out.leave(task, sum);
+    if (static_cast<int>(threadIdx.x) % kGroup == 0 && begin + group < tasks) out.store(task, sum);
   }
 }
 
-// Narrow rows that follow each other in memory, many to a tile (tiles.cuh): results of the rows' own type.
+// Work for contiguous narrow rows, many per tile (tiles.cuh); the results have the rows' dtype.
 template <class T, class Fold>
 struct ReduceTiles {
   struct Arrays {
@@ -125,7 +125,7 @@ struct ReduceTiles {
   };
   using Element = T;
   using A = typename Fold::A;
-  struct Facts {};
+  struct RowStats {};
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true, kWrites = false;
@@ -133,14 +133,14 @@ struct ReduceTiles {
   __device__ __forceinline__ ReduceTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays&) { return nullptr; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A sum = a.fold.neutral();
-    row.each([&](int, const Wide<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
+    row.each([&](int, const Compute<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
     sum = row.reduce(sum, a.fold);
     if (leads) a.out[r] = a.divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / a.divisor);
     return {};
   }
-  static __device__ __forceinline__ void end(const TileColumns<Wide<T>>&) {}
+  static __device__ __forceinline__ void end(const TileColumns<Compute<T>>&) {}
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,8 +1,8 @@
 // Residual sum with dropout and norm, forward and backward (contract: backend/cpu/residual_norm.hpp).
 //
-// Each element is read once and written once. The kernels of a norm (norm_rows.cuh) normalize a residual sum:
-// here stands how they read its rows, as the dtype rounds them, and their gradient's kernels
-// (norm_grad_rows.cuh) add what flows back into the sum from elsewhere. Limit: memory.
+// Each element is read once and written once. The kernels of norm_rows.cuh normalize the residual sum, which
+// ResidualSums computes, rounds to the dtype and stores. In the backward pass the kernels of
+// norm_grad_rows.cuh add the gradient that reaches the sum directly. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
@@ -12,32 +12,33 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Rows that are made on the way: residual + dropout(x), which is stored as well.
-template <class T, bool kDrops>
+// Source of rows that are computed on the fly: residual + dropout(x). The sums are stored, too.
+template <class T, bool kDropout>
 struct ResidualSums {
   const T *x, *residual;
   T* sum;
   DropoutMask mask;
   template <class R>
   __device__ __forceinline__ void read(R& r, int64_t row, int C, int64_t columns) const {
-    using A = Wide<T>;
-    constexpr int kWide = R::kWide;
+    using A = Compute<T>;
+    constexpr int kVectorSize = R::kVectorSize;
     const int64_t first = row * columns;
-    const DropoutMask drop = kDrops ? mask.now() : mask;
-    r.read_with(x + first, residual + first, sum + first, C, [&](int c, A(&v)[kWide], const A(&onto)[kWide]) {
-      if constexpr (kDrops) drop.apply(v, first + c);
+    const DropoutMask drop = kDropout ? mask.now() : mask;
+    r.read_with(x + first, residual + first, sum + first, C,
+                [&](int c, A(&v)[kVectorSize], const A(&onto)[kVectorSize]) {
+                  if constexpr (kDropout) drop.apply(v, first + c);
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) v[k] += onto[k];
-    });
+                  for (int k = 0; k < kVectorSize; ++k) v[k] += onto[k];
+                });
   }
 };
 
-// 64 registers a thread.
-template <class T, int kGroup, bool kDrops>
-inline constexpr int kNormBlocks<Row<T, kGroup, 4>, ResidualSums<T, kDrops>> =
+// 8 blocks per multiprocessor, which limits a thread to 64 registers.
+template <class T, int kGroup, bool kDropout>
+inline constexpr int kNormBlocks<Row<T, kGroup, 4>, ResidualSums<T, kDropout>> =
     kIs16Bit<T>&& kRowThreads<kGroup> == 128 ? 8 : 1;
 
-// What a launcher does for rows that are too long to be held: the composition.
+// Composition of kernels for rows that are too long for registers and shared memory.
 inline void residual_norm_in_steps(const View& out, const View& sum, const View& mean, const View& rstd,
                                    const View& x, const View& residual, const View& weight, const View& bias,
                                    const ResidualNorm& p) {
@@ -56,25 +57,26 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   if (out.numel() == 0) return;
   const int64_t C = out.shape.back(), rows = out.numel() / C;
   dispatch_stored(out.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> a(x), b(residual), w(weight), s(bias);
-    DenseOutput<T> y(out), stored(sum);
+    using A = Compute<T>;
+    const ContiguousInput<T> a(x), b(residual), w(weight), s(bias);
+    ContiguousOutput<T> y(out), stored(sum);
     const NormArrays<T> arrays{y.data(), mean.as<A>(), rstd.as<A>(),
                                w.data(), s.data(),     static_cast<A>(p.eps)};
     const bool aligned =
         rows_are_aligned<T>(C, {a.data(), b.data(), y.data(), stored.data(), w.data(), s.data()});
-    const auto held = [&]<bool kDrops>() {
+    const auto held = [&]<bool kDropout>() {
       const DropoutMask mask(p.p, p.seed, p.first_block);
-      return norm_held_rows(arrays, ResidualSums<T, kDrops>{a.data(), b.data(), stored.data(), mask}, rows, C,
-                            aligned);
+      return norm_rows_on_chip(arrays, ResidualSums<T, kDropout>{a.data(), b.data(), stored.data(), mask},
+                               rows, C, aligned);
     };
-    // A mask's numbers come by words of the whole tensor, as rows do where the result begins with one.
+    // The dropout mask needs element indices that are multiples of the vector size, so the result must be
+    // aligned.
     const bool begins = p.p == 0 || phase_of(y.data()) == 0;
     if (!begins || !(p.p > 0 ? held.template operator()<true>() : held.template operator()<false>())) {
       return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, p);
     }
-    y.finish();
-    stored.finish();
+    y.write_back();
+    stored.write_back();
   });
 }
 

@@ -1,8 +1,9 @@
-// Along one dimension: the position of the extreme value, and the running sum.
+// Scans along one dimension: position of the extreme value, and prefix sum (contracts:
+// backend/cpu/reduce.hpp).
 //
-// A line is the elements along that dimension. Where lines lie side by side in memory, each thread walks one;
-// where a line's elements do, a warp or a block walks it together. Deterministic: the order of additions
-// depends on the length alone. Sums of float run in double. Part of the reductions (backend/cpu/reduce.hpp).
+// A line is the elements along that dimension. If adjacent lines are adjacent in memory, each thread
+// processes one line; if a line is contiguous, a warp or a block processes it. Deterministic: the order of
+// additions depends on shape and strides alone. Float sums are kept in double.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +16,13 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kScanThreads = 256;
 
-// Lines of x along a dimension: first elements by `start` (operand 0: out, operand 1: x), then by steps.
+// Lines of x along a dimension. `start` gives the first elements (operand 0: out, operand 1: x).
 struct Lines {
   Operands<2> start;
   int64_t length, out_step, x_step;
 };
 
-// The line's walk over all dimensions but `dim`.
+// Lines over all dimensions but `dim`.
 inline Lines lines_along(const View& out, const View& x, int dim, bool out_has_dim) {
   Shape shape;
   Strides strides[2];
@@ -35,7 +36,7 @@ inline Lines lines_along(const View& out, const View& x, int dim, bool out_has_d
   }
   collapse(shape, strides, 2);
   Lines l;
-  set_walk(l.start, shape);
+  set_shape(l.start, shape);
   l.length = x.shape[dim];
   l.x_step = x.strides[dim];
   l.out_step = out_has_dim ? out.strides[dim] : 0;
@@ -48,7 +49,7 @@ inline Lines lines_along(const View& out, const View& x, int dim, bool out_has_d
   return l;
 }
 
-// A value and where it was. The better one wins; among equals, and among NaNs, the first.
+// A value and its position. beats(): the better value wins; among equal values, and among NaNs, the first.
 template <class C>
 struct Candidate {
   C value;
@@ -62,7 +63,7 @@ __device__ __forceinline__ bool beats(const Candidate<C>& a, const Candidate<C>&
   return largest ? a.value > b.value : a.value < b.value;
 }
 
-// kGroup lanes (1 or 32) walk a line.
+// kGroup lanes (1 or 32) process a line.
 template <class C, int kGroup>
 static __global__ void __launch_bounds__(kScanThreads)
     arg_extreme_kernel(const __grid_constant__ Lines l, bool largest) {
@@ -84,7 +85,7 @@ static __global__ void __launch_bounds__(kScanThreads)
     for (int step = kGroup / 2; step > 0; step /= 2) {
       const Candidate<C> other{__shfl_xor_sync(kAllLanes, best.value, step),
                                __shfl_xor_sync(kAllLanes, best.at, step)};
-      // A lane without elements holds at == length, which any real position precedes.
+      // A lane without elements has at == length, which is above any position.
       if (other.at < l.length && (best.at == l.length || beats(other, best, largest))) best = other;
     }
   }
@@ -96,7 +97,7 @@ static __global__ void __launch_bounds__(kScanThreads)
 template <class C>
 using ScanType = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
 
-// out's types: that of x, or i64 for integers.
+// Calls f with a null pointer of the output's type: the dtype of x, or i64 for integers.
 template <class C, class F>
 __device__ __forceinline__ void for_sum_stored(DType t, F&& f) {
   if constexpr (std::is_integral_v<C>) {
@@ -106,7 +107,7 @@ __device__ __forceinline__ void for_sum_stored(DType t, F&& f) {
   }
 }
 
-// A thread walks a line.
+// A thread processes a line.
 template <class C>
 static __global__ void __launch_bounds__(kScanThreads) cumsum_lines(const __grid_constant__ Lines l) {
   const int64_t line = static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x;
@@ -124,7 +125,7 @@ static __global__ void __launch_bounds__(kScanThreads) cumsum_lines(const __grid
   });
 }
 
-// Sum of the lanes up to and with this one.
+// Inclusive prefix sum over the lanes of a warp.
 template <class A>
 __device__ __forceinline__ A warp_scan(A x) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -136,8 +137,8 @@ __device__ __forceinline__ A warp_scan(A x) {
   return x;
 }
 
-// The running sum of one chunk of one line, from `before` on; without `out` only its total, to totals. A
-// block takes 4 elements a thread at a time.
+// Prefix sum of one chunk of a line, 4 elements per thread at a time. With write_out, it starts from the
+// totals of the chunks before; without, only the chunk's total is stored in `totals`.
 inline constexpr int kScanEach = 4;
 template <class C>
 static __global__ void __launch_bounds__(kScanThreads)
@@ -165,8 +166,8 @@ static __global__ void __launch_bounds__(kScanThreads)
       }
     });
     const A up_to = warp_scan(sum);
-    const A below = __shfl_up_sync(kAllLanes, up_to, 1u);  // up_to - sum would make NaN of infinity
-    __syncthreads();                                       // the previous round's readers are done
+    const A below = __shfl_up_sync(kAllLanes, up_to, 1u);  // up_to - sum would be NaN for infinities
+    __syncthreads();                                       // all threads have finished reading `warps`
     if (lane == kWarp - 1) warps[warp] = up_to;
     __syncthreads();
     A offset = lane == 0 ? before : before + below, total = 0;
@@ -194,9 +195,9 @@ void arg_extreme(const View& out, const View& x, int dim, bool largest) {
   if (out.numel() == 0) return;
   const Lines l = lines_along(out, x, dim, out.rank() == x.rank());
   dispatch_compute(x.dtype, [&]<class C>(C*) {
-    const bool side_by_side = l.x_step == 1 || l.start.count < 4096;  // then a warp for each line
-    launch(side_by_side ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
-           over(l.start.count * (side_by_side ? kWarp : 1), kScanThreads), l, largest);
+    const bool warp_per_line = l.x_step == 1 || l.start.count < 4096;
+    launch(warp_per_line ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
+           over(l.start.count * (warp_per_line ? kWarp : 1), kScanThreads), l, largest);
   });
 }
 

@@ -2,8 +2,8 @@
 //
 //   softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
 //
-// The ways are those of softmax.cuh, and strips (strips.cuh) for rows longer than registers: two rows are
-// read, so that shared memory holds half as many columns. Limit: memory.
+// The cases are those of softmax.cuh, but rows longer than registers use strips (strips.cuh) before shared
+// memory: two arrays are read, so shared memory holds half as many columns. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
@@ -19,10 +19,10 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t columns, bool logarithm) {
-  using A = Wide<T>;
-  constexpr int kWide = R::kWide;
+  using A = Compute<T>;
+  constexpr int kVectorSize = R::kVectorSize;
   const GroupRow mine = row_of_group<R::kGroup>(rows, columns, blockIdx.x);
-  if (mine.leaves) return;
+  if (mine.exits) return;
   const int64_t row = mine.row;
   const int C = mine.C;
   const int64_t first = row * columns;
@@ -32,27 +32,28 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   g.read(dy + first, C, 0);
   r.read(y + first, C, 1);
   A sum = 0;
-  g.each_pair(r, C, [&](int, const A(&a)[kWide], const A(&b)[kWide]) {
+  g.each_pair(r, C, [&](int, const A(&a)[kVectorSize], const A(&b)[kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
+    for (int k = 0; k < kVectorSize; ++k) sum += logarithm ? a[k] : a[k] * b[k];
   });
   sum = group_reduce<R::kGroup>(sum, Sum());
-  g.each_pair(r, C, [&](int c, const A(&a)[kWide], const A(&b)[kWide]) {
-    A d[kWide];
+  g.each_pair(r, C, [&](int c, const A(&a)[kVectorSize], const A(&b)[kVectorSize]) {
+    A d[kVectorSize];
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
+    for (int k = 0; k < kVectorSize; ++k)
+      d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
     R::write(dx + first, c, C, d);
   });
 }
 
-// --- narrow rows, many to a tile ---
+// --- narrow rows in tiles ---
 
 template <class T>
 struct SoftmaxGradTiles {
   using Element = T;
   using Arrays = SoftmaxGradArrays<T>;
-  using A = Wide<T>;
-  struct Facts {
+  using A = Compute<T>;
+  struct RowStats {
     A sum;
   };
   static constexpr int kInputs = 2;
@@ -65,12 +66,12 @@ struct SoftmaxGradTiles {
     return k == 0 ? arrays.dy : arrays.y;
   }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 2>& row, int64_t, bool) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 2>& row, int64_t, bool) const {
     A sum = 0;
     row.each([&](int, const A(&x)[2]) { sum += a.logarithm ? x[0] : x[0] * x[1]; });
     return {row.reduce(sum, Sum())};
   }
-  __device__ __forceinline__ A finish(const A (&x)[2], const Facts& row, int = 0) const {
+  __device__ __forceinline__ A finish(const A (&x)[2], const RowStats& row, int = 0) const {
     return a.logarithm ? x[0] - exp_of<T>(x[1]) * row.sum : x[1] * (x[0] - row.sum);
   }
   static __device__ __forceinline__ void end(const TileColumns<A>&) {}
@@ -78,48 +79,49 @@ struct SoftmaxGradTiles {
 
 // --- rows in segments ---
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
+    softmax_grad_segment_sums(Compute<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
                               bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   A sum = 0;
-  Segment(C, segments).each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
+  Segment(C, segments).each<kVectorSize>([&](int64_t i) {
+    A g[kVectorSize], v[kVectorSize];
     load(g, dy + i);
     if (!logarithm) load(v, y + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? g[k] : g[k] * v[k];
+    for (int k = 0; k < kVectorSize; ++k) sum += logarithm ? g[k] : g[k] * v[k];
   });
   sum = block_reduce<kSegmentThreads>(sum, Sum());
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, int64_t segments,
+    softmax_grad_segments(T* dx, const T* dy, const T* y, const Compute<T>* sums, int64_t C, int64_t segments,
                           bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const Segment mine(C, segments);
   A sum = 0;
   for (int64_t k = 0; k < segments; ++k) sum += sums[mine.row * segments + k];
-  mine.each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
+  mine.each<kVectorSize>([&](int64_t i) {
+    A g[kVectorSize], v[kVectorSize];
     load(g, dy + i);
     load(v, y + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
+    for (int k = 0; k < kVectorSize; ++k)
+      g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
     store(dx + i, g);
   });
 }
 
-// --- lines side by side ---
+// --- strided lines ---
 
 template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
     softmax_grad_lines(T* dx, const T* dy, const T* y, int64_t lines, int64_t C, int64_t inner,
                        bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
   if (i >= lines) return;
   const int64_t start = i / inner * C * inner + i % inner;
@@ -141,12 +143,12 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
   const SoftmaxShape s(y, dim);
   if (s.lines == 0) return;
   dispatch_stored(y.dtype, [&]<class T>(T*) {
-    const DenseInput<T> g(dy), in(y);
-    DenseOutput<T> to_(dx);
+    const ContiguousInput<T> g(dy), in(y);
+    ContiguousOutput<T> to_(dx);
     if (s.by_lines()) {
       launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
              s.C, s.inner, logarithm);
-      return to_.finish();
+      return to_.write_back();
     }
     const SoftmaxGradArrays<T> arrays{to_.data(), g.data(), in.data(), logarithm};
     const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
@@ -161,13 +163,13 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
       using Work = SoftmaxGradTiles<T>;
       launch_tiles<Work>(plan_tiles<Work>(s.lines, s.C), arrays, s.lines, s.C);
     } else if (!(long_rows && try_strips<SoftmaxGradStrips, T>(arrays, s.lines, s.C, aligned)) && !held()) {
-      const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
-      launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
+      const DeviceScratch<Compute<T>> sums(s.lines * s.segments());
+      launch(aligned ? softmax_grad_segment_sums<T, kVectorSizeOf<T>> : softmax_grad_segment_sums<T, 1>,
              s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);
-      launch(aligned ? softmax_grad_segments<T, kWideOf<T>> : softmax_grad_segments<T, 1>, s.segments_grid(),
-             to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
+      launch(aligned ? softmax_grad_segments<T, kVectorSizeOf<T>> : softmax_grad_segments<T, 1>,
+             s.segments_grid(), to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
-    to_.finish();
+    to_.write_back();
   });
 }
 

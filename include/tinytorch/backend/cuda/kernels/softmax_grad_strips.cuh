@@ -1,5 +1,5 @@
-// The gradient of softmax and its logarithm, strip by strip (strips.cuh): SoftmaxGradStrips is the Work of
-// softmax_grad.cuh's long rows.
+// Gradients of softmax and its logarithm in strips (strips.cuh): SoftmaxGradStrips is the Work for long rows
+// of softmax_grad.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/strips.cuh>
@@ -18,9 +18,9 @@ template <class T, bool kAligned>
 struct SoftmaxGradStrips : PlainStripWork {
   using Element = T;
   using Arrays = SoftmaxGradArrays<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   using Sums = A;
-  static constexpr int kInputs = 2, kBlocks = kAligned ? 1 : 2, kWide = kWideOf<T>;
+  static constexpr int kInputs = 2, kBlocks = kAligned ? 1 : 2, kVectorSize = kVectorSizeOf<T>;
   using S = Strip<T, kInputs, kAligned ? 4 : 2, kAligned>;
 
   Arrays a;
@@ -33,19 +33,20 @@ struct SoftmaxGradStrips : PlainStripWork {
   }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
   static __device__ __forceinline__ T fill() { return T{}; }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
     A sum = 0;
-    strip.each([&](int, const A(&in)[kInputs][kWide]) {
+    strip.each([&](int, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) sum += a.logarithm ? in[0][k] : in[0][k] * in[1][k];
+      for (int k = 0; k < kVectorSize; ++k) sum += a.logarithm ? in[0][k] : in[0][k] * in[1][k];
     });
     return sum;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sum, int64_t row) const {
-    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
-      A d[kWide];
+  __device__ __forceinline__ void finish(const S& strip, const RowStats&, const Sums& sum,
+                                         int64_t row) const {
+    strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
+      A d[kVectorSize];
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         d[k] = a.logarithm ? in[0][k] - exp_of<T>(in[1][k]) * sum : in[1][k] * (in[0][k] - sum);
       }
       strip.write(a.dx + row * C, v, d);

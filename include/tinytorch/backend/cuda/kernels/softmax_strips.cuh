@@ -1,5 +1,4 @@
-// Softmax and its logarithm, strip by strip (strips.cuh): SoftmaxStrips is the Work of softmax.cuh's long
-// rows.
+// Softmax and its logarithm in strips (strips.cuh): SoftmaxStrips is the Work for long rows of softmax.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/online_softmax.cuh>
@@ -15,29 +14,31 @@ struct SoftmaxArrays {
   bool logarithm;
 };
 
-// A sum of exponentials of T that blocks add up.
+// Online softmax state that blocks merge.
 template <class T>
-struct StripScaledSum {
-  ScaledSum<Wide<T>> exps;
-  __device__ __forceinline__ StripScaledSum operator+(const StripScaledSum& other) const {
+struct StripOnlineSoftmax {
+  OnlineSoftmax<Compute<T>> exps;
+  __device__ __forceinline__ StripOnlineSoftmax operator+(const StripOnlineSoftmax& other) const {
     return {merge<T>(exps, other.exps)};
   }
 };
 
-// The sum over a thread's elements of a strip: its maximum first, then one exponential for each.
+// Online softmax state of a thread's elements of a strip: the maximum first, then one exponential per
+// element.
 template <class T, int kVectors, bool kAligned>
-__device__ __forceinline__ ScaledSum<Wide<T>> sum_of_strip(const Strip<T, 1, kVectors, kAligned>& strip) {
-  using A = Wide<T>;
-  constexpr int kInputs = 1, kWide = kWideOf<T>;
-  ScaledSum<A> sum;
-  strip.each([&](int, const A(&in)[kInputs][kWide]) {
+__device__ __forceinline__ OnlineSoftmax<Compute<T>> sum_of_strip(
+    const Strip<T, 1, kVectors, kAligned>& strip) {
+  using A = Compute<T>;
+  constexpr int kInputs = 1, kVectorSize = kVectorSizeOf<T>;
+  OnlineSoftmax<A> sum;
+  strip.each([&](int, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum.m = Maximum()(sum.m, in[0][k]);
+    for (int k = 0; k < kVectorSize; ++k) sum.m = Maximum()(sum.m, in[0][k]);
   });
   if (sum.m == kMinusInfinity<A>) return sum;
-  strip.each([&](int, const A(&in)[kInputs][kWide]) {
+  strip.each([&](int, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum.s += exp_of<T>(in[0][k] - sum.m);
+    for (int k = 0; k < kVectorSize; ++k) sum.s += exp_of<T>(in[0][k] - sum.m);
   });
   return sum;
 }
@@ -46,9 +47,9 @@ template <class T, bool kAligned>
 struct SoftmaxStrips : PlainStripWork {
   using Element = T;
   using Arrays = SoftmaxArrays<T>;
-  using A = Wide<T>;
-  using Sums = StripScaledSum<T>;
-  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  using A = Compute<T>;
+  using Sums = StripOnlineSoftmax<T>;
+  static constexpr int kInputs = 1, kBlocks = 2, kVectorSize = kVectorSizeOf<T>;
   using S = Strip<T, kInputs, 4, kAligned>;
 
   Arrays a;
@@ -59,14 +60,17 @@ struct SoftmaxStrips : PlainStripWork {
   static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.out; }
   static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const { return {sum_of_strip(strip)}; }
-  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sums, int64_t row) const {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
+    return {sum_of_strip(strip)};
+  }
+  __device__ __forceinline__ void finish(const S& strip, const RowStats&, const Sums& sums,
+                                         int64_t row) const {
     const A m = sums.exps.m, s = finished(sums.exps);
     const A scale = A(1) / s, shift = a.logarithm ? std::log(s) : A(0);
-    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
-      A y[kWide];
+    strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
+      A y[kVectorSize];
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         y[k] = a.logarithm ? in[0][k] - m - shift : exp_of<T>(in[0][k] - m) * scale;
       }
       strip.write(a.out + row * C, v, y);

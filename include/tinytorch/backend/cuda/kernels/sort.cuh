@@ -1,9 +1,10 @@
-// Sorting of rows: values and positions, stable, NaN largest (backend/cpu/sort.hpp).
+// Sorting of rows: values and positions, stable, NaN largest (contract: backend/cpu/sort.hpp).
 //
-// Pairs (key, position) are ordered by key and then by position, so no two are equal and any sorting network
-// is stable. A block sorts tiles of 1024 pairs in shared memory (Batcher's bitonic network, 1968); longer
-// rows are then merged, two runs into one of twice the length per pass: each pair finds its place by binary
-// search in the other run.
+// Pairs (key, position) are ordered by key, then by position. So no two pairs are equal, and any comparison
+// sort is stable. A block sorts tiles of 1024 pairs in shared memory by a bitonic network. In longer rows,
+// each merge pass merges pairs of sorted runs: each element finds its position by binary search in the other
+// run.
+// Source: Batcher, "Sorting networks and their applications", 1968.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kSortTile = 1024, kSortThreads = 256;
 
-// Positions as wide as the keys: copies then read no padding, which nobody wrote.
+// Positions have the size of keys, so that a pair has no padding bytes, whose copy would read uninitialized
+// memory.
 template <class C>
 struct alignas(2 * sizeof(C)) SortPair {
   using Position = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
@@ -23,7 +25,7 @@ struct alignas(2 * sizeof(C)) SortPair {
   Position at;
 };
 
-// Whether a comes before b.
+// True if a comes before b.
 template <class C>
 __device__ __forceinline__ bool before(const SortPair<C>& a, const SortPair<C>& b, bool descending) {
   const bool a_nan = a.key != a.key, b_nan = b.key != b.key;
@@ -42,7 +44,7 @@ static __global__ void __launch_bounds__(kSortThreads)
   int width = 1;
   while (width < count) width *= 2;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kSortThreads) {
-    // Beyond the end: after everything, by position.
+    // Pairs beyond the end come after all others.
     tile[i] = i < count ? SortPair<C>{to<C>(x[row * n + first + i]),
                                       static_cast<typename SortPair<C>::Position>(first + i)}
                         : SortPair<C>{C(0), 0x7fffffff - (kSortTile - i)};
@@ -71,7 +73,7 @@ static __global__ void __launch_bounds__(kSortThreads)
     pairs[row * n + first + i] = tile[i];
 }
 
-// Merges neighbouring sorted runs of `run` pairs of each row.
+// Merges adjacent sorted runs of `run` pairs in each row.
 template <class C>
 static __global__ void __launch_bounds__(kSortThreads)
     merge_runs_kernel(SortPair<C>* out, const SortPair<C>* in, int64_t count, int64_t n, int64_t run,
@@ -83,7 +85,7 @@ static __global__ void __launch_bounds__(kSortThreads)
   const int64_t other = left ? std::min(pair + run, n) : pair,
                 other_end = left ? std::min(pair + 2 * run, n) : pair + run;
   const SortPair<C> mine = in[i];
-  int64_t low = other, high = other_end;  // how many of the other run come before mine
+  int64_t low = other, high = other_end;  // number of pairs of the other run that come before this one
   while (low < high) {
     const int64_t middle = (low + high) / 2;
     if (before(in[row * n + middle], mine, descending)) {

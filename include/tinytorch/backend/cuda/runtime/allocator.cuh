@@ -1,11 +1,11 @@
-// Device memory: one allocator per device, one block_pool.hpp per stream in it.
+// Caching allocator for device memory: one allocator per device, one BlockPool (block_pool.hpp) per stream.
 //
-// A block goes back to the pool of its stream at once, while kernels may still be using it: the next user of
-// the same stream runs after them. Work on other streams is announced by record_stream(); then the block
-// waits until events of those streams are reached. Memory asked for in a capture comes from pools of that
-// graph, which nobody else takes from, because each replay writes there again. For the same reason a block
-// that dies in a capture without being the graph's own is held until the graph is destroyed. Source: PyTorch,
-// "CUDA semantics: memory management" (the idea of pools per stream and per graph).
+// A freed block returns to the pool of its stream at once, even if kernels still use it, because later work
+// of the same stream runs after them. record_stream() announces work on other streams; such a block returns
+// only when events of those streams are reached. Memory allocated in a capture comes from pools that belong
+// to the graph, because each replay writes to the same addresses again. For the same reason, any other block
+// that is freed during a capture is held until the graph is destroyed.
+// Source: PyTorch, "CUDA semantics: memory management" (pools per stream and per graph).
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct DeviceSegments {
     const RelaxedCapture relaxed;
     void* segment = nullptr;
     if (cudaMalloc(&segment, bytes) == cudaSuccess) return segment;
-    (void)cudaGetLastError();  // no memory is an answer here
+    (void)cudaGetLastError();  // the caller handles the lack of memory, so the error is cleared
     return nullptr;
   }
   void release(void* segment, size_t) const {
@@ -43,8 +43,9 @@ struct DeviceSegments {
   }
 };
 
-// Whether freed memory is kept. Without, each tensor is an allocation of its own, slow but exactly bounded:
-// for compute-sanitizer, and always so in the emulator, unless asked.
+// True if freed memory is kept for reuse. Without caching, each tensor is a separate allocation: this is
+// slow, but compute-sanitizer and the emulator then see the exact bounds of each tensor. Caching is on by
+// default, off in the emulator; TINYTORCH_CUDA_CACHE overrides both.
 inline std::atomic<bool>& caching_flag() {
   static std::atomic<bool> on = [] {
     const char* const asked = std::getenv("TINYTORCH_CUDA_CACHE");
@@ -61,11 +62,11 @@ class DeviceAllocator {
   void deallocate(void* address) noexcept;
   void record_stream(void* address, StreamHandle* stream);
   void release_cached();
-  // The graph was destroyed and has run for the last time.
+  // Call when the graph is destroyed and its last replay is done.
   void release_graph(uint64_t graph);
   size_t reserved_by_graph(uint64_t graph);
-  // No graph needs the block any more.
-  void end_hold(DeviceBlock held) noexcept;
+  // Frees a block that was held for a graph (GraphMemory::held).
+  void release_held(DeviceBlock held) noexcept;
 
   MemoryStats stats() {
     const std::lock_guard lock(mutex_);
@@ -82,16 +83,16 @@ class DeviceAllocator {
   using PoolKey = std::pair<uint64_t, StreamHandle*>;  // graph (0: none), stream
   struct Pending {
     DeviceBlock freed;
-    std::vector<Event> events;  // of its users
+    std::vector<Event> events;  // one per stream that used the block
   };
 
   explicit DeviceAllocator(int device) : device_(device) {}
-  void take_block(DeviceBlock& wanted);
+  void allocate_cached(DeviceBlock& wanted);
   Block* grow(Pool& pool, size_t bytes);
-  void take_alone(DeviceBlock& wanted);
-  void put_aside(DeviceBlock freed);
-  void give_back(const DeviceBlock& freed);
-  void wait_for_users(DeviceBlock freed);
+  void allocate_uncached(DeviceBlock& wanted);
+  void free_block(DeviceBlock freed);
+  void return_block(const DeviceBlock& freed);
+  void defer_until_unused(DeviceBlock freed);
   void collect(bool wait);
   void release_pool(const PoolKey& key);
   void release_segments();
@@ -104,9 +105,9 @@ class DeviceAllocator {
   std::map<PoolKey, std::unique_ptr<Pool>> pools_;
   std::unordered_map<void*, DeviceBlock> live_;
   std::vector<Pending> pending_;
-  std::map<uint64_t, std::vector<DeviceBlock>> alone_of_graph_;  // freed, but replays still write there
-  size_t alone_ = 0;                                             // bytes outside the pools
-  MemoryStats counts_;                                           // what is counted as it happens
+  std::map<uint64_t, std::vector<DeviceBlock>> uncached_of_graph_;  // freed, but replays still write there
+  size_t uncached_bytes_ = 0;                                       // allocated outside the pools
+  MemoryStats counts_;  // the fields that are updated on each call; stats_now() adds the others
 };
 
 inline DeviceAllocator& DeviceAllocator::of(int device, Loc loc) {
@@ -130,7 +131,7 @@ inline void* DeviceAllocator::allocate(size_t bytes, Loc loc) {
   wanted.graph = capturing ? capturing->id : 0;
   wanted.stream = current_stream(device_);
   const std::lock_guard lock(mutex_);
-  caching_flag() ? take_block(wanted) : take_alone(wanted);
+  caching_flag() ? allocate_cached(wanted) : allocate_uncached(wanted);
   if (!wanted.address) report_exhaustion(bytes, loc);
   counts_.allocations += 1;
   counts_.current += bytes;
@@ -141,7 +142,7 @@ inline void* DeviceAllocator::allocate(size_t bytes, Loc loc) {
   return address;
 }
 
-inline void DeviceAllocator::take_block(DeviceBlock& wanted) {
+inline void DeviceAllocator::allocate_cached(DeviceBlock& wanted) {
   std::unique_ptr<Pool>& pool = pools_[{wanted.graph, wanted.stream}];
   if (!pool) pool = std::make_unique<Pool>(DeviceSegments{device_});
   Block* block = pool->take(wanted.requested);
@@ -155,8 +156,8 @@ inline void DeviceAllocator::take_block(DeviceBlock& wanted) {
   wanted.address = block->address;
 }
 
-// Asks the device; when it is full, gives back what is not in use and asks again. In a capture nothing can be
-// waited for or given back.
+// Takes a new segment from the device. If the device is full, releases unused segments and tries again,
+// except during a capture, in which waiting and releasing are not allowed.
 inline Block* DeviceAllocator::grow(Pool& pool, size_t bytes) {
   counts_.device_calls += 1;
   Block* block = pool.grow(bytes);
@@ -172,11 +173,11 @@ inline Block* DeviceAllocator::grow(Pool& pool, size_t bytes) {
   return block;
 }
 
-// cudaMalloc has no blocks of no bytes.
-constexpr size_t size_alone(size_t requested) { return requested == 0 ? 1 : requested; }
+// cudaMalloc cannot allocate 0 bytes, so at least one byte is requested.
+constexpr size_t uncached_size(size_t requested) { return requested == 0 ? 1 : requested; }
 
-inline void DeviceAllocator::take_alone(DeviceBlock& wanted) {
-  const size_t size = size_alone(wanted.requested);
+inline void DeviceAllocator::allocate_uncached(DeviceBlock& wanted) {
+  const size_t size = uncached_size(wanted.requested);
   const DeviceSegments source{device_};
   counts_.device_calls += 1;
   wanted.address = source.acquire(size);
@@ -186,7 +187,7 @@ inline void DeviceAllocator::take_alone(DeviceBlock& wanted) {
     wanted.address = source.acquire(size);
   }
   if (!wanted.address) return;
-  alone_ += size;
+  uncached_bytes_ += size;
   counts_.peak_reserved = std::max(counts_.peak_reserved, reserved_now());
 }
 
@@ -198,41 +199,42 @@ inline void DeviceAllocator::deallocate(void* address) noexcept {
   live_.erase(found);
   counts_.current -= freed.requested;
   note_freed({DeviceType::cuda, device_}, address, freed.requested);
-  put_aside(std::move(freed));
+  free_block(std::move(freed));
 }
 
-inline void DeviceAllocator::end_hold(DeviceBlock held) noexcept {
+inline void DeviceAllocator::release_held(DeviceBlock held) noexcept {
   const std::lock_guard lock(mutex_);
-  put_aside(std::move(held));
+  free_block(std::move(held));
 }
 
-inline void DeviceAllocator::put_aside(DeviceBlock freed) {
+inline void DeviceAllocator::free_block(DeviceBlock freed) {
   if (capturing && !(freed.graph == capturing->id && freed.users.empty())) {
     capturing->held.push_back(std::move(freed));
   } else if (!freed.users.empty()) {
-    wait_for_users(std::move(freed));
+    defer_until_unused(std::move(freed));
   } else {
-    give_back(freed);
+    return_block(freed);
   }
 }
 
-// Back to its pool; or to the device, when it is not from a pool or the pool's graph is gone.
-inline void DeviceAllocator::give_back(const DeviceBlock& freed) {
+// Returns a block to its pool. Without a pool, the block goes back to the device, or is kept until its graph
+// is destroyed.
+inline void DeviceAllocator::return_block(const DeviceBlock& freed) {
   const bool graph_lives = freed.graph != 0 && is_live_graph(freed.graph);
   if (freed.block) {
     const PoolKey key{freed.graph, freed.stream};
     pools_.at(key)->put(freed.block);
     if (freed.graph != 0 && !graph_lives) release_pool(key);
   } else if (graph_lives) {
-    alone_of_graph_[freed.graph].push_back(freed);
+    uncached_of_graph_[freed.graph].push_back(freed);
   } else {
-    const size_t size = size_alone(freed.requested);
+    const size_t size = uncached_size(freed.requested);
     DeviceSegments{device_}.release(freed.address, size);
-    alone_ -= size;
+    uncached_bytes_ -= size;
   }
 }
 
-inline void DeviceAllocator::wait_for_users(DeviceBlock freed) {
+inline void DeviceAllocator::defer_until_unused(DeviceBlock freed) {
   Pending pending;
   try {
     for (StreamHandle* user : freed.users) {
@@ -240,13 +242,13 @@ inline void DeviceAllocator::wait_for_users(DeviceBlock freed) {
       pending.events.emplace_back(false, device_).record();
     }
   } catch (const Error&) {
-    return;  // a stream that takes no event, because another thread captures it: never use the block again
+    return;  // another thread captures this stream, so no event can be recorded: the block is never reused
   }
   pending.freed = std::move(freed);
   pending_.push_back(std::move(pending));
 }
 
-// Returns blocks whose users are done; with `wait`, all of them.
+// Returns the pending blocks whose events are reached. With `wait`, waits for all events first.
 inline void DeviceAllocator::collect(bool wait) {
   std::erase_if(pending_, [&](const Pending& p) {
     for (const Event& event : p.events) {
@@ -256,7 +258,7 @@ inline void DeviceAllocator::collect(bool wait) {
         return false;
       }
     }
-    give_back(p.freed);
+    return_block(p.freed);
     return true;
   });
 }
@@ -269,8 +271,8 @@ inline void DeviceAllocator::record_stream(void* address, StreamHandle* stream) 
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
 }
 
-// What is left of a pool whose graph is gone. A capture that is under way is not disturbed: release_cached()
-// comes by later.
+// Releases the unused segments of a pool whose graph is destroyed. During a capture nothing is released here;
+// the next release_cached() does it.
 inline void DeviceAllocator::release_pool(const PoolKey& key) {
   if (capturing) return;
   const auto pool = pools_.find(key);
@@ -278,7 +280,7 @@ inline void DeviceAllocator::release_pool(const PoolKey& key) {
   if (pool->second->reserved() == 0) pools_.erase(pool);
 }
 
-// Segments of living graphs stay, even unused ones: their kernels know the addresses.
+// Releases unused segments, except those of live graphs, whose kernels hold the addresses.
 inline void DeviceAllocator::release_segments() {
   for (auto& [key, pool] : pools_) {
     if (key.first == 0 || !is_live_graph(key.first)) pool->release_unused();
@@ -293,10 +295,10 @@ inline void DeviceAllocator::release_cached() {
 
 inline void DeviceAllocator::release_graph(uint64_t graph) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = alone_of_graph_.find(graph); found != alone_of_graph_.end()) {
+  if (const auto found = uncached_of_graph_.find(graph); found != uncached_of_graph_.end()) {
     const std::vector<DeviceBlock> blocks = std::move(found->second);
-    alone_of_graph_.erase(found);
-    for (const DeviceBlock& block : blocks) put_aside(block);
+    uncached_of_graph_.erase(found);
+    for (const DeviceBlock& block : blocks) free_block(block);
   }
   std::vector<PoolKey> keys;
   for (const auto& [key, pool] : pools_) {
@@ -310,10 +312,10 @@ inline size_t DeviceAllocator::reserved_by_graph(uint64_t graph) {
   size_t bytes = 0;
   for (const auto& [key, pool] : pools_) bytes += key.first == graph ? pool->reserved() : 0;
   for (const auto& [address, live] : live_) {
-    if (!live.block && live.graph == graph) bytes += size_alone(live.requested);
+    if (!live.block && live.graph == graph) bytes += uncached_size(live.requested);
   }
-  if (const auto found = alone_of_graph_.find(graph); found != alone_of_graph_.end()) {
-    for (const DeviceBlock& freed : found->second) bytes += size_alone(freed.requested);
+  if (const auto found = uncached_of_graph_.find(graph); found != uncached_of_graph_.end()) {
+    for (const DeviceBlock& freed : found->second) bytes += uncached_size(freed.requested);
   }
   return bytes;
 }

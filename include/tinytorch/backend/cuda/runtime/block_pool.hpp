@@ -1,11 +1,12 @@
-// The bookkeeping of a caching allocator: segments from a source, cut into blocks, merged again when freed.
+// Bookkeeping of a caching allocator: segments from a source are split into blocks, and free neighbours are
+// merged again (best fit with coalescing).
 //
 //   small   requests up to 1 MiB share segments of 2 MiB
-//   large   each gets a segment of its size rounded up to 2 MiB, or the best fitting part of a free one
-// Asking the source (cudaMalloc) takes as long as many kernels and giving back (cudaFree) waits for the
-// device, so segments are kept until release_unused(). Best fit with merging keeps the waste of a training
-// step, which asks for the same sizes in the same order, near zero. The pool never touches the memory itself,
-// so it is tested on the CPU.
+//   large   a request takes the best-fitting free block, or a new segment of its size rounded up to 2 MiB
+//
+// cudaMalloc takes as long as many kernels, and cudaFree waits for the device, so segments are kept until
+// release_unused(). A training step requests the same sizes in the same order, so best fit wastes almost no
+// memory. The pool never accesses the memory itself, so it is tested on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +17,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr size_t kBlockGranule = 512;                   // sizes and addresses are multiples of it
-inline constexpr size_t kSmallRequest = size_t{1} << 20;       // largest request served from shared segments
-inline constexpr size_t kSegmentStep = size_t{2} << 20;        // size of those, and step of the others
-inline constexpr size_t kLeastLargeRemainder = kSmallRequest;  // a smaller rest stays with its block
+inline constexpr size_t kBlockGranule = 512;              // block sizes and addresses are multiples of it
+inline constexpr size_t kSmallRequest = size_t{1} << 20;  // largest request served from shared segments
+inline constexpr size_t kSegmentStep = size_t{2} << 20;  // size of a shared segment; large ones are multiples
+inline constexpr size_t kLeastLargeRemainder = kSmallRequest;  // a smaller remainder is not split off
 
 constexpr size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
-// A part of a segment, with its neighbours there. A segment is the chain between two nulls.
+// A part of a segment. The blocks of one segment form a doubly linked list in address order.
 struct Block {
   char* address = nullptr;
   size_t size = 0;
@@ -34,17 +35,18 @@ struct Block {
   bool is_whole_segment() const { return !previous && !next; }
 };
 
-// Source: void* acquire(size_t bytes), null when there is no more; void release(void*, size_t bytes).
+// Source provides void* acquire(size_t bytes), which returns null if memory is exhausted, and
+// void release(void*, size_t bytes).
 template <class Source>
 class BlockPool {
  public:
   explicit BlockPool(Source source) : source_(std::move(source)) {}
-  // Whoever destroys a pool has put all blocks back.
+  // All blocks must have been put back.
   ~BlockPool() { release_unused(); }
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // The smallest free block that holds `bytes`, cut to size; null when there is none.
+  // Takes the smallest free block that holds `bytes` and splits off the remainder; null if there is none.
   Block* take(size_t bytes) {
     const size_t size = block_size(bytes);
     FreeBlocks& free = free_[size > kSmallRequest];
@@ -57,7 +59,7 @@ class BlockPool {
     return block;
   }
 
-  // The same from a new segment; null when the source has no more.
+  // Takes a block from a new segment; null if the source is exhausted.
   Block* grow(size_t bytes) {
     const size_t size = block_size(bytes);
     const bool large = size > kSmallRequest;
@@ -70,7 +72,7 @@ class BlockPool {
     return block;
   }
 
-  // Makes a block free again, one with its free neighbours.
+  // Frees a block and merges it with its free neighbours.
   void put(Block* block) {
     block->in_use = false;
     if (block->previous && !block->previous->in_use) {
@@ -86,7 +88,7 @@ class BlockPool {
     add_free(block);
   }
 
-  // Gives every segment without a block in use back to the source. Returns their bytes.
+  // Returns every segment without a block in use to the source. Returns the number of bytes released.
   size_t release_unused() {
     size_t released = 0;
     for (FreeBlocks& free : free_) {
@@ -108,7 +110,7 @@ class BlockPool {
   }
 
   size_t reserved() const { return reserved_; }  // bytes of all segments
-  size_t cached() const { return cached_; }      // of them in free blocks
+  size_t cached() const { return cached_; }      // bytes of all free blocks
   size_t largest_free() const {
     size_t largest = 0;
     for (const FreeBlocks& free : free_) {
@@ -126,7 +128,8 @@ class BlockPool {
     size_t size;
     uintptr_t address;
   };
-  // By size, then by address: low addresses fill first, which leaves the free space at the end in one piece.
+  // Orders blocks by size, then by address. Low addresses fill first, so that the free space at the end stays
+  // in one piece.
   struct BySize {
     using is_transparent = void;
     static Fit fit_of(const Block* b) { return {b->size, reinterpret_cast<uintptr_t>(b->address)}; }
@@ -147,7 +150,8 @@ class BlockPool {
     free_[block->large].erase(block);
     cached_ -= block->size;
   }
-  // Cuts a block that is in use to `size`, if the rest is worth a block of its own.
+  // Shrinks a block in use to `size` and frees the remainder as a new block, if the remainder is large
+  // enough.
   void split(Block* block, size_t size) {
     const size_t rest = block->size - size;
     if (rest < (block->large ? kLeastLargeRemainder : kBlockGranule)) return;

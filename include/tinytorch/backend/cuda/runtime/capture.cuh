@@ -1,8 +1,8 @@
-// What the calling thread is capturing, as the allocators need to know it.
+// Capture state of the calling thread, for the allocators.
 //
-// While a stream is captured, calls that would wait for the device are refused by CUDA, for this thread alone
-// (cudaStreamCaptureModeThreadLocal: other threads, such as a data loader, go on). cudaMalloc is among them,
-// although it only may wait; the allocator allows it for the length of the call (RelaxedCapture).
+// While a thread captures a stream, CUDA refuses calls of this thread that could wait for the device
+// (cudaStreamCaptureModeThreadLocal; other threads, such as a data loader, are not affected). cudaMalloc is
+// one of the refused calls, so the allocator allows it by RelaxedCapture for the duration of the call.
 #pragma once
 
 #include <mutex>
@@ -14,22 +14,22 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct Block;
 
-// A block of device memory that was handed out, and the pool it came from.
+// An allocated block of device memory and the pool that it came from.
 struct DeviceBlock {
   void* address = nullptr;
   size_t requested = 0;
-  Block* block = nullptr;            // null: an allocation of its own
-  int device = 0;                    // the pool: of this device,
-  uint64_t graph = 0;                // of this graph, or of none (0),
-  StreamHandle* stream = nullptr;    // of this stream
-  std::vector<StreamHandle*> users;  // other streams that use it
+  Block* block = nullptr;            // null: a separate allocation, without a pool
+  int device = 0;                    // device of the pool
+  uint64_t graph = 0;                // graph of the pool, 0: none
+  StreamHandle* stream = nullptr;    // stream of the pool
+  std::vector<StreamHandle*> users;  // other streams that use the block
 };
 
 class ReplayInputs;  // replay.cuh
 
 struct GraphMemory {
   uint64_t id = 0;                // from 1
-  std::vector<DeviceBlock> held;  // died in the capture, may be used by the graph: kept as long as the graph
+  std::vector<DeviceBlock> held;  // freed during the capture; the graph may use them, so it keeps them
   ReplayInputs* replay = nullptr;
 };
 
@@ -41,11 +41,9 @@ void refuse_in_capture(const char* what, Loc loc) {
   if (!capturing) return;
   fail("TT-CUDA-05",
        std::string(what) +
-           ": not while a graph is captured, because nothing runs before the replay\n  hint: a captured step "
-           "may "
-           "only queue device work; move .item(), .to(cpu), printing, new tensors from CPU data and "
-           "synchronize() "
-           "before or after it",
+           ": not allowed while a graph is captured, because nothing runs before the replay\n  hint: a "
+           "captured step may only queue device work; move .item(), .to(cpu), printing, new tensors from CPU "
+           "data and synchronize() before or after it",
        loc);
 }
 
@@ -61,7 +59,7 @@ struct RelaxedCapture {
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 };
 
-// The graphs that may still be replayed.
+// Ids of the graphs that may still be replayed.
 struct LiveGraphs {
   std::mutex mutex;
   std::set<uint64_t> ids;

@@ -1,8 +1,9 @@
 // Copies and fills in stream order.
 //
-// From the CPU: small copies go through pinned memory, so that the program need not wait until the device has
-// come to them; large ones wait, which costs little beside the transfer. To the CPU: always waits. Between
-// devices: on the stream of the source, with an event on either side.
+//   CPU to device      up to kStaged bytes: staged in pinned memory, so that the host does not wait;
+//                      more: the host waits, which costs little beside the transfer
+//   device to CPU      the host waits
+//   between devices    queued on the stream of the source, with an event before and after
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Makes the current stream of `later` wait for what the current stream of `first` has been given so far.
+// Makes the current stream of device `later` wait for all work queued so far on the current stream of
+// `first`.
 inline void order_streams(int first, int later, Loc loc) {
   Event event(false, first, loc);
   event.record(loc);
@@ -24,7 +26,8 @@ inline void order_streams(int first, int later, Loc loc) {
         loc);
 }
 
-// Lets the devices copy to each other directly instead of through the host's memory, where the machine can.
+// Enables peer access, so that two devices copy to each other without a detour through host memory, if the
+// machine supports it.
 inline void connect_devices(int a, int b, Loc loc) {
   static std::mutex mutex;
   static auto* const known = new std::set<std::pair<int, int>>;
@@ -36,7 +39,7 @@ inline void connect_devices(int a, int b, Loc loc) {
     if (cudaDeviceCanAccessPeer(&possible, from, to) == cudaSuccess && possible != 0) {
       (void)cudaDeviceEnablePeerAccess(to, 0);
     }
-    (void)cudaGetLastError();  // already connected, or not possible: the copy works either way
+    (void)cudaGetLastError();  // already enabled, or not possible: the copy works either way
   }
 }
 
@@ -65,7 +68,8 @@ inline void queue_host_copy(void* to, const void* from, size_t bytes, bool to_de
         to_device ? "copying to the device" : "copying from the device", loc);
 }
 
-// Most bytes that are copied twice on the host, at its memory's speed, rather than waited for.
+// Largest copy from the CPU, in bytes, that is staged in pinned memory: up to here a second copy on the host
+// is cheaper than waiting for the device.
 inline constexpr size_t kStaged = size_t{1} << 20;
 
 inline void copy_through_pinned(void* to, const void* from, size_t bytes, int device, Loc loc) {

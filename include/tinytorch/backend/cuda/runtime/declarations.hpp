@@ -1,4 +1,5 @@
-// The declarations behind runtime.hpp, which adds their definitions for a build without CUDA.
+// Declarations of the CUDA runtime layer. Include runtime.hpp, which adds the definitions for a build without
+// CUDA.
 #pragma once
 
 #include <atomic>
@@ -12,12 +13,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Whether this program contains the CUDA backend. Whether it can run is is_available().
+// True if this program contains the CUDA backend. is_available() tells whether it can run here.
 constexpr bool is_built() { return TINYTORCH_WITH_CUDA != 0; }
 
 // ---- devices
 
-bool is_available();  // built with CUDA, and a device and its driver answer; never throws
+bool is_available();  // built with CUDA, with a device and its driver; never throws
 int device_count();   // 0 without a device or driver; never throws
 
 struct DeviceProperties {
@@ -25,8 +26,8 @@ struct DeviceProperties {
   int major = 0, minor = 0;            // compute capability, 9.0 for Hopper
   int multiprocessors = 0;             // streaming multiprocessors (SMs)
   int threads_per_multiprocessor = 0;  // most resident threads
-  size_t shared_per_block = 0;         // bytes of shared memory a block gets without asking
-  size_t shared_per_block_optin = 0;   // bytes a block gets when it asks (launch() asks)
+  size_t shared_per_block = 0;         // bytes of shared memory per thread block without opt-in
+  size_t shared_per_block_optin = 0;   // bytes per thread block with opt-in (launch() opts in)
   size_t shared_per_multiprocessor = 0;
   size_t l2_bytes = 0;
   size_t memory_bytes = 0;
@@ -34,14 +35,14 @@ struct DeviceProperties {
 const DeviceProperties& properties(int device, TT_LOC);  // read once, then remembered
 
 struct DeviceMemory {
-  size_t free = 0, total = 0;  // bytes of the whole device, all programs together
+  size_t free = 0, total = 0;  // bytes of the whole device, for all programs
 };
 DeviceMemory device_memory(int device, TT_LOC);
 
 int driver_version();   // 13000 means CUDA 13.0; 0 without a driver
-int runtime_version();  // of the library this program was linked with
+int runtime_version();  // version of the CUDA runtime library of this program
 
-int current_device();  // of the calling thread; 0 until set
+int current_device();  // device of the calling thread; 0 until set
 void set_device(int device, TT_LOC);
 
 // Makes `device` the calling thread's device until the end of the scope.
@@ -60,7 +61,7 @@ class DeviceGuard {
   bool changed_ = false;
 };
 
-// ---- order
+// ---- streams and events
 
 struct StreamHandle;  // a cudaStream_t is a StreamHandle*; null is the default stream
 struct EventHandle;   // a cudaEvent_t is an EventHandle*
@@ -68,16 +69,16 @@ struct EventHandle;   // a cudaEvent_t is an EventHandle*
 // The stream that kernels, copies and allocations of the calling thread use. Each thread starts with the
 // default stream of each device.
 StreamHandle* current_stream(int device);
-StreamHandle* current_stream();  // of the current device
+StreamHandle* current_stream();  // for the current device
 void set_current_stream(StreamHandle* stream, int device);
 
 class Event;
 
-// A queue of work beside the default stream ("non-blocking": neither waits for the other).
+// A non-blocking stream: a work queue that does not synchronize with the default stream.
 class Stream {
  public:
-  // Lower numbers are served first; a device has few levels (0 and -5 to -1 on current ones), others are
-  // clamped.
+  // A lower number means a higher priority. The number is clamped to the levels of the device (0 to -5 on
+  // current devices).
   explicit Stream(int device = current_device(), int priority = 0, TT_LOC);
   ~Stream();
   Stream(Stream&& other) noexcept
@@ -91,8 +92,8 @@ class Stream {
 
   StreamHandle* handle() const { return handle_; }
   int device() const { return device_; }
-  bool is_idle(TT_LOC) const;                   // all queued work is done
-  void synchronize(TT_LOC) const;               // waits for it
+  bool is_idle(TT_LOC) const;                   // true if all queued work is done
+  void synchronize(TT_LOC) const;               // waits for all queued work
   void wait(const Event& event, TT_LOC) const;  // work queued from now on starts after the event
 
  private:
@@ -100,7 +101,7 @@ class Stream {
   int device_ = 0, priority_ = 0;
 };
 
-// Makes `stream` the current stream of its device, and its device the current one, until the end of the
+// Makes `stream` the current stream of its device, and its device the current device, until the end of the
 // scope.
 class StreamGuard {
  public:
@@ -116,7 +117,7 @@ class StreamGuard {
   DeviceGuard device_guard_;
 };
 
-// A mark in a stream: reached when all work queued before it is done.
+// A CUDA event: a marker in a stream, reached when all work queued before it is done.
 class Event {
  public:
   explicit Event(bool timed = true, int device = current_device(), TT_LOC);
@@ -131,9 +132,9 @@ class Event {
   }
 
   EventHandle* handle() const { return handle_; }
-  void record(TT_LOC);  // into the current stream of the event's device
+  void record(TT_LOC);  // in the current stream of the event's device
   void record(const Stream& stream, TT_LOC);
-  void wait(TT_LOC) const;  // work queued from now on into that stream starts after the event
+  void wait(TT_LOC) const;  // work queued from now on in that current stream starts after the event
   bool is_reached(TT_LOC) const;
   void synchronize(TT_LOC) const;
   double milliseconds_since(const Event& earlier, TT_LOC) const;  // waits for this event; both must be timed
@@ -144,96 +145,100 @@ class Event {
   bool timed_ = true;
 };
 
-// Wait for all work of the current stream, of a stream, or of every stream of a device. Errors of kernels
-// that ran in the meantime are reported here, with the names of the last kernels launched.
+// Waits for all work of the current stream, of `stream`, or of every stream of `device`. Errors of kernels
+// that ran in the meantime are thrown here, with the names of the last kernels launched.
 void synchronize(TT_LOC);
 void synchronize(StreamHandle* stream, TT_LOC);
 void synchronize_device(int device, TT_LOC);
 
-// Throws what the device found wrong with the data of ops that are done (fault.hpp: check_range); every
-// synchronization does this.
+// Throws the error that a finished kernel recorded about its data, if there is one (fault.hpp: check_range).
+// Every synchronize function calls this.
 void raise_faults(TT_LOC);
 
 // ---- memory
 
-// Memory of `device`, aligned to 512 bytes, for the current stream: a freed block is reused by later work of
-// the same stream without waiting. Throws TT-MEM-02 when the device is full.
+// Allocates memory of `device`, aligned to 512 bytes, for the current stream: later work of the same stream
+// reuses a freed block without waiting. Throws TT-MEM-02 if the device is full.
 void* allocate(size_t bytes, int device, TT_LOC);
 void deallocate(void* block, size_t bytes, int device) noexcept;
-// Says that work queued on `stream` uses the block, so that it is not reused before that work is done. Needed
-// when a tensor made on one stream is used on another.
+// Announces that work queued on `stream` uses the block, so that the block is not reused before that work is
+// done. Call it if a tensor that was allocated on one stream is used on another.
 void record_stream(void* block, int device, StreamHandle* stream, TT_LOC);
 
 struct MemoryStats {
   size_t current = 0;        // bytes in use by live tensors
   size_t peak = 0;           // largest value of current since the last reset_peak()
-  size_t reserved = 0;       // bytes taken from the device: in use, lost to rounding, or kept for reuse
+  size_t reserved = 0;       // bytes allocated from the device: in use, lost to rounding, or kept for reuse
   size_t peak_reserved = 0;  // since the last reset_peak()
   size_t cached = 0;         // free bytes kept for reuse
-  size_t largest_free = 0;   // largest single block of them
+  size_t largest_free = 0;   // largest free block, in bytes
   size_t allocations = 0;    // number of requests so far
-  size_t device_calls = 0;   // how many of them had to ask the driver
-  // Share of the cache that a request of its whole size could not use: 0 when it is one block.
+  size_t device_calls = 0;   // number of those requests that called the driver
+  // Fraction of the cached bytes outside the largest free block: 0 if the cache is one block.
   double fragmentation() const {
     return cached == 0 ? 0.0 : 1.0 - static_cast<double>(largest_free) / static_cast<double>(cached);
   }
 };
 MemoryStats memory_stats(int device);
 void reset_peak(int device);
-// Gives every segment without a live block back to the device; waits for the device. Not during a capture.
+// Returns every segment without a live block to the device, except the segments of live graphs. Waits for the
+// device. Throws TT-CUDA-05 during a capture.
 void release_cached(int device, TT_LOC);
 
-// Whether freed memory is kept for reuse. Without, each tensor is an allocation of its own, so that
-// compute-sanitizer and the emulator see its exact bounds. Also by the environment: TINYTORCH_CUDA_CACHE=0
-// or 1. On by default, off in the emulator.
+// Caching: freed memory is kept for reuse. Without caching, each tensor is a separate allocation, so that
+// compute-sanitizer and the emulator see its exact bounds. Caching is on by default and off in the emulator;
+// the environment variable TINYTORCH_CUDA_CACHE=0 or 1 sets it, too.
 bool is_caching();
 void set_caching(bool on);
 
-// Page-locked host memory, which the device copies from and to while the program goes on. Kept for reuse.
+// Pinned (page-locked) host memory: the device copies from and to it while the host continues. Freed blocks
+// are kept for reuse.
 void* allocate_pinned(size_t bytes, TT_LOC);
 void deallocate_pinned(void* block) noexcept;
-bool is_pinned(const void* block);  // inside a live block of allocate_pinned()
+bool is_pinned(const void* block);  // true if the address is inside a live block of allocate_pinned()
 MemoryStats pinned_stats();
 void release_pinned();
 
 // ---- copies
 
-// Copies in the order of the current stream. When it returns, `from` may be changed, and a `to` on the CPU is
-// complete; the program waits for the device only where that needs it. CPU to CPU is a plain copy. Refused
-// with TT-CUDA-05 during a capture unless both sides are on devices.
+// Copies in the order of the current stream. After the call, `from` may be changed, and a `to` on the CPU is
+// complete; the host waits for the device only where this requires it. CPU to CPU is a memmove. During a
+// capture, a copy between the CPU and a device throws TT-CUDA-05.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
-// The same without waiting; a side on the CPU must be pinned, and left alone until the stream has come by.
-// Allowed during a capture: a replay copies again, from and to the same addresses.
+// Like copy_bytes, but a copy between the CPU and a device does not wait: the memory on the CPU must be
+// pinned, else TT-CUDA-03, and unchanged until the stream has executed the copy. Allowed during a capture:
+// each replay copies again, from and to the same addresses.
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
 void fill_bytes(void* to, int value, size_t bytes, int device, TT_LOC);  // each byte, in stream order
 
 // ---- captures (graph.hpp)
 
-// Whether the calling thread is capturing a graph.
+// True if the calling thread is capturing a graph.
 bool is_capturing();
-// Throws TT-CUDA-05 during a capture: `what` needs the host to see the device's results.
+// Throws TT-CUDA-05 during a capture, for an operation `what` that needs results of the device on the host.
 void refuse_in_capture(const char* what, TT_LOC);
-// Device memory of how many blocks of the default generator (core/random.hpp) were used since the capture
-// began, for a kernel to add to its first block. The capture itself uses no block, each replay as many as the
-// captured step asked for. Null outside of a capture, and for the seed of another generator, whose numbers
-// each replay repeats.
+// Address in device memory of the number of blocks of the default generator (core/random.hpp) that were used
+// since the capture began; a kernel adds this number to its first block. The capture itself uses no block;
+// each replay uses as many as the captured step requested. Returns null outside of a capture, and if `seed`
+// is not the default generator's: each replay repeats the numbers of another generator.
 const uint64_t* random_offset(uint64_t seed);
 
 // ---- profiling
 
-// Off, a range costs one load. On by show_ranges(true) or by the environment: TINYTORCH_RANGES=1.
+// Profiler ranges are off by default and then cost one load. show_ranges(true) or the environment variable
+// TINYTORCH_RANGES=1 turns them on.
 inline std::atomic<bool> ranges_flag{false};
 inline bool ranges_shown() { return ranges_flag.load(std::memory_order_relaxed); }
 inline void show_ranges(bool on) { ranges_flag = on; }
 void push_range(const char* name);
 void pop_range();
-// Spans the life of the object. Names are kept by the profiler, so any string will do.
+// A range for the lifetime of the object. The profiler copies the name, so the string may be temporary.
 class RangeGuard {
  public:
   explicit RangeGuard(const char* name) : on_(ranges_shown()) {
     if (on_) push_range(name);
   }
-  // The name is formed only where it is shown.
+  // make_name() is called only if ranges are shown.
   template <class MakeName>
   requires std::invocable<MakeName>
   explicit RangeGuard(MakeName&& make_name) : on_(ranges_shown()) {
@@ -251,12 +256,13 @@ class RangeGuard {
 
 // ---- launches
 
-// Called after each launch with the name of what was launched. A build with assertions waits for the kernel
-// and reports its error at once; others remember the last 8 names for the report at the next synchronization.
+// Both are called with the name of the kernel after its launch. note_launch() only keeps the name: the last 8
+// names appear in the error report at the next synchronization. check_after_launch() also throws the error of
+// the launch; in a build with assertions it waits for the kernel and throws the kernel's error, too.
 void note_launch(const char* kernel);
 void check_after_launch(const char* kernel);
-// Whether launches are counted (launches.hpp); then each is told by name, and a kernel's with what it asks
-// for.
+// True while launches are counted (launches.hpp). Then count_launch() is called for each launch, and
+// describe_launch() for each kernel of this library, with its threads per block and dynamic shared memory.
 inline std::atomic<bool> launches_flag{false};
 inline bool launches_counted() { return launches_flag.load(std::memory_order_relaxed); }
 void count_launch(const char* name);

@@ -1,4 +1,4 @@
-// Device queries: how many, what they can do, how much memory is free.
+// Device queries: the number of devices, their properties and their free memory.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ int device_count() {
 }
 bool is_available() { return device_count() > 0; }
 
-// Throws unless `device` is there: a wrong index is the caller's mistake, a missing driver the machine's.
+// Throws TT-CUDA-04 unless `device` exists. The message tells a wrong index from a missing device or driver.
 inline void check_device(int device, Loc loc) {
   const int count = device_count();
   if (device >= 0 && device < count) return;

@@ -1,4 +1,5 @@
-// Errors of the CUDA API and of kernels, as Errors with a code and a hint (native.cuh says when they show).
+// Errors of the CUDA API and of kernels, thrown as Error with a code and a hint. native.cuh explains when the
+// error of a kernel is reported.
 //
 //   TT-CUDA-03   a call failed               TT-CUDA-05   not allowed while a graph is captured
 //   TT-CUDA-04   no usable device or driver  TT-CUDA-06   a kernel failed; its device cannot be used any more
@@ -14,7 +15,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// The last launches of the program, oldest overwritten first. Relaxed: it is a hint for a message.
+// Ring buffer of the last launches of the program. Relaxed atomics are enough, because the names are only a
+// hint in error messages.
 struct LaunchLog {
   static constexpr size_t kNames = 8;
   std::array<std::atomic<const char*>, kNames> names{};
@@ -23,13 +25,13 @@ struct LaunchLog {
   void add(const char* name) {
     names[next.fetch_add(1, std::memory_order_relaxed) % kNames].store(name, std::memory_order_relaxed);
   }
-  // "c, b, a", newest first; empty when nothing was launched.
+  // "c, b, a", newest first; empty if nothing was launched.
   std::string list() const;
 };
 inline LaunchLog launch_log;
 
-// "scale<float>" of "_ZN9tinytorch...5scaleIfEEvPT_l": a message needs neither the library's own namespace,
-// nor the result void, nor the parameters.
+// Demangles a kernel name and removes the library's namespace, the result type void and the parameters:
+//   "_ZN9tinytorch...5scaleIfEEvPT_l" -> "scale<float>"
 inline std::string readable_name(const char* name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
@@ -43,7 +45,7 @@ inline std::string readable_name(const char* name) {
     out.erase(from, at + own.size() - from);
   }
   const std::string nameless = "(anonymous namespace)";
-  int depth = 0;  // of template arguments, which may contain parentheses
+  int depth = 0;  // nesting depth of template arguments, which may contain parentheses
   for (size_t at = 0; at < out.size(); ++at) {
     if (out[at] == '(' && depth == 0 && out.compare(at, nameless.size(), nameless) != 0) out.resize(at);
     if (at < out.size()) depth += (out[at] == '<') - (out[at] == '>');
@@ -61,7 +63,8 @@ inline std::string LaunchLog::list() const {
   return out;
 }
 
-// Code and advice for an error, by its name: the list of errors grows with every CUDA version.
+// Error code and hint for a CUDA error, found by its name and not by its number, because the list of errors
+// grows with every CUDA version.
 struct ErrorAdvice {
   const char* code;
   const char* hint;
@@ -88,15 +91,13 @@ inline ErrorAdvice advice_for(const std::string& name) {
   if (any_of({"NoKernelImageForDevice", "UnsupportedPtx", "InvalidPtx"})) {
     return {"TT-CUDA-04",
             "the kernels were not compiled for this device: add its architecture "
-            "(TINYTORCH_CUDA_ARCHITECTURES, or "
-            "nvcc -gencode)"};
+            "(TINYTORCH_CUDA_ARCHITECTURES, or nvcc -gencode)"};
   }
   if (any_of({"IllegalAddress", "MisalignedAddress", "LaunchFailure", "LaunchTimeout", "Assert",
               "IllegalInstruction", "InvalidAddressSpace", "InvalidPc", "HardwareStackError"})) {
     return {"TT-CUDA-06",
             "the device cannot be used any more by this program; compute-sanitizer names the faulty access, "
-            "and a "
-            "build with assertions (Debug) the kernel"};
+            "and a build with assertions (Debug) the kernel"};
   }
   if (any_of({"MemoryAllocation"}))
     return {"TT-MEM-02", "use a smaller batch, or free tensors no longer needed"};
@@ -104,7 +105,7 @@ inline ErrorAdvice advice_for(const std::string& name) {
 }
 
 void fail_cuda(cudaError_t error, const std::string& what, Loc loc) {
-  (void)cudaGetLastError();  // an error that is not fatal must not show again at the next launch
+  (void)cudaGetLastError();  // clears an error that is not fatal, so that the next launch does not report it
   const std::string name = cudaGetErrorName(error);
   const ErrorAdvice advice = advice_for(name);
   std::string text = what + ": " + cudaGetErrorString(error) + " (" + name + ")";
@@ -114,7 +115,8 @@ void fail_cuda(cudaError_t error, const std::string& what, Loc loc) {
   fail(advice.code, text, loc);
 }
 
-// Name of a kernel by its address, looked up once per thread: asking the runtime costs more than a launch.
+// Name of a kernel by its address. The name is cached per thread, because cudaFuncGetName costs more than a
+// launch.
 inline const char* kernel_name(const void* kernel) {
   struct Known {
     const void* kernel = nullptr;
@@ -124,7 +126,7 @@ inline const char* kernel_name(const void* kernel) {
   Known& slot = known[(reinterpret_cast<uintptr_t>(kernel) >> 4) % known.size()];
   if (slot.kernel != kernel) {
     const char* name = "a kernel";
-#if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12030  // older ones cannot tell
+#if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12030  // cudaFuncGetName is new in CUDA 12.3
     if (cudaFuncGetName(&name, kernel) != cudaSuccess) {
       (void)cudaGetLastError();
       name = "a kernel";
@@ -140,7 +142,7 @@ void note_launch(const char* kernel) {
   if (launches_counted()) count_launch(kernel);
 }
 
-// `error` is what the launch itself answered.
+// `error` is the result of the launch itself.
 inline void finish_launch(cudaError_t error, const char* kernel, Loc loc) {
   note_launch(kernel);
   if (error != cudaSuccess) fail_cuda(error, "launching " + readable_name(kernel), loc);
@@ -154,7 +156,7 @@ inline void finish_launch(cudaError_t error, const char* kernel, Loc loc) {
 void check_after_launch(const char* kernel) { finish_launch(cudaGetLastError(), kernel, Loc::current()); }
 
 void check_launch(const void* kernel, Loc loc) {
-  const cudaError_t error = cudaGetLastError();  // before the name is asked for, which may set it anew
+  const cudaError_t error = cudaGetLastError();  // read first, because kernel_name() may change it
   finish_launch(error, kernel_name(kernel), loc);
 }
 

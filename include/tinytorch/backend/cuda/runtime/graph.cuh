@@ -1,8 +1,8 @@
-// Graphs: capture the work of a step once, replay it as one launch.
+// CUDA graphs: a step is captured once and replayed as one launch.
 //
-// The capture runs on a stream of the graph's own, because the default stream cannot be captured; the replay
-// goes to the caller's current stream, in order with everything else there. What a capture keeps of memory is
-// said in allocator.cuh.
+// The capture runs on a private stream of the graph, because the default stream cannot be captured. A replay
+// is queued on the caller's current stream, in order with other work. allocator.cuh describes the memory of a
+// capture.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ struct Graph::State {
   size_t nodes = 0;
 };
 
-// The graph's memory is used again only after its last replay.
+// The graph's memory is reused only after its last replay is done.
 inline Graph::State::~State() {
   const QuietDeviceGuard on(device);
   if (replayed) {
@@ -45,12 +45,12 @@ inline Graph::State::~State() {
   if (executable) (void)cudaGraphExecDestroy(executable);
   inputs.reset();
   end_graph_id(memory.id);
-  for (DeviceBlock& held : memory.held) DeviceAllocator::of(held.device).end_hold(std::move(held));
+  for (DeviceBlock& held : memory.held) DeviceAllocator::of(held.device).release_held(std::move(held));
   for (int d = 0; d < device_count(); ++d) DeviceAllocator::of(d).release_graph(memory.id);
 }
 
 Graph::~Graph() {
-  const RelaxedCapture relaxed;  // another graph may be in the middle of its capture
+  const RelaxedCapture relaxed;  // this thread may be capturing another graph
   delete state_;
 }
 
@@ -102,7 +102,8 @@ void Graph::replay(Loc loc) {
   refuse_in_capture("Graph::replay", loc);
   if (!state_) fail("TT-CUDA-05", "Graph::replay: nothing was captured\n  hint: call capture() first", loc);
   const DeviceGuard guard(device_, loc);
-  if (state_->replayed && state_->inputs->has_values()) {  // on whatever stream: it still reads its values
+  // The previous replay, on any stream, still reads the values that upload() overwrites.
+  if (state_->replayed && state_->inputs->has_values()) {
     check(cudaStreamWaitEvent(native(current_stream(device_)), native(state_->last_replay.handle()), 0),
           "Graph::replay", loc);
   }

@@ -1,5 +1,5 @@
-// Graphs: a sequence of kernels captured once and replayed without the host's work. Plain C++; graph.cuh and
-// replay.cuh define the functions.
+// CUDA graphs: a sequence of kernels is captured once and replayed without work of the host. This header is
+// plain C++; graph.cuh and replay.cuh define the functions.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// A recorded sequence of device work. Everything `step` queues on the current stream is recorded, not run:
+// A recorded sequence of device work. All work that `step` queues on the current stream is recorded, not run:
 //   Graph graph;
-//   step();                  // once before, so that lazily created things exist
+//   step();                  // once before, so that lazily created objects exist
 //   graph.capture([&] { step(); });
-//   graph.replay();          // as often as wanted
-// A replay reads and writes the same addresses as the capture; so inputs are written into the same tensors,
-// and results are read from the tensors the captured step made. Memory allocated in the capture belongs to
-// the graph and is not reused before the graph is destroyed. The host's code runs once, in the capture:
-// numbers that change per step are read from device memory (replay_memory below).
+//   graph.replay();          // any number of times
+// A replay reads and writes the same addresses as the capture: write inputs into the same tensors, and read
+// results from the tensors that the captured step made. Memory allocated during the capture belongs to the
+// graph and is not reused before the graph is destroyed. Host code runs once, during the capture: kernels
+// read numbers that change per step from device memory (replay_memory below).
 class Graph {
  public:
   explicit Graph(int device = current_device()) : device_(device) {}
@@ -54,17 +54,18 @@ class Graph {
 };
 
 // Numbers that change from replay to replay. During a capture, on the capturing thread:
-//   on_replay(f)             calls f on the host before each replay, in the order of these calls; true
-//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after on_replay's
-//                            calls; aligned to 16 bytes, the graph's own
-// Outside of a capture they do nothing and return false or null: the caller then passes the numbers by value.
-// Random numbers advance by themselves (runtime.hpp: random_offset).
-// What f refers to must live as long as the graph.
+//   on_replay(f)             calls f on the host before each replay, in registration order; returns true
+//   replay_memory(bytes, f)  returns device memory of the graph, aligned to 16 bytes; before each replay,
+//   after
+//                            the functions of on_replay, f(host copy) fills it
+// Outside of a capture both do nothing and return false or null: the caller then passes the numbers by value.
+// Random numbers advance without these functions (declarations.hpp: random_offset).
+// Objects that f refers to must live as long as the graph.
 bool on_replay(std::function<void()> f);
 const void* replay_memory(size_t bytes, std::function<void(void*)> fill, TT_LOC);
 
 #if !TINYTORCH_WITH_CUDA
-// As in without_cuda.hpp; no captured Graph comes into being.
+// Definitions for a build without CUDA (without_cuda.hpp): a Graph can be made, but capture() throws.
 inline bool on_replay(std::function<void()>) { return false; }
 inline const void* replay_memory(size_t, std::function<void(void*)>, Loc) { return nullptr; }
 inline Graph::~Graph() = default;

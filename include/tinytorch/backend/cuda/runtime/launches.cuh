@@ -1,4 +1,4 @@
-// The count of launches, by kernel, while somebody wants it.
+// Counts launches by kernel while count_launches(true) is in effect.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct LaunchCounts {
   std::mutex mutex;
-  std::map<const char*, LaunchRecord> by_name;  // names are the runtime's or literals, and stay
+  std::map<const char*, LaunchRecord> by_name;  // the runtime's strings or literals, which stay valid
 };
 inline LaunchCounts launch_counts;
 
@@ -43,7 +43,7 @@ void describe_launch(const void* kernel, int threads, size_t dynamic_shared) {
 }
 
 std::vector<LaunchRecord> launch_records() {
-  std::map<std::string, LaunchRecord> named;  // two addresses may hold one text
+  std::map<std::string, LaunchRecord> named;  // two addresses may hold equal names
   const std::lock_guard lock(launch_counts.mutex);
   for (const auto& [name, record] : launch_counts.by_name) {
     const std::string text = readable_name(name);

@@ -1,4 +1,5 @@
-// Launches: which kernels ran, how often, and what each asked of a multiprocessor. launches.cuh counts them.
+// Launch records: which kernels ran, how often, and with which threads, registers and shared memory.
+// launches.cuh counts them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,18 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct LaunchRecord {
-  std::string kernel;  // "a replayed graph" for all kernels of one, "cublasLtMatmul" for the rival's
+  std::string kernel;  // "a replayed graph" for a whole graph, "cublasLtMatmul" for kernels of cuBLASLt
   int64_t launches = 0;
-  // Of the last launch; 0 where the kernel is not this library's. The emulator knows no registers.
+  // The last launch's configuration; 0 for kernels of other libraries. The emulator reports 0 registers.
   int threads = 0;           // per block
   int registers = 0;         // per thread
   int64_t shared_bytes = 0;  // per block, static and dynamic
 };
 
-// Counts the launches of all threads from now on, from zero, or stops.
+// count_launches(true) clears the counts and starts to count the launches of all threads;
+// count_launches(false) stops.
 void count_launches(bool on);
-std::vector<LaunchRecord> launch_records();  // by name
+std::vector<LaunchRecord> launch_records();  // sorted by name
 
 #if !TINYTORCH_WITH_CUDA
 inline void count_launches(bool) {}

@@ -1,5 +1,4 @@
-// What the device allocator says about itself: statistics, and the message when the device is full. Then the
-// functions of runtime.hpp over it.
+// Statistics of the device allocator, its out-of-memory message, and the memory functions of runtime.hpp.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +7,13 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline size_t DeviceAllocator::reserved_now() const {
-  size_t bytes = alone_;
+  size_t bytes = uncached_bytes_;
   for (const auto& [key, pool] : pools_) bytes += pool->reserved();
   return bytes;
 }
 
-// Free blocks inside the pools of graphs are of no use to anyone else, so they are reserved but not cached.
+// Free blocks in the pools of graphs are counted as reserved but not as cached, because only their graph can
+// use them.
 inline MemoryStats DeviceAllocator::stats_now() const {
   MemoryStats s = counts_;
   s.reserved = reserved_now();
@@ -25,7 +25,7 @@ inline MemoryStats DeviceAllocator::stats_now() const {
   return s;
 }
 
-// "512 bytes", "1.50 MiB", "80.0 GiB": three digits, as one compares them.
+// Formats a size with three significant digits: "512 bytes", "1.50 MiB", "80.0 GiB".
 inline std::string readable_bytes(size_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " bytes";
   double value = static_cast<double>(bytes) / 1024;
@@ -45,7 +45,7 @@ inline void DeviceAllocator::report_exhaustion(size_t bytes, Loc loc) const {
   const std::string device = "cuda:" + std::to_string(device_);
   std::string text = "out of memory on " + device + ": " + readable_bytes(bytes) +
                      " requested\n  tensors hold " + readable_bytes(s.current) + " of " +
-                     readable_bytes(s.reserved) + " taken from the device; the cache holds " +
+                     readable_bytes(s.reserved) + " reserved from the device; the cache holds " +
                      readable_bytes(s.cached) + ", its largest block " + readable_bytes(s.largest_free);
   size_t free = 0, total = 0;
   const DeviceGuard guard(device_);
@@ -56,11 +56,12 @@ inline void DeviceAllocator::report_exhaustion(size_t bytes, Loc loc) const {
   }
   text += "\n  hint: ";
   if (capturing) {
-    text += "a capture cannot give cached memory back: call release_cached() before it";
+    text += "a capture cannot release cached memory: call release_cached() before it";
   } else if (s.cached >= bytes) {
     text +=
-        "the cache would be enough but is in pieces; make the largest tensors first, or free what lies "
-        "between";
+        "the cached memory would be enough, but it is fragmented; allocate the largest tensors first, or "
+        "free "
+        "the tensors between the free blocks";
   } else {
     text +=
         "use a smaller batch, bf16, or no_grad() where no gradients are needed; free tensors no longer "

@@ -1,8 +1,9 @@
-// What the .cuh files know of the runtime beyond runtime.hpp: CUDA's own types, and errors.
+// CUDA's native types and error checks, for the .cuh files.
 //
-// check() turns an error of the CUDA API into an Error with its name, its text and a hint. Kernels run after
-// launch() has returned, so the error of a kernel shows at a later call: the report names the last kernels
-// launched. In a build with assertions each launch waits for its kernel, and the report names the right one.
+// check() throws an error of the CUDA API as Error, with its name, its text and a hint. A kernel runs after
+// launch() has returned, so its error is reported by a later call, together with the names of the last
+// kernels launched. In a build with assertions each launch waits for its kernel, so the report names the
+// right kernel.
 #pragma once
 
 #include <tinytorch/core/config.hpp>
@@ -22,10 +23,10 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline cudaStream_t native(StreamHandle* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 inline cudaEvent_t native(EventHandle* event) { return reinterpret_cast<cudaEvent_t>(event); }
-// The stream that work goes to now.
+// The current stream of the current device.
 inline cudaStream_t native_stream() { return native(current_stream()); }
 
-// DeviceGuard for destructors: at the program's end there may be no device left, and then it does not matter.
+// DeviceGuard for destructors: ignores errors, because at program exit there may be no device left.
 struct QuietDeviceGuard {
   int before = 0;
   explicit QuietDeviceGuard(int device) {
@@ -39,12 +40,13 @@ struct QuietDeviceGuard {
 
 [[noreturn]] void fail_cuda(cudaError_t error, const std::string& what, Loc loc);
 
-// `what` says what was tried: "check: <text> (<name>)".
+// Throws if `error` is not cudaSuccess. `what` names the failed action; the message is "<what>: <text>
+// (<name>)".
 inline void check(cudaError_t error, const char* what, TT_LOC) {
   if (error != cudaSuccess) fail_cuda(error, what, loc);
 }
 
-// Called after each launch of `kernel` (the address of the __global__ function).
+// Called after each launch. kernel: the address of the __global__ function.
 void check_launch(const void* kernel, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

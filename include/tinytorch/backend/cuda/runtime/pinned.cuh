@@ -1,7 +1,8 @@
-// Page-locked ("pinned") host memory: the device copies it by itself while the program goes on.
+// Pinned (page-locked) host memory: the device copies from and to it while the host continues.
 //
-// Locking pages takes longer than most copies, so blocks are kept in classes of powers of two. A freed block
-// may still be the source or target of a queued copy: it waits for events of the streams that use it.
+// Locking pages takes longer than most copies, so freed blocks are kept in size classes of powers of two. A
+// freed block may still be the source or target of a queued copy, so it is reused only when events of the
+// streams that use it are reached.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 class PinnedAllocator {
  public:
   static PinnedAllocator& instance() {
-    static auto* const the_allocator = new PinnedAllocator;  // never destroyed, as in HostAllocator
+    static auto* const the_allocator = new PinnedAllocator;  // never destroyed, like HostAllocator
     return *the_allocator;
   }
 
@@ -52,7 +53,7 @@ class PinnedAllocator {
     const Live live = std::move(found->second);
     live_.erase(found);
     counts_.current -= live.bytes;
-    if (live.in_graph || capturing) return;  // a graph copies from it at each replay: never used again
+    if (live.in_graph || capturing) return;  // a graph copies from or to it in each replay: never reused
     Pending pending{address, live.capacity, {}};
     try {
       for (const auto& [device, stream] : live.users) {
@@ -61,7 +62,7 @@ class PinnedAllocator {
         pending.events.back().event.record();
       }
     } catch (const Error&) {
-      return;  // another thread captures that stream
+      return;  // another thread captures that stream: the block is never reused
     }
     pending_.push_back(std::move(pending));
     collect();
@@ -72,7 +73,7 @@ class PinnedAllocator {
     return find(address) != live_.end();
   }
 
-  // A copy from or to the block was queued on `stream`.
+  // Call after queueing a copy from or to the block on `stream`.
   void note_use(const void* address, int device, StreamHandle* stream) {
     const std::lock_guard lock(mutex_);
     const auto found = find(address);
@@ -130,7 +131,7 @@ class PinnedAllocator {
     --found;
     return at < found->first + std::max<size_t>(found->second.bytes, 1) ? found : live_.end();
   }
-  // Making an event costs as much as queueing the copy it follows.
+  // Events are reused, because creating one costs as much as queueing a copy.
   Event take_event(int device) {
     std::vector<Event>& idle = idle_events_[device];
     if (idle.empty()) return Event(false, device);

@@ -1,5 +1,6 @@
-// Named spans of time for Nsight Systems, by NVTX: headers of the CUDA toolkit, which load the profiler's
-// library only when one is attached. Without the headers ranges do nothing; the emulator remembers them.
+// NVTX ranges: named time spans for Nsight Systems. NVTX is a header-only part of the CUDA toolkit that loads
+// the profiler's library only if a profiler is attached. Without the headers, ranges do nothing; the emulator
+// records them.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +11,7 @@
 #include <tinytorch/backend/cuda/sim/ranges.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-void push_range(const char* name) { sim::note_range(name); }
+void push_range(const char* name) { sim::record_range(name); }
 void pop_range() { sim::end_range(); }
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
 

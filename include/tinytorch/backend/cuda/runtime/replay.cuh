@@ -1,6 +1,6 @@
-// What changes from one replay of a graph to the next: a kernel's arguments are fixed by the capture, so
-// numbers such as the learning rate, the step and the place in the random stream are read from device memory,
-// which is written in stream order before each replay. All values of a graph travel in one copy per 16 KiB.
+// Values that change from one replay of a graph to the next. The capture fixes the arguments of kernels, so
+// numbers such as the learning rate, the step and the position in the random stream are read from device
+// memory, which is written in stream order before each replay. One copy moves up to 16 KiB of values.
 #pragma once
 
 #include <algorithm>
@@ -53,17 +53,18 @@ class ReplayInputs {
     return offset_;
   }
 
-  // The captured step has not run: what it took from the generator is given back, and taken by each replay.
+  // The captured step has not run, so the random blocks that it took are returned to the generator; each
+  // replay takes as many.
   void end_capture() {
     const GeneratorState now = default_generator().state();
-    if (now.seed != at_begin_.seed) return;  // seeded by the step itself: each replay repeats its numbers
+    if (now.seed != at_begin_.seed) return;  // the step set the seed: each replay repeats its numbers
     blocks_per_replay_ = now.next_block - at_begin_.next_block;
     default_generator().set_state(at_begin_);
   }
 
   bool has_values() const { return !values_.empty(); }
 
-  // Queues the new values on the current stream. Called before the launch of a replay.
+  // Queues copies of the new values on the current stream. Call before launching a replay.
   void upload(Loc loc) {
     for (const auto& f : calls_) f();
     for (const Value& v : values_) v.fill(chunks_[v.chunk].host.data() + v.offset);

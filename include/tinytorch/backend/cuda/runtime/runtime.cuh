@@ -1,5 +1,5 @@
-// Defines runtime.hpp over the CUDA runtime API, in parts that each carry one idea. For the one .cu file of a
-// program (cuda_impl.cuh); kernels see native.cuh instead, which only declares.
+// Definitions of the functions of runtime.hpp over the CUDA runtime API. Only the one .cu file of a program
+// includes this file (by cuda_impl.cuh); kernels include native.cuh, which has declarations only.
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime/allocator.cuh>

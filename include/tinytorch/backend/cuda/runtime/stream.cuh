@@ -1,8 +1,8 @@
-// Streams, events and waiting.
+// Streams, events and synchronization.
 //
-// A Stream takes a native stream from a list per device and priority, and puts it back at its end: a native
-// stream is never destroyed, so memory that belongs to one (allocator.cuh) stays in its order for ever, and
-// making a Stream costs nothing after the first.
+// A Stream takes a native stream from a free list per device and priority, and its destructor puts it back.
+// Native streams are never destroyed: memory pools that belong to one (allocator.cuh) stay valid, and after
+// the first one, making a Stream costs nothing.
 #pragma once
 
 #include <algorithm>
@@ -143,7 +143,7 @@ double Event::milliseconds_since(const Event& earlier, Loc loc) const {
   return static_cast<double>(milliseconds);
 }
 
-// ---- waiting
+// ---- synchronization
 
 void synchronize(StreamHandle* stream, Loc loc) {
   refuse_in_capture("synchronize()", loc);

@@ -1,5 +1,6 @@
-// runtime.hpp in a program built without CUDA: the queries say that there is no device, whatever would need
-// one throws BuiltWithoutCuda and names what was asked for. So one program text serves both builds.
+// Definitions of runtime.hpp for a build without CUDA: queries report that there is no device, and functions
+// that need a device throw BuiltWithoutCuda with the name of the function. So the same program compiles in
+// both builds.
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime/declarations.hpp>
@@ -55,7 +56,7 @@ inline void raise_faults(Loc) {}
 inline void note_launch(const char*) {}
 inline void check_after_launch(const char*) {}
 
-// No Stream and no Event comes into being, so their other members are never reached.
+// The constructors of Stream and Event throw, so their other members are never called.
 inline Stream::Stream(int, int, Loc loc) { fail_without_cuda("cuda Stream", loc); }
 inline Stream::~Stream() = default;
 inline bool Stream::is_idle(Loc) const { return true; }

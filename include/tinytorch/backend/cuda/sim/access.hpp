@@ -1,8 +1,8 @@
-// Every access of a kernel, checked before it happens: bounds, lifetime, alignment, races, uninitialized
-// shared memory, and pointers of the host.
+// Access checker: checks each memory access of a kernel before it happens, for bounds, lifetime, alignment,
+// data races, uninitialized shared memory and host pointers.
 //
-// A kernel may touch its threads' own stacks, its arguments, constants, device memory that is allocated, the
-// shared memory of its block, and pinned memory of the host. Anything else is a fault, which ends the grid.
+// A kernel may access the stacks of its threads, its arguments, constants, allocated device memory, the
+// shared memory of its block, and pinned host memory. Any other access is a fault, which ends the grid.
 #pragma once
 
 #include <atomic>
@@ -21,11 +21,11 @@ struct Access {
   const char* address;
   size_t bytes;
   bool write, atomic;
-  const void* code;       // where the instruction returns to
-  Loc where{nullptr, 0};  // its line, where that is known
+  const void* code;       // return address of the instrumentation call
+  Loc where{nullptr, 0};  // source line, if it is known
 };
 
-// Host memory that the device may read and write.
+// Pinned host memory, which the device may read and write.
 struct PinnedRanges {
   std::mutex mutex;
   std::map<const char*, size_t> ranges;
@@ -90,7 +90,7 @@ class AccessChecker {
       if (!dynamic_.holds(a.address) || !dynamic_.holds(a.address + a.bytes - 1)) {
         report(a, "out of bounds of the " + std::to_string(dynamic_.bytes) +
                       " bytes of dynamic shared memory, " + std::to_string(a.address - dynamic_.begin) +
-                      " bytes from its begin");
+                      " bytes from its start");
       }
       check_shared(dynamic_cells_.data() + (a.address - dynamic_.begin) / 4, a, "dynamic shared memory");
     } else if (static_cast<size_t>(a.address - module_->shared_begin) < module_->shared_bytes) {
@@ -119,7 +119,7 @@ class AccessChecker {
     counter_.note(a.address, a.bytes, a.write, shared, offset_of(a.code), execution.thread_number);
   }
 
-  // Calls f(word, bits of its bytes) for each word of 4 bytes that the access touches.
+  // Calls f(word, bit mask of its bytes) for each 4-byte word of the access.
   template <class F>
   static void each_word(const Access& a, F&& f) {
     const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(a.address) % 4);
@@ -130,11 +130,11 @@ class AccessChecker {
       f(word, static_cast<uint8_t>(bytes));
     }
   }
-  // Looks for a race with what touched the word before.
+  // Reports a data race with the previous accesses to the word, and records this access.
   void touch(Cell& cell, const Access& a, uint8_t bytes, std::string_view memory) {
     const auto number = static_cast<uint16_t>(execution.thread_number);
-    const Toucher now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
-    const Race race = a.write ? note_write(cell, now, bytes) : note_read(cell, now, bytes);
+    const AccessRecord now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
+    const Race race = a.write ? record_write(cell, now, bytes) : record_read(cell, now, bytes);
     if (race.thread >= 0) report_race(a, race, memory);
   }
 
@@ -161,18 +161,18 @@ class AccessChecker {
       const Symbol* near = variable;
       for (const Symbol& v : module_->variables) near = v.begin <= at ? &v : near;
       report(a, "out of bounds of shared memory" +
-                    (near ? ", " + std::to_string(at - near->begin) + " bytes from the begin of " +
+                    (near ? ", " + std::to_string(at - near->begin) + " bytes from the start of " +
                                 name_of(*near) + " of " + std::to_string(near->bytes) + " bytes"
                           : std::string()));
     }
     thread_local std::unordered_map<const Symbol*, std::string> names;
     std::string& name = names[variable];
     if (name.empty()) name = variable ? "shared memory " + name_of(*variable) : "shared memory";
-    // Words are those of the address, which the area's begin need not be a multiple of.
+    // Words begin at multiples of 4 bytes, but the shared memory may begin between them.
     const char* const begin = module_->shared_begin - reinterpret_cast<uintptr_t>(module_->shared_begin) % 4;
     check_shared(static_cells_.data() + (a.address - begin) / 4, a, name);
   }
-  // 'tile': the last part of the variable's name.
+  // The last part of the variable's name, in quotes: 'tile'.
   static std::string name_of(const Symbol& variable) {
     const std::string whole = demangled(variable.mangled);
     const size_t at = whole.rfind("::");
@@ -186,7 +186,7 @@ class AccessChecker {
     }
     if (PinnedRanges::instance().holds(a.address, a.bytes)) return;
     if (a.address < reinterpret_cast<const char*>(4096)) report(a, "a null pointer");
-    report(a, "a pointer of the host");
+    report(a, "a host pointer");
   }
 
   [[noreturn]] void out_of_bounds(const Access& a) {
@@ -194,8 +194,8 @@ class AccessChecker {
     const Allocation* const in = memory.find(a.address);
     const Allocation* const near = in ? in : memory.before(a.address);
     if (!near) report(a, "outside of all device memory");
-    report(a, (near->freed ? "memory used after it was freed, " : "out of bounds, ") +
-                  std::to_string(a.address - near->begin) + " bytes from the begin of an allocation of " +
+    report(a, (near->freed ? "use after free, " : "out of bounds, ") +
+                  std::to_string(a.address - near->begin) + " bytes from the start of an allocation of " +
                   std::to_string(near->bytes) + " bytes");
   }
   [[noreturn]] void report_race(const Access& a, const Race& race, std::string_view memory) {

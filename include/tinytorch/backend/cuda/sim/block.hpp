@@ -1,9 +1,9 @@
-// A grid's blocks, one after the other, and the threads of a block.
+// Scheduler of the emulator: the blocks of a grid run one after the other, the threads of a block as fibers.
 //
-// Each thread of a block that has to wait keeps a fiber; one that never waits ends on the fiber on which it
-// began, which then begins the next thread. So a kernel without barriers costs a call per thread, and one
-// with barriers a switch per thread and barrier. Threads run in the order of their numbers until they wait:
-// every run of a program takes the same order.
+// A thread that waits keeps its fiber. A thread that never waits ends on the fiber on which it began, which
+// then runs the next thread. So a kernel without barriers costs one call per thread, and a kernel with
+// barriers one context switch per thread and barrier. Threads run in the order of their numbers until they
+// wait, so the order is the same in every run of a program.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-enum class Waits : uint8_t { none, at_barrier, at_warp, for_turn };
+enum class Waits : uint8_t { none, at_barrier, at_warp, at_mbarrier };
 
 struct ThreadState {
   Fiber* fiber = nullptr;
@@ -27,22 +27,22 @@ struct ThreadState {
   bool ended = false;
 };
 
-// Lanes that meet under one mask. Two sets of values: a lane may begin the next meeting while others read
-// this.
-struct MeetingPoint {
+// Exchange of the lanes of a warp under one mask. The values are double buffered, because a lane may begin
+// the next exchange while other lanes still read this one.
+struct ExchangePoint {
   unsigned mask = 0, arrived = 0, phase = 0;
   Loc where{"", 0};
-  Meeting meetings[2];
+  WarpExchange exchanges[2];
 };
 struct Warp {
-  std::vector<std::unique_ptr<MeetingPoint>> points;  // `used` of them in this block
+  std::vector<std::unique_ptr<ExchangePoint>> points;  // the first `used` are in use for this block
   size_t used = 0;
 };
 
-struct TurnWaiter {
+struct PhaseWaiter {
   uint16_t thread;
-  const Turns* turns;
-  uint32_t turn;
+  const MBarrier* barrier;
+  uint32_t phase;
 };
 
 class BlockRunner {
@@ -54,11 +54,11 @@ class BlockRunner {
   void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
   void wait_at_barrier(Loc where);
-  void arrive(Turns* turns);  // once a warp
-  void wait_for_turn(const Turns* turns, uint32_t turn, Loc where);
-  const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
-                      Loc where);
-  // Ends the grid from inside a kernel thread: run_grid throws.
+  void arrive(MBarrier* barrier);  // called by one lane per warp
+  void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
+  const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                       const char* what, Loc where);
+  // Ends the grid from inside a kernel thread; run_grid then throws.
   [[noreturn]] void stop(std::string fault);
   [[noreturn]] void stop_at(const std::string& fault, Loc where);
   std::string describe_thread(unsigned number) const;
@@ -75,7 +75,7 @@ class BlockRunner {
   void release_barrier(Loc where);
   void run_block();
   void prepare(dim3 grid, dim3 block, size_t shared_bytes);
-  MeetingPoint& meeting_point(Warp& warp, unsigned mask, Loc where);
+  ExchangePoint& exchange_point(Warp& warp, unsigned mask, Loc where);
   std::string divergence() const;
 
   AccessChecker checker_;
@@ -83,8 +83,8 @@ class BlockRunner {
   std::vector<Fiber*> idle_;
   std::vector<ThreadState> threads_;
   std::vector<Warp> warps_;
-  std::vector<uint16_t> ready_, waiting_;  // ready_ is read from ready_at_ on
-  std::vector<TurnWaiter> for_turns_;
+  std::vector<uint16_t> ready_, waiting_;  // entries of ready_ before ready_at_ are already taken
+  std::vector<PhaseWaiter> phase_waiters_;
   size_t ready_at_ = 0;
   unsigned next_ = 0, ended_ = 0;
   Fiber* current_ = nullptr;
@@ -101,7 +101,7 @@ inline void fiber_entry(boost::context::detail::transfer_t from) {
   BlockRunner::instance().work();
 }
 
-// The life of a fiber: threads that were not begun yet, then sleep until it is needed again.
+// Main loop of a fiber: runs threads that have not begun, then suspends until the fiber is used again.
 inline void BlockRunner::work() {
   for (;;) {
     Fiber* const fiber = current_;
@@ -126,7 +126,7 @@ inline void BlockRunner::work() {
   }
 }
 
-// From here on the kernel's code of this fiber's thread runs.
+// Makes the thread of a fiber the current thread.
 inline void BlockRunner::enter(Fiber* fiber) {
   current_ = fiber;
   execution.thread_number = fiber->thread;
@@ -135,7 +135,7 @@ inline void BlockRunner::enter(Fiber* fiber) {
   execution.active = true;
 }
 
-// The current thread waits: somebody else goes on.
+// Suspends the current thread and runs another one.
 inline void BlockRunner::run_next() {
   Fiber* const self = current_;
   execution.active = false;
@@ -198,72 +198,72 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
   run_next();
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(Turns* turns) {
-  if (++turns->arrived < warps_.size()) return;
-  turns->arrived = 0;
-  ++turns->complete;
-  checker_.pass_barrier();  // what is ordered by it lies in different epochs, whoever waits when
-  const auto goes_on = [&](const TurnWaiter& w) { return w.turns == turns && w.turn < turns->complete; };
-  for (const TurnWaiter& w : for_turns_) {
-    if (goes_on(w)) make_ready(w.thread);
+[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(MBarrier* barrier) {
+  if (++barrier->arrived < warps_.size()) return;
+  barrier->arrived = 0;
+  ++barrier->complete;
+  checker_.pass_barrier();  // accesses before and after the phase are in different epochs
+  const auto done = [&](const PhaseWaiter& w) { return w.barrier == barrier && w.phase < barrier->complete; };
+  for (const PhaseWaiter& w : phase_waiters_) {
+    if (done(w)) make_ready(w.thread);
   }
-  for_turns_.erase(std::remove_if(for_turns_.begin(), for_turns_.end(), goes_on), for_turns_.end());
+  std::erase_if(phase_waiters_, done);
 }
-[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_turn(const Turns* turns, uint32_t turn,
-                                                                   Loc where) {
-  if (turns->complete > turn) return;
+[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_phase(const MBarrier* barrier, uint32_t phase,
+                                                                    Loc where) {
+  if (barrier->complete > phase) return;
   const unsigned number = execution.thread_number;
   threads_[number].where = where;
-  threads_[number].waits = Waits::for_turn;
-  for_turns_.push_back({static_cast<uint16_t>(number), turns, turn});
+  threads_[number].waits = Waits::at_mbarrier;
+  phase_waiters_.push_back({static_cast<uint16_t>(number), barrier, phase});
   run_next();
 }
 
-inline MeetingPoint& BlockRunner::meeting_point(Warp& warp, unsigned mask, Loc where) {
+inline ExchangePoint& BlockRunner::exchange_point(Warp& warp, unsigned mask, Loc where) {
   for (size_t i = 0; i < warp.used; ++i) {
     if (warp.points[i]->mask == mask) return *warp.points[i];
   }
-  if (warp.used == warp.points.size()) warp.points.push_back(std::make_unique<MeetingPoint>());
-  MeetingPoint& point = *warp.points[warp.used++];
+  if (warp.used == warp.points.size()) warp.points.push_back(std::make_unique<ExchangePoint>());
+  ExchangePoint& point = *warp.points[warp.used++];
   point.mask = mask;
   point.arrived = point.phase = 0;
   point.where = where;
   return point;
 }
 
-inline const Meeting& BlockRunner::meet(unsigned mask, const void* value, size_t bytes, bool orders,
-                                        const char* what, Loc where) {
+inline const WarpExchange& BlockRunner::exchange_in_warp(unsigned mask, const void* value, size_t bytes,
+                                                         bool orders, const char* what, Loc where) {
   const unsigned number = execution.thread_number, lane = number % kLanes, first = number - lane;
   const unsigned lanes = std::min(kLanes, execution.threads - first);
-  if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // the warp's last lanes are not there
+  if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // a partial warp has fewer lanes
   if (!(mask >> lane & 1)) {
     stop_at(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
   }
-  MeetingPoint& point = meeting_point(warps_[number / kLanes], mask, where);
+  ExchangePoint& point = exchange_point(warps_[number / kLanes], mask, where);
   if (point.arrived == 0) point.where = where;
   if (!same_place(point.where, where)) {
     stop_at(std::string("a divergent ") + what + ": other lanes of the warp are at " +
                 place_text(point.where) + ", " + describe_thread(number) + " at another",
             where);
   }
-  Meeting& meeting = point.meetings[point.phase & 1];
-  std::memcpy(meeting.values[lane], value, bytes);
+  WarpExchange& exchange = point.exchanges[point.phase & 1];
+  std::memcpy(exchange.values[lane], value, bytes);
   threads_[number].where = where;
   point.arrived |= 1u << lane;
   if (point.arrived != mask) {
     threads_[number].waits = Waits::at_warp;
     run_next();
-    return meeting;
+    return exchange;
   }
-  meeting.mask = mask;
-  meeting.lanes = lanes;
+  exchange.mask = mask;
+  exchange.lanes = lanes;
   point.arrived = 0;
   ++point.phase;
   if (orders) checker_.pass_warp_barrier(number / kLanes);
   for (unsigned l = 0; l < lanes; ++l) {
     if (l != lane && mask >> l & 1) make_ready(static_cast<uint16_t>(first + l));
   }
-  return meeting;
+  return exchange;
 }
 
 inline void BlockRunner::stop(std::string fault) {
@@ -271,7 +271,7 @@ inline void BlockRunner::stop(std::string fault) {
   fault_ = std::move(fault);
   failed_ = true;
   switch_context(lost_, main_);
-  std::abort();  // nobody comes back here
+  std::abort();  // the fiber is not resumed
 }
 
 inline void BlockRunner::stop_at(const std::string& fault, Loc where) {
@@ -285,7 +285,7 @@ inline std::string BlockRunner::describe_thread(unsigned number) const {
   return "thread " + triple(threads_[number].index) + " of block " + triple(execution.block);
 }
 
-// Nobody can go on: who waits where, an example of each.
+// The error message of a deadlock: the groups of waiting threads, with their number and one example each.
 inline std::string BlockRunner::divergence() const {
   std::map<std::pair<std::string, Waits>, std::pair<unsigned, unsigned>> groups;  // example, count
   for (unsigned t = 0; t < execution.threads; ++t) {
@@ -293,15 +293,15 @@ inline std::string BlockRunner::divergence() const {
     auto& group = groups[{thread.ended ? "" : place_text(thread.where), thread.waits}];
     if (group.second++ == 0) group.first = t;
   }
-  std::string text = "threads wait for each other for ever: a divergent barrier or shuffle";
+  std::string text = "deadlock: the threads wait for each other, at a divergent barrier or shuffle";
   for (const auto& [key, group] : groups) {
     text += "\n  " + std::to_string(group.second) + " of " + std::to_string(execution.threads) +
             " threads, such as " + describe_thread(group.first);
     if (key.first.empty()) {
-      text += ", ended without it";
+      text += ", ended without reaching it";
     } else {
-      constexpr const char* kFor[] = {", go on at ", ", wait at the barrier at ",
-                                      ", wait for lanes of their warp at ", ", wait for a turn at "};
+      constexpr const char* kFor[] = {", continue at ", ", wait at the barrier at ",
+                                      ", wait for lanes of their warp at ", ", wait at the mbarrier at "};
       text += kFor[static_cast<size_t>(key.second)] + key.first;
     }
   }
@@ -313,7 +313,7 @@ inline void BlockRunner::run_block() {
   checker_.begin_block();
   ready_.clear();
   waiting_.clear();
-  for_turns_.clear();
+  phase_waiters_.clear();
   ready_at_ = 0;
   for (ThreadState& t : threads_) {
     t.waits = Waits::none;
@@ -337,7 +337,7 @@ inline void BlockRunner::run_block() {
 }
 
 inline void BlockRunner::prepare(dim3 grid, dim3 block, size_t shared_bytes) {
-  constexpr size_t kGuard = 65536;  // behind the dynamic memory, so that an access there can be told
+  constexpr size_t kGuard = 65536;  // bytes after the dynamic shared memory, to detect accesses past its end
   shared_.resize(std::max(shared_.size(), shared_bytes + kGuard));
   execution = {};
   execution.block_dim = block;
@@ -357,7 +357,7 @@ inline std::atomic<bool> last_block_first{false};
 
 inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                                   void (*body)(void*), void* arguments, size_t argument_bytes) {
-  constexpr size_t kMostShared = 232448;  // 227 KiB, as on Hopper
+  constexpr size_t kMostShared = 232448;  // 227 KiB, the limit of Hopper
   const std::string name = kernel_name(kernel);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMostThreads) {
@@ -383,7 +383,7 @@ inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, siz
             last_block_first ? uint3{grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z} : uint3{x, y, z};
         run_block();
         if (!failed_) continue;
-        idle_.clear();  // fibers that were left in the middle of a kernel begin anew
+        idle_.clear();  // fibers that stopped in the middle of a kernel are restarted
         for (const auto& fiber : fibers_) {
           fiber->restart(fiber_entry);
           idle_.push_back(fiber.get());

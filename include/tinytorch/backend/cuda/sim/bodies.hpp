@@ -1,5 +1,6 @@
-// The emulator itself, for the one file of a program that is compiled with it, without instrumentation; the
-// files of kernels are compiled with -fsanitize=thread and call the functions at its end.
+// Definitions of the emulator, and of the ThreadSanitizer functions that instrumented kernels call. Exactly
+// one file of a program includes this file, and is compiled without instrumentation; the files with kernels
+// are compiled with -fsanitize=thread:
 //
 //   g++ -std=c++20 -O1 -g -fsanitize=thread -I include -DTINYTORCH_WITH_CUDA=1 -DTINYTORCH_CUDA_SIM=1
 //       -c kernels.cpp
@@ -23,28 +24,28 @@ void run_blocks(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, 
   checker = &BlockRunner::instance().checker();
   BlockRunner::instance().run_grid(kernel, grid, block, shared_bytes, body, arguments, argument_bytes);
 }
-// What runs between kernel code is not the kernel's: its accesses are not checked.
+// Turns access checks off while the emulator's own code runs inside a kernel.
 struct OutsideKernel {
   OutsideKernel() { execution.active = false; }
   ~OutsideKernel() { execution.active = true; }
 };
 
-void arrive(Turns* turns) {
+void arrive(MBarrier* barrier) {
   const OutsideKernel outside;
-  BlockRunner::instance().arrive(turns);
+  BlockRunner::instance().arrive(barrier);
 }
-void wait_for_turn(const Turns* turns, uint32_t turn, Loc where) {
+void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where) {
   const OutsideKernel outside;
-  BlockRunner::instance().wait_for_turn(turns, turn, where);
+  BlockRunner::instance().wait_for_phase(barrier, phase, where);
 }
 void wait_at_barrier(Loc where) {
   const OutsideKernel outside;
   BlockRunner::instance().wait_at_barrier(where);
 }
-const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
-                    Loc where) {
+const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                     const char* what, Loc where) {
   const OutsideKernel outside;
-  return BlockRunner::instance().meet(mask, value, bytes, orders, what, where);
+  return BlockRunner::instance().exchange_in_warp(mask, value, bytes, orders, what, where);
 }
 void stop_at_lane(int lane, const char* what, Loc where) {
   const OutsideKernel outside;
@@ -62,7 +63,7 @@ inline void on_access(const Access& access, bool whole) {
   if (whole && reinterpret_cast<uintptr_t>(access.address) % access.bytes != 0) checker->misaligned(access);
   checker->check(access);
 }
-void note_atomic(const void* address, size_t bytes, Loc where) {
+void check_atomic(const void* address, size_t bytes, Loc where) {
   on_access({static_cast<const char*>(address), bytes, true, true, __builtin_return_address(0), where}, true);
 }
 
@@ -90,7 +91,8 @@ std::string counts_table() { return CountTable::instance().text(); }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
 
-// ---- What the instrumentation calls. Our names with the compiler's symbols: it declares those differently.
+// ---- Functions that the instrumentation calls. Each has a name of its own and the symbol that the compiler
+// expects, because the compiler has built-in declarations of other types for the symbols' names.
 
 #define TT_SIM_CALL(result, symbol, name, parameters) \
   extern "C" result name parameters __asm__(#symbol); \
@@ -130,7 +132,7 @@ TT_SIM_CALL(void, __tsan_func_entry, tt_sim_func_entry, (const void*)) {}
 TT_SIM_CALL(void, __tsan_func_exit, tt_sim_func_exit, (const void*)) {}
 TT_SIM_CALL(void, __tsan_vptr_update, tt_sim_vptr_update, (const void*, const void*)) {}
 TT_SIM_CALL(void, __tsan_vptr_read, tt_sim_vptr_read, (const void*)) {}
-// Clang makes these of the memory functions.
+// Clang replaces calls of memcpy, memmove and memset by these.
 TT_SIM_CALL(void*, __tsan_memcpy, tt_sim_memcpy, (void* to, const void* from, unsigned long bytes)) {
   return std::memcpy(to, from, bytes);
 }
@@ -140,7 +142,7 @@ TT_SIM_CALL(void*, __tsan_memmove, tt_sim_memmove, (void* to, const void* from, 
 TT_SIM_CALL(void*, __tsan_memset, tt_sim_memset, (void* to, int value, unsigned long bytes)) {
   return std::memset(to, value, bytes);
 }
-// The atomics of the runtime's own code; those of kernels are in functions.hpp.
+// Atomics of the library's host code. The atomics of kernels are in functions.hpp.
 #define TT_SIM_ATOMIC_UPDATE(T, bits, name)                                                                \
   TT_SIM_CALL(T, __tsan_atomic##bits##_##name, tt_sim_atomic##bits##_##name, (volatile T * p, T v, int)) { \
     return __atomic_##name(p, v, __ATOMIC_SEQ_CST);                                                        \

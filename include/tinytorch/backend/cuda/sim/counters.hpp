@@ -1,10 +1,10 @@
-// Counts of what kernels ask of memory: sectors, passes over the banks, bytes, barriers.
+// Counters of the memory accesses of kernels: sectors, wavefronts (bank conflicts), bytes and barriers.
 //
-// A request is one instruction of one warp. Threads run in turn here, so the n-th time that a lane comes to
-// an instruction counts as the same request as the n-th time of its neighbours: exact where lanes go round a
-// loop equally often. Device memory answers in sectors of 32 bytes; shared memory in passes (wavefronts) over
-// 32 banks of 4 bytes, in which a bank serves one word. The ideal: the bytes asked for, packed. Source: CUDA
-// C++ Best Practices Guide, "Coalesced Access", "Shared Memory and Memory Banks".
+// A request is one instruction of one warp. The emulator runs lanes one after the other, so the n-th
+// execution of an instruction by each lane counts as one request; this is exact if all lanes execute a loop
+// equally often. Device memory serves sectors of 32 bytes. Shared memory serves wavefronts over 32 banks of 4
+// bytes, one word per bank. The ideal numbers are those of the same bytes, contiguous. Source: CUDA C++ Best
+// Practices Guide, "Coalesced Access", "Shared Memory and Memory Banks".
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 struct Request {
-  unsigned lanes = 0;  // a bit each
-  uint32_t bytes = 0;  // of a lane
+  unsigned lanes = 0;  // bit mask
+  uint32_t bytes = 0;  // per lane
   std::array<uint64_t, kLanes> address{};
 };
 
-// {sectors, their least number}
+// {number of sectors, ideal number}
 inline std::pair<uint64_t, uint64_t> sectors_of(const Request& r) {
   std::vector<uint64_t> sectors, addresses;
   for (unsigned l = 0; l < kLanes; ++l) {
@@ -39,7 +39,8 @@ inline std::pair<uint64_t, uint64_t> sectors_of(const Request& r) {
   return {distinct(sectors), (distinct(addresses) * r.bytes + 31) / 32};
 }
 
-// Lanes are served together as far as 128 bytes reach: 32 lanes of 4 bytes, 16 of 8, 8 of 16.
+// {number of wavefronts, ideal number}. A wavefront serves at most 128 bytes: 32 lanes of 4 bytes, 16 of 8 or
+// 8 of 16.
 inline std::pair<uint64_t, uint64_t> wavefronts_of(const Request& r) {
   const unsigned together = r.bytes <= 4 ? 32 : (r.bytes <= 8 ? 16 : 8);
   uint64_t passes = 0, ideal = 0;
@@ -59,7 +60,7 @@ inline std::pair<uint64_t, uint64_t> wavefronts_of(const Request& r) {
   return {passes, ideal};
 }
 
-// Of all threads of the host.
+// The counts of all grids, by kernel, for all host threads.
 class CountTable {
  public:
   static CountTable& instance() {
@@ -121,7 +122,7 @@ class CountTable {
   std::map<std::string, KernelCounts> kernels_;
 };
 
-// Of one grid.
+// The counts of one grid.
 class GridCounter {
  public:
   KernelCounts sum;
@@ -152,7 +153,7 @@ class GridCounter {
 
  private:
   struct Site {
-    std::array<uint32_t, kLanes> next{};  // how often each lane was here
+    std::array<uint32_t, kLanes> next{};  // number of executions by each lane
     std::vector<Request> requests;
   };
   std::unordered_map<uint64_t, Site> sites_;

@@ -1,8 +1,8 @@
-// What a .cuh file sees instead of <cuda_runtime.h> when TINYTORCH_CUDA_SIM is 1: the emulator.
+// The CUDA emulator. It replaces <cuda_runtime.h> if TINYTORCH_CUDA_SIM is 1.
 //
-// The same kernels, compiled by g++ or clang with -fsanitize=thread, run on the CPU: every thread of a block
-// in turn (block.hpp), with barriers, shuffles and atomics (functions.hpp), on memory of the device's own
-// (memory.hpp), every access checked (access.hpp) and, when asked for, counted (counters.hpp).
+// Kernels are compiled by g++ or clang with -fsanitize=thread and run on the CPU: the threads of a block run
+// as fibers (block.hpp), with barriers, shuffles and atomics (functions.hpp) and separate device memory
+// (memory.hpp). Every access is checked (access.hpp) and optionally counted (counters.hpp).
 #pragma once
 
 #include <tinytorch/core/config.hpp>

@@ -1,8 +1,9 @@
-// What a kernel sees of the emulator, and what its users may ask of it. Plain C++.
+// Interface of the emulator, for kernels and for programs that use the emulator. Plain C++.
 //
-// The kernels are compiled with -fsanitize=thread, whose calls at every access the emulator answers; the
-// emulator itself (bodies.hpp) is another file, compiled without. A grid's blocks run one after the other on
-// the calling thread, the threads of a block in the order of their numbers until they wait.
+// Kernels are compiled with -fsanitize=thread, which inserts a call at each memory access; the emulator
+// implements these calls (bodies.hpp, which is compiled without that flag). The blocks of a grid run one
+// after the other on the calling thread, and the threads of a block in the order of their numbers until they
+// wait.
 #pragma once
 
 #include <cstddef>
@@ -16,75 +17,79 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 inline constexpr unsigned kLanes = 32, kMostThreads = 1024, kMostWarps = kMostThreads / kLanes;
 
-// By this a kernel's code finds its thread. One block at a time runs on a thread of the host.
+// The current kernel thread. Each host thread runs one block at a time.
 struct Execution {
   uint3 thread{}, block{};
   dim3 block_dim, grid_dim;
   unsigned thread_number = 0, threads = 0;
   unsigned char* dynamic_shared = nullptr;
-  bool active = false;          // a kernel thread runs
-  const char* stack = nullptr;  // of that thread, lowest address
+  bool active = false;          // true while code of a kernel runs
+  const char* stack = nullptr;  // lowest address of the kernel thread's stack
 };
 inline constinit thread_local Execution execution;
 
-// Runs body(arguments) for each thread of the grid. A fault ends the grid with an Error.
+// Runs body(arguments) for each thread of the grid. A fault ends the grid and throws TT-SIM-03.
 void run_blocks(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
 
-// In which order the blocks of a grid run, of all threads of the host: a device promises none, so a result
-// that has the same bits each time may not depend on it.
+// Sets the order of the blocks of all grids, for all host threads: first to last, or last to first. A device
+// guarantees no order, so a deterministic kernel gives the same bits in both.
 void set_last_block_first(bool on);
 
 // __syncthreads().
 void wait_at_barrier(Loc where);
-// How often all warps of a block arrived, and how many have since; in the kernel's shared memory.
-struct Turns {
+// State of an mbarrier in shared memory: number of complete phases, and of warps that have arrived since.
+struct MBarrier {
   uint32_t complete, arrived;
 };
-void arrive(Turns* turns);  // once a warp
-void wait_for_turn(const Turns* turns, uint32_t turn, Loc where);
-// The lanes of a warp that meet under one mask, and what each gave. Valid until the next meeting but one.
-struct Meeting {
+void arrive(MBarrier* barrier);  // called by one lane per warp
+void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
+// The values that the lanes of a warp contribute to a shuffle or vote under one mask. Valid until the second
+// exchange after this one.
+struct WarpExchange {
   alignas(16) unsigned char values[kLanes][16];
-  unsigned mask = 0, lanes = 0;  // lanes: of the warp, 32 but for the last
+  unsigned mask = 0, lanes = 0;  // lanes: number of lanes of the warp, 32 unless it is a partial warp
 };
-// Waits until all lanes of `mask` have given `bytes` bytes. `orders`: memory too, as only __syncwarp does.
-const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what, Loc where);
-// Checks an atomic access, which no race with other atomics is.
-void note_atomic(const void* address, size_t bytes, Loc where);
-// The fault of a shuffle that reads a lane outside of its mask. The launch throws an Error.
+// Waits until all lanes of `mask` have contributed `bytes` bytes. `orders` is true if memory is ordered, too,
+// which only __syncwarp does.
+const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                     const char* what, Loc where);
+// Checks an atomic access. Two atomic accesses are not a data race.
+void check_atomic(const void* address, size_t bytes, Loc where);
+// Reports a shuffle that reads a lane outside of its mask. The launch throws TT-SIM-03.
 [[noreturn]] void stop_at_lane(int lane, const char* what, Loc where);
 std::string describe_thread(unsigned number);
 
-// ---- Device memory: a range of addresses of its own.
-void* device_allocate(size_t bytes);  // null when the device is full
-bool device_free(void* address);      // false: not the begin of an allocation that lives
-void pinned_range(const void* address, size_t bytes, bool present);  // host memory that kernels may read
+// ---- Device memory, in a separate range of addresses
+void* device_allocate(size_t bytes);  // null if the device is full
+bool device_free(void* address);      // false if the address is not the start of a live allocation
+void pinned_range(const void* address, size_t bytes, bool present);  // adds or removes pinned host memory
 size_t device_bytes_free();
 size_t device_bytes_total();
 void set_device_bytes_total(size_t bytes);
-// Allocations that were not freed: "", or a line for each of the first 20.
+// A report of allocations that were not freed, with a line for each of the first 20; "" if there are none.
 std::string leaks();
 
-// The linker's name of a kernel; null if the program holds no symbols.
+// The mangled name of a kernel; null if the program has no symbols.
 const char* mangled_kernel_name(const void* kernel);
 
-// ---- Counts, off unless TINYTORCH_SIM_COUNT=1, which also prints them at the end of the program.
+// ---- Counters, off by default. TINYTORCH_SIM_COUNT=1 turns them on and prints them at the end of the
+// program.
 struct KernelCounts {
   std::string kernel;
   uint64_t launches = 0, blocks = 0, threads = 0;
-  uint64_t barriers = 0;                       // passed, summed over blocks
-  uint64_t bytes_read = 0, bytes_written = 0;  // of device memory, as asked for by threads
-  uint64_t requests = 0, sectors = 0,
-           ideal_sectors = 0;  // of device memory: a warp's instruction; of 32 bytes
-  uint64_t shared_requests = 0, wavefronts = 0, ideal_wavefronts = 0;  // passes over the 32 banks
+  uint64_t barriers = 0;                       // barriers passed, summed over blocks
+  uint64_t bytes_read = 0, bytes_written = 0;  // device memory, bytes requested by threads
+  // Device memory: a request is one instruction of one warp; a sector has 32 bytes.
+  uint64_t requests = 0, sectors = 0, ideal_sectors = 0;
+  uint64_t shared_requests = 0, wavefronts = 0, ideal_wavefronts = 0;  // wavefront: a pass over the 32 banks
 };
 void set_counting(bool on);
-std::vector<KernelCounts> counts();  // since the program's start or clear_counts(), by name
+std::vector<KernelCounts> counts();  // since the program's start or clear_counts(), sorted by name
 void clear_counts();
 std::string counts_table();
 
-// Constant for a thread of a kernel, so the compiler may ask once.
+// These are constant for a kernel thread, so the compiler may call each function only once (gnu::const).
 [[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline uint3 thread_index() {
   return execution.thread;
 }
@@ -93,7 +98,7 @@ std::string counts_table();
   return execution.block_dim;
 }
 [[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline dim3 grid_size() { return execution.grid_dim; }
-[[gnu::no_sanitize_thread]] inline void begin_turns(Turns* turns) { *turns = {0, 0}; }
+[[gnu::no_sanitize_thread]] inline void init_mbarrier(MBarrier* barrier) { *barrier = {0, 0}; }
 [[gnu::no_sanitize_thread]] inline void* dynamic_shared() { return execution.dynamic_shared; }
 [[gnu::no_sanitize_thread]] inline int lane_number() {
   return static_cast<int>(execution.thread_number % kLanes);

@@ -1,7 +1,7 @@
-// Fibers: threads of execution with a stack each that hand over to each other by name, in a few nanoseconds.
+// Fibers: cooperative threads, each with its own stack. A context switch takes a few nanoseconds.
 //
-// A fiber is made once, and used for one kernel thread after the other. Below each stack lies a page that
-// may not be touched, so a kernel that overflows its stack ends the program there.
+// Fibers are reused for one kernel thread after the other. Below each stack is a guard page without access
+// rights, so a stack overflow of a kernel ends the program at once.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,16 +14,16 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 inline constexpr size_t kStackBytes = 256 * 1024, kGuardBytes = 4096;
 
 struct Fiber {
-  boost::context::detail::fcontext_t context = nullptr;  // where it waits
-  char* stack = nullptr;                                 // lowest address, above the guard
-  unsigned thread = 0;                                   // of the block
+  boost::context::detail::fcontext_t context = nullptr;  // where the suspended fiber continues
+  char* stack = nullptr;                                 // lowest address, above the guard page
+  unsigned thread = 0;                                   // number of the kernel thread in its block
 
   Fiber() {
     void* const memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) {
       fail("TT-SIM-01",
-           "the emulator: no memory for the stack of a kernel's thread\n  hint: end other programs");
+           "the emulator: there is no memory for the stack of a kernel's thread\n  hint: end other programs");
     }
     (void)mprotect(memory, kGuardBytes, PROT_NONE);
     stack = static_cast<char*>(memory) + kGuardBytes;
@@ -37,7 +37,8 @@ struct Fiber {
   }
 };
 
-// Leaves `from`, goes on in `to`; returns when somebody comes back.
+// Saves the current context in `from` and switches to `to`. Returns when another fiber switches back to
+// `from`.
 inline void switch_context(boost::context::detail::fcontext_t& from, boost::context::detail::fcontext_t& to) {
   const boost::context::detail::transfer_t back = boost::context::detail::jump_fcontext(to, &from);
   *static_cast<boost::context::detail::fcontext_t*>(back.data) = back.fctx;

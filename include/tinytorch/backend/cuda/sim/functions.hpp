@@ -1,9 +1,9 @@
-// The functions that CUDA gives to kernels: barriers, shuffles, votes, atomics, arithmetic.
+// Emulated device functions of CUDA: barriers, shuffles, votes, atomics and intrinsics.
 //
-// A shuffle or vote waits for all lanes of its mask, and then reads what they gave.
+// A shuffle or vote waits for all lanes of its mask, and then reads the values that they contributed.
 #pragma once
 
-#include <math.h>  // log(float) and its like without std::, as CUDA has them
+#include <math.h>  // CUDA has log(float) and others without std::
 
 #include <bit>
 #include <cstring>
@@ -12,39 +12,39 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-// The value of lane `from`, or the lane's own where `from` is outside its group of `width` lanes.
+// The value of lane `from`, or the calling lane's own value if `from` is outside of its group of `width`
+// lanes.
 template <class T>
 [[gnu::no_sanitize_thread]] T shuffle(unsigned mask, T value, int from, int width, const char* what,
                                       Loc where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-  const Meeting& all = meet(mask, &value, sizeof(T), false, what, where);
+  const WarpExchange& all = exchange_in_warp(mask, &value, sizeof(T), false, what, where);
   const int group = lane_number() / width * width;
   if (from < group || from >= group + width) return value;
   if (!(all.mask >> from & 1)) {
-    if (from >= static_cast<int>(all.lanes))
-      return value;  // a warp that is cut: its other lanes do not exist
+    if (from >= static_cast<int>(all.lanes)) return value;  // a partial warp: lane `from` does not exist
     stop_at_lane(from, what, where);
   }
   T out;
   __builtin_memcpy(&out, all.values[from], sizeof(T));
   return out;
 }
-// Bit l: lane l of the mask gave true.
+// Bit l is set if lane l is in the mask and contributed true.
 [[gnu::no_sanitize_thread]] inline unsigned vote(unsigned mask, bool value, bool orders, const char* what,
                                                  Loc where) {
   const unsigned char mine = value;
   unsigned bits = 0;
-  const Meeting& all = meet(mask, &mine, 1, orders, what, where);
+  const WarpExchange& all = exchange_in_warp(mask, &mine, 1, orders, what, where);
   for (unsigned l = 0; l < kLanes; ++l) {
     if (all.mask >> l & 1 && all.values[l][0]) bits |= 1u << l;
   }
   return bits;
 }
 
-// Grids of several streams may run on several threads of the host, so atomics are the host's.
+// Several host threads may run grids at the same time, so atomics use the atomics of the host.
 template <class T, class F>
 [[gnu::no_sanitize_thread]] T atomic_update(T* address, Loc where, F&& f) {
-  note_atomic(address, sizeof(T), where);
+  check_atomic(address, sizeof(T), where);
   T old, next;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   do {
@@ -90,7 +90,7 @@ inline int __any_sync(unsigned mask, int value, TT_SIM_WHERE) {
 inline int __all_sync(unsigned mask, int value, TT_SIM_WHERE) {
   return tt_sim::vote(mask, value == 0, false, "__all_sync", where) == 0;
 }
-// Threads run in turn, so what was written is seen.
+// The threads of a block run one after the other on one host thread, so their writes are already visible.
 inline void __threadfence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 inline void __threadfence_system() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 inline void __threadfence_block() { std::atomic_signal_fence(std::memory_order_seq_cst); }

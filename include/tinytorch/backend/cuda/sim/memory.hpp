@@ -1,8 +1,9 @@
-// Device memory of the emulator: a range of addresses of its own, so that a pointer tells what it is.
+// Device memory of the emulator, in a separate range of addresses, so that the address tells device pointers
+// from host pointers.
 //
-// There are unused bytes around every allocation, so an access outside can be told. What was freed is given
-// out again only when 64 MiB more were freed, so an access after cudaFree can, too. New memory holds bytes of
-// 0xff: NaN as a floating-point number of any size, -1 as an integer.
+// Unused bytes around every allocation make accesses out of bounds visible. Freed memory is reused only after
+// 64 MiB more were freed, which makes accesses after cudaFree visible. New memory has bytes of 0xff: NaN as a
+// floating-point number of any size, -1 as an integer.
 #pragma once
 
 #include <sys/mman.h>
@@ -27,13 +28,13 @@ class DeviceMemory {
   static constexpr size_t kSpace = size_t{1} << 40, kGranule = 256, kPage = 4096;
   static constexpr size_t kMostAllocations = size_t{1} << 28, kKept = size_t{64} << 20;
 
-  // Never destroyed: tensors that are static may outlive everything else.
+  // Never destroyed, because static tensors may live longer than any other object.
   static DeviceMemory& instance() {
     static auto* const memory = new DeviceMemory;
     return *memory;
   }
 
-  // Null when the device is full.
+  // Returns null if the device is full.
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
     const size_t granules = (bytes + kGranule - 1) / kGranule;
@@ -73,7 +74,7 @@ class DeviceMemory {
   bool contains(const void* p) const {
     return static_cast<size_t>(static_cast<const char*>(p) - base_) < kSpace;
   }
-  // The allocation that p is in or just behind (its last 256 bytes may be unused); null between allocations.
+  // The allocation that contains p, or whose last 256-byte granule contains p; null between allocations.
   Allocation* find(const void* p) const {
     if (!contains(p)) return nullptr;
     const uint32_t id = ids_[static_cast<size_t>(static_cast<const char*>(p) - base_) / kGranule];
@@ -117,11 +118,12 @@ class DeviceMemory {
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED) {
       fail("TT-SIM-01",
-           "the emulator: no address space for device memory\n  hint: lift the limit (ulimit -v unlimited)");
+           "the emulator: there is no address space for device memory\n  hint: lift the limit (ulimit -v "
+           "unlimited)");
     }
     return static_cast<T*>(space);
   }
-  // The allocation of this size that was freed first, once enough others were freed, too.
+  // The allocation of this size that was freed first, if enough memory was freed after it; else null.
   Allocation* reuse(size_t granules) {
     const auto found = freed_.find(granules);
     if (kept_ < kKept || found == freed_.end() || found->second.empty()) return nullptr;
@@ -130,7 +132,7 @@ class DeviceMemory {
     kept_ -= granules * kGranule;
     return old;
   }
-  // Sizes that nobody asks for again: their memory goes back to the host.
+  // Returns all freed memory to the host, so that sizes that are not requested again do not use memory.
   void release_all() {
     for (const auto& [granules, allocations] : freed_) {
       for (const Allocation* a : allocations) {
@@ -142,7 +144,7 @@ class DeviceMemory {
     freed_.clear();
     kept_ = 0;
   }
-  // Gives the whole pages of a range back.
+  // Returns the whole pages of a range to the host.
   static void release(void* base, size_t begin, size_t bytes) {
     const size_t from = (begin + kPage - 1) / kPage * kPage, to = (begin + bytes) / kPage * kPage;
     if (to > from) (void)madvise(static_cast<char*>(base) + from, to - from, MADV_DONTNEED);
@@ -150,11 +152,11 @@ class DeviceMemory {
 
   std::mutex mutex_;
   char* const base_;
-  uint32_t* const ids_;  // of each 256 bytes: which allocation, 0 for none
+  uint32_t* const ids_;  // number of the allocation of each 256-byte granule, 0: none
   Allocation* const records_;
   Cell* const cells_;
-  std::map<size_t, std::deque<Allocation*>> freed_;  // by their granules
-  size_t kept_ = 0;                                  // bytes of them
+  std::map<size_t, std::deque<Allocation*>> freed_;  // by number of granules
+  size_t kept_ = 0;                                  // bytes of freed_
   uint32_t count_ = 0;
   size_t next_ = 0, used_ = 0, total_ = size_t{4} << 30;
 };

@@ -1,4 +1,5 @@
-// What Nsight would see of this thread's ranges: each as the stack of names it was opened in.
+// Profiler ranges of this thread, as Nsight Systems would show them: each range with the names of the ranges
+// around it.
 #pragma once
 
 #include <string>
@@ -8,15 +9,15 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 struct Ranges {
-  std::vector<std::string> open;  // names, the outermost first
-  std::vector<std::string> seen;  // "module Linear > linear", in the order in which they were opened
+  std::vector<std::string> open;  // names, outermost first
+  std::vector<std::string> seen;  // "module Linear > linear", in the order of opening
 };
 inline Ranges& ranges() {
   thread_local Ranges of_thread;
   return of_thread;
 }
 
-inline void note_range(const char* name) {
+inline void record_range(const char* name) {
   Ranges& r = ranges();
   r.open.emplace_back(name);
   std::string stack;

@@ -1,7 +1,7 @@
-// The part of the CUDA runtime API that backend/cuda uses, on the host.
+// Emulation of the CUDA runtime API, as far as backend/cuda uses it.
 //
-// All work is done at once, in the calling thread, so a stream is always idle and an event always reached. A
-// capture is a list of closures, which a launch of its graph runs in their order.
+// All work runs at once in the calling thread, so a stream is always idle and an event is always reached. A
+// captured graph is a list of closures; a launch of the graph runs them in order.
 #pragma once
 
 #include <algorithm>
@@ -77,13 +77,13 @@ inline cudaError_t answer(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
 }
-// Calls that might wait for the device are refused to a thread that captures, and end its capture.
+// Refuses calls that could wait for the device in a thread that captures, and invalidates its captures.
 inline cudaError_t refuse_in_capture() {
   if (capturing_streams.empty() || capture_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
   for (cudaStream_t s : capturing_streams) s->capture->invalid = true;
   return answer(cudaErrorStreamCaptureUnsupported);
 }
-// Does the work now, or keeps it for the stream's graph.
+// Runs the work now, or adds it to the graph if the stream is being captured.
 template <class F>
 void queue(cudaStream_t stream, F&& work) {
   if (stream && stream->capture) {
@@ -93,7 +93,7 @@ void queue(cudaStream_t stream, F&& work) {
   }
 }
 
-// What launch() calls. `body` runs one thread of the kernel.
+// launch() calls this. `body` runs one thread of the kernel.
 template <class F>
 void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, F body) {
   queue(stream, [=] {
@@ -151,7 +151,7 @@ inline cudaError_t cudaGetLastError() {
 
 // ---- the device
 
-// One, or as many as TINYTORCH_SIM_DEVICES says; they share one space of addresses.
+// One device, or the number in TINYTORCH_SIM_DEVICES. All devices share one address space.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   const char* const asked = std::getenv("TINYTORCH_SIM_DEVICES");
   *count = std::max(asked ? std::atoi(asked) : 1, 1);
@@ -173,7 +173,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->totalGlobalMem = tinytorch::backend::cuda::sim::device_bytes_total();
   return cudaSuccess;
 }
-// Those of an H200, except that few multiprocessors make small grids.
+// The attributes of an H200, except for a small number of multiprocessors, which keeps grids small.
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   switch (which) {
     case cudaDevAttrMaxSharedMemoryPerBlock:
@@ -219,7 +219,7 @@ inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-// Few, so that a persistent kernel walks on from its first share also on small inputs.
+// The occupancy is low, so that a persistent kernel loops more than once even on small inputs.
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int, size_t) {
   *blocks = 1;
@@ -286,7 +286,7 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return tinytorch::backend::cuda::sim::refuse_in_capture();
 }
-// A stream that waits for an event of a capture takes part in it.
+// A stream that waits for an event of a captured stream joins the capture.
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (!event->capture || (stream && stream->capture == event->capture)) return cudaSuccess;
   if (!stream || stream->capture)

@@ -1,8 +1,9 @@
-// What the program's own file tells of itself: names of kernels, names and places of shared variables, lines.
+// Symbols of the program's executable file: names of kernels, names and addresses of shared variables, and
+// source lines.
 //
-// A block's static shared memory are thread-local variables of the program, so the file's table of symbols
-// says where each begins and ends. Lines come from addr2line (binutils), asked only for a fault's report.
-// Format: System V ABI, ELF-64.
+// The static shared memory of a block consists of thread-local variables, so the symbol table gives the
+// bounds of each variable. Source lines come from addr2line (binutils), which is called only for the report
+// of a fault. Source: System V ABI, ELF-64.
 #pragma once
 
 #include <cxxabi.h>
@@ -34,15 +35,15 @@ inline std::string demangled(const char* mangled) {
   return status == 0 ? text.get() : mangled;
 }
 
-// The executable or shared object that holds an address.
+// The executable or shared object that contains an address.
 class Module {
  public:
-  uintptr_t base = 0;  // what its addresses count from
+  uintptr_t base = 0;  // load address
   std::string path;
-  const char* shared_begin = nullptr;  // of the calling thread: its static shared memory
+  const char* shared_begin = nullptr;  // static shared memory (thread-local storage) of the calling thread
   size_t shared_bytes = 0;
-  std::vector<std::pair<const char*, const char*>> constants;  // segments nobody writes
-  std::vector<Symbol> functions, variables;                    // by begin; variables: from shared_begin on
+  std::vector<std::pair<const char*, const char*>> constants;  // read-only segments
+  std::vector<Symbol> functions, variables;  // sorted by begin, which for variables counts from shared_begin
 
   explicit Module(const void* address) {
     address_ = reinterpret_cast<uintptr_t>(address);
@@ -51,20 +52,20 @@ class Module {
         this);
     read_symbols();
   }
-  // The symbol that holds `at`, or null.
+  // The symbol that contains `at`, or null.
   static const Symbol* find(const std::vector<Symbol>& symbols, uint64_t at) {
     auto after = std::upper_bound(symbols.begin(), symbols.end(), at,
                                   [](uint64_t a, const Symbol& s) { return a < s.begin; });
     return after == symbols.begin() || at >= (after - 1)->begin + (after - 1)->bytes ? nullptr
                                                                                      : &*(after - 1);
   }
-  // "softmax.cuh:41" and, where that was inlined, the lines that called it.
+  // The source line "softmax.cuh:41" and, if it was inlined, the lines of its callers.
   std::string lines_of(uint64_t offset) const {
     char place[32];
     (void)std::snprintf(place, sizeof place, "+0x%llx", static_cast<unsigned long long>(offset));
     std::string quoted = path;
     for (size_t i = 0; (i = quoted.find('\'', i)) != std::string::npos; i += 4) quoted.replace(i, 1, "'\\''");
-    char number[32];  // the instruction before the one that is returned to
+    char number[32];  // an address in the call instruction, before the return address
     (void)std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(offset - 1));
     std::string text;
     FILE* const lines = popen(("addr2line -i -e '" + quoted + "' " + number + " 2>/dev/null").c_str(), "r");
@@ -110,7 +111,7 @@ class Module {
                ? reinterpret_cast<const T*>(file_.data() + offset)
                : nullptr;
   }
-  // A file without symbols, or one of another format, leaves the lists empty: names are then missing.
+  // If the file has no symbols or another format, the lists stay empty, and reports have no names.
   void read_symbols() {
     std::ifstream in(path, std::ios::binary);
     file_.assign(std::istreambuf_iterator<char>(in), {});
@@ -140,7 +141,7 @@ class Module {
   std::vector<char> file_;
 };
 
-// Of the calling thread; a program's kernels are in few modules.
+// The module of a kernel, cached per thread.
 inline const Module& module_of(const void* kernel) {
   thread_local std::vector<std::unique_ptr<Module>> modules;
   thread_local std::unordered_map<const void*, const Module*> known;
@@ -154,7 +155,7 @@ inline const Module& module_of(const void* kernel) {
   return *(module = modules.back().get());
 }
 
-// The linker's name of a kernel, or null.
+// The mangled name of a kernel, or null.
 inline const char* mangled_name(const void* kernel) {
   const Module& module = module_of(kernel);
   const Symbol* const symbol =
@@ -162,7 +163,7 @@ inline const char* mangled_name(const void* kernel) {
   return symbol ? symbol->mangled : nullptr;
 }
 
-// Without namespaces, result and parameters: "softmax_rows<float, 4>".
+// The name of a kernel without namespaces, result type and parameters: "softmax_rows<float, 4>".
 inline const std::string& kernel_name(const void* kernel) {
   thread_local std::unordered_map<const void*, std::string> known;
   std::string& name = known[kernel];

@@ -1,5 +1,5 @@
-// What tensor_core.cuh does on the emulator: every lane of the warp takes part, and gets what the hardware
-// would give it.
+// Emulation of tensor_core.cuh (ldmatrix and mma): all lanes of the warp exchange their operands, and each
+// lane gets the same elements as on the hardware.
 #pragma once
 
 #include <tinytorch/backend/cuda/sim/functions.hpp>
@@ -7,10 +7,10 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-// Each lane reads its row of 16 bytes, and takes its part of the rows of all.
-[[gnu::no_sanitize_thread]] inline void share_rows(unsigned (&out)[4], const uint4& row, bool turned,
-                                                   Loc where) {
-  const Meeting& all = meet(0xffffffffu, &row, sizeof(row), false, "ldmatrix", where);
+// Each lane contributes its row of 16 bytes and receives its elements of the four matrices.
+[[gnu::no_sanitize_thread]] inline void exchange_rows(unsigned (&out)[4], const uint4& row, bool turned,
+                                                      Loc where) {
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, &row, sizeof(row), false, "ldmatrix", where);
   const int lane = lane_number();
   for (int matrix = 0; matrix < 4; ++matrix) {
     const auto* const rows = &all.values[matrix * 8];
@@ -24,14 +24,14 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 }
 inline void load_matrices(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
   const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
-  share_rows(out, mine, false, where);
+  exchange_rows(out, mine, false, where);
 }
 inline void load_transposed(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
   const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
-  share_rows(out, mine, true, where);
+  exchange_rows(out, mine, true, where);
 }
 
-// Elements 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of a line of 16, which one lane gives.
+// Converts elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of a line of 16, which one lane contributes.
 template <class T>
 [[gnu::no_sanitize_thread]] void unpack(float (&line)[16], int t, const unsigned char* low,
                                         const unsigned char* high) {
@@ -40,18 +40,19 @@ template <class T>
   __builtin_memcpy(pairs[1], high, 4);
   for (int k = 0; k < 4; ++k) line[t * 2 + k / 2 * 8 + k % 2] = static_cast<float>(pairs[k / 2][k % 2]);
 }
-// This lane's rows g and g + 8 of a [16, 16]. Lane 4 g + t gives elements k = 2 t, 2 t + 1, 2 t + 8, 2 t +
-// 9 of row g (a[0], a[2]) and of row g + 8 (a[1], a[3]).
+// Rows g and g + 8 of a [16, 16], for lane 4 g + t. Each lane contributes elements 2 t, 2 t + 1, 2 t + 8 and
+// 2 t + 9 of row g (in a[0], a[2]) and of row g + 8 (in a[1], a[3]).
 template <class T>
 [[gnu::no_sanitize_thread]] void rows_of(float (&rows)[2][16], const unsigned (&a)[4], const char* what,
                                          Loc where) {
-  const Meeting& all = meet(0xffffffffu, a, sizeof(a), false, what, where);
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, a, sizeof(a), false, what, where);
   for (int t = 0; t < 4; ++t) {
     const unsigned char* const given = all.values[lane_number() / 4 * 4 + t];
     for (int half = 0; half < 2; ++half) unpack<T>(rows[half], t, given + half * 4, given + half * 4 + 8);
   }
 }
-// Of b, lane 4 g + t gives the same elements of column g (b0, b1).
+// sum [16, 8] += a [16, 16] b [16, 8]. Lane 4 g + t contributes the same elements of column g of b (in b0,
+// b1).
 template <class T>
 [[gnu::no_sanitize_thread]] void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
                                               unsigned b1, Loc where = Loc::current()) {
@@ -59,7 +60,7 @@ template <class T>
   const int lane = lane_number();
   rows_of<T>(rows, a, "mma", where);
   const unsigned mine[2] = {b0, b1};
-  const Meeting& right = meet(0xffffffffu, mine, sizeof(mine), false, "mma", where);
+  const WarpExchange& right = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
   for (int t = 0; t < 4; ++t) {
     for (int next = 0; next < 2; ++next) {
       const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];

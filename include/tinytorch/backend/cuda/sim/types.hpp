@@ -1,10 +1,10 @@
-// The words of CUDA C++ that a host compiler does not know: qualifiers, vector types, dim3.
+// CUDA C++ keywords and types for a host compiler: qualifiers, vector types, dim3.
 //
-// A block runs on one thread of the host, so its shared memory is a static variable of that thread.
+// A block runs on one host thread, so its static shared memory consists of static thread-local variables.
 #pragma once
 
-// The standard library uses some of the same words as attributes, so what the kernels' files need of it comes
-// first.
+// The standard library uses some of these keywords as attributes, so the headers that kernels need are
+// included before the macros.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -55,8 +55,8 @@ struct dim3 {
   constexpr dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-// Aligned as on the device. A copy is one access of the whole vector: that is what the two copies below say,
-// for clang does not report the copy of a struct.
+// Vector types with the alignment of the device. The copy operations below copy the whole vector by one
+// access, because clang does not instrument the copy of a struct.
 template <class T, int kCount>
 using WholeVector [[gnu::vector_size(sizeof(T) * kCount), gnu::may_alias]] = T;
 

@@ -1,16 +1,17 @@
-// What warpgroup.cuh does on the emulator: every lane computes its own sums, from its row of a, which four
-// lanes hold together, and from what it reads of b as its own.
+// Emulation of warpgroup.cuh (wgmma): each lane computes its own elements of the result, from its rows of a,
+// which four lanes exchange, and from the elements of b that it reads from shared memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/sim/tensor_core.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-// Where the byte at `address` lies: its piece of 16 bytes trades places by the row of 128 bytes.
+// The swizzled address of the byte at `address`: the place of its 16-byte piece depends on the row of 128
+// bytes.
 inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
 
-// sum [16 of 64, 64] = a [16, 16] b [16, 64], added with `add`. Lane 4 g + t has rows g and g + 8, and
-// columns 8 n + 2 t and the next.
+// sum = a b, or sum += a b if `add`, for 16 of the 64 rows: a [16, 16], b [16, 64]. Lane 4 g + t has rows g
+// and g + 8, columns 8 n + 2 t and the next.
 template <class T>
 [[gnu::no_sanitize_thread]] void add_products(float (&sum)[8][4], const float (&rows)[2][16],
                                               const T (&column)[16][16], bool add) {
@@ -24,13 +25,13 @@ template <class T>
     }
   }
 }
-template <class T, bool kByRows>
+template <class T, bool kRowMajor>
 void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned char* shared, unsigned address,
                     bool add, Loc where = Loc::current()) {
   const int lane = lane_number();
   T column[16][16];
   for (int n = 0; n < 8; ++n) {
-    if constexpr (kByRows) {
+    if constexpr (kRowMajor) {
       for (unsigned k = 0; k < 16; ++k) {
         const unsigned at = address + k * 128 + static_cast<unsigned>(n * 16 + lane % 4 * 4);
         const unsigned pair = *reinterpret_cast<const unsigned*>(shared + swizzled(at));
@@ -52,8 +53,8 @@ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned c
   rows_of<T>(rows, a, "wgmma", where);
   add_products<T>(sum, rows, column, add);
 }
-// This lane's part of a [64, 16] in shared memory, 16 values of each row of 128 bytes counting from `left`.
-inline void load_left(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
+// Loads this lane's part of a [64, 16] from shared memory at address `left`. Rows are 128 bytes apart.
+inline void load_a(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
   const unsigned thread = thread_index().x % 128, lane = thread % 32;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = thread / 32 * 16 + lane / 4 + i % 2 * 8, column = lane % 4 * 4 + i / 2 * 16;

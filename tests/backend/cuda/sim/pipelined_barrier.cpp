@@ -1,4 +1,4 @@
-// Warps hand values on, from turn to turn, through places in shared memory that are used again and again.
+// PipelinedBarrier: warps pass values from iteration to iteration through a ring buffer in shared memory.
 #include <support/device_array.hpp>
 
 #if TINYTORCH_CUDA_SIM
@@ -14,11 +14,12 @@ constexpr int kThreads = 128, kPlaces = 4;
 
 enum class Fault { none, no_wait, no_arrival };
 
-// out[turn, i] = what the thread before i had put there for this turn. The last warp may do without the last.
+// out[turn, i] = the value that the thread before i has put into the ring buffer for this turn. The last warp
+// may skip the last turn.
 __global__ void pass_on(float* out, int turns, Fault fault) {
   __shared__ uint64_t state;
   __shared__ float places[kPlaces][kThreads];
-  const cuda::LaggingBarrier barrier(&state);
+  const cuda::PipelinedBarrier barrier(&state);
   const int thread = static_cast<int>(threadIdx.x), before = (thread + kThreads - 1) % kThreads;
   const auto put = [&](int turn) {
     places[turn % kPlaces][thread] = static_cast<float>(turn * 1000 + thread);
@@ -28,7 +29,7 @@ __global__ void pass_on(float* out, int turns, Fault fault) {
   const int mine = thread < kThreads - 32 ? turns : turns - 1;
   for (int turn = 0; turn < mine; ++turn) {
     if (turn > 0 && fault != Fault::no_wait) barrier.wait(static_cast<unsigned>(turn - 1));
-    put(turn + 1);  // in time for the others' next turn, in a place whose last reader was turn - 3
+    put(turn + 1);  // for the next turn of the others; this place was last read in turn - 3
     if (fault != Fault::no_arrival || turn < 3 || thread >= 32) barrier.arrive();
     out[turn * kThreads + thread] = places[turn % kPlaces][before];
   }
@@ -36,7 +37,8 @@ __global__ void pass_on(float* out, int turns, Fault fault) {
 
 }  // namespace
 
-TEST_CASE("what was written before a turn began is read in the next" * needs_devices()) {
+TEST_CASE("values that were written before a warp arrived are visible in the next iteration" *
+          needs_devices()) {
   const int turns = 37;
   DeviceArray out = DeviceArray::random(f32, {turns, kThreads}, 1);
   REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), turns, Fault::none) == "");
@@ -48,18 +50,18 @@ TEST_CASE("what was written before a turn began is read in the next" * needs_dev
   }
 }
 
-TEST_CASE("without the wait it is a race, which the emulator finds" * needs_devices()) {
+TEST_CASE("without the wait the emulator reports a race" * needs_devices()) {
   DeviceArray out = DeviceArray::random(f32, {5, kThreads}, 1);
   CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 5, Fault::no_wait),
               {"race"}));
 }
 
-TEST_CASE("a warp that does not arrive is missed" * needs_devices()) {
+TEST_CASE("a warp that does not arrive causes a deadlock" * needs_devices()) {
   DeviceArray out = DeviceArray::random(f32, {9, kThreads}, 1);
   CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 9, Fault::no_arrival),
-              {"wait for each other for ever", "wait for a turn at"}));
+              {"deadlock", "wait at the mbarrier at"}));
 }
 
 #else
-TEST_CASE("without the emulator there is nothing to test" * doctest::skip()) {}
+TEST_CASE("faults: the test needs the emulator" * doctest::skip()) {}
 #endif
