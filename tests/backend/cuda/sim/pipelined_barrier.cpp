@@ -14,24 +14,24 @@ constexpr int kThreads = 128, kPlaces = 4;
 
 enum class Fault { none, no_wait, no_arrival };
 
-// out[turn, i] = the value that the thread before i has put into the ring buffer for this turn. The last warp
-// may skip the last turn.
-__global__ void pass_on(float* out, int turns, Fault fault) {
+// out[iteration, i] = the value that the thread before i has put into the ring buffer for this iteration. The
+// last warp may skip the last iteration.
+__global__ void pass_on(float* out, int iterations, Fault fault) {
   __shared__ uint64_t state;
   __shared__ float places[kPlaces][kThreads];
   const cuda::PipelinedBarrier barrier(&state);
   const int thread = static_cast<int>(threadIdx.x), before = (thread + kThreads - 1) % kThreads;
-  const auto put = [&](int turn) {
-    places[turn % kPlaces][thread] = static_cast<float>(turn * 1000 + thread);
+  const auto put = [&](int iteration) {
+    places[iteration % kPlaces][thread] = static_cast<float>(iteration * 1000 + thread);
   };
   put(0);
   __syncthreads();
-  const int mine = thread < kThreads - 32 ? turns : turns - 1;
-  for (int turn = 0; turn < mine; ++turn) {
-    if (turn > 0 && fault != Fault::no_wait) barrier.wait(static_cast<unsigned>(turn - 1));
-    put(turn + 1);  // for the next turn of the others; this place was last read in turn - 3
-    if (fault != Fault::no_arrival || turn < 3 || thread >= 32) barrier.arrive();
-    out[turn * kThreads + thread] = places[turn % kPlaces][before];
+  const int mine = thread < kThreads - 32 ? iterations : iterations - 1;
+  for (int iteration = 0; iteration < mine; ++iteration) {
+    if (iteration > 0 && fault != Fault::no_wait) barrier.wait(static_cast<unsigned>(iteration - 1));
+    put(iteration + 1);  // for the next iteration of the others; this place was last read in iteration - 3
+    if (fault != Fault::no_arrival || iteration < 3 || thread >= 32) barrier.arrive();
+    out[iteration * kThreads + thread] = places[iteration % kPlaces][before];
   }
 }
 
@@ -39,13 +39,15 @@ __global__ void pass_on(float* out, int turns, Fault fault) {
 
 TEST_CASE("values that were written before a warp arrived are visible in the next iteration" *
           needs_devices()) {
-  const int turns = 37;
-  DeviceArray out = DeviceArray::random(f32, {turns, kThreads}, 1);
-  REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), turns, Fault::none) == "");
+  const int iterations = 37;
+  DeviceArray out = DeviceArray::random(f32, {iterations, kThreads}, 1);
+  REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), iterations, Fault::none) ==
+          "");
   const std::vector<double> got = out.values();
-  for (int turn = 0; turn < turns; ++turn) {
-    for (int i = 0; i < (turn < turns - 1 ? kThreads : kThreads - 32); ++i) {
-      REQUIRE(got[static_cast<size_t>(turn * kThreads + i)] == turn * 1000 + (i + kThreads - 1) % kThreads);
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    for (int i = 0; i < (iteration < iterations - 1 ? kThreads : kThreads - 32); ++i) {
+      REQUIRE(got[static_cast<size_t>(iteration * kThreads + i)] ==
+              iteration * 1000 + (i + kThreads - 1) % kThreads);
     }
   }
 }

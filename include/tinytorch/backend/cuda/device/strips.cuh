@@ -29,7 +29,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 //     static constexpr bool kKeepsColumns;  a thread has the same columns in all rows of a pass
 //     static Element fill();                value of elements outside of a ragged row
 //     static const Element* input(const Arrays&, int k);
-//     static const Element* result(const Arrays&);              begin of the rows that are written
+//     static const Element* result(const Arrays&);              start of the rows that are written
 //     Work(const Arrays&, const Strip&, int64_t C);             made before each pass
 //     RowStats row_stats(int64_t row);
 //     Sums visit(const Strip&, const RowStats&);                first use of a row

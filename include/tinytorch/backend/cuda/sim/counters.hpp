@@ -3,8 +3,9 @@
 // A request is one instruction of one warp. The emulator runs lanes one after the other, so the n-th
 // execution of an instruction by each lane counts as one request; this is exact if all lanes execute a loop
 // equally often. Device memory serves sectors of 32 bytes. Shared memory serves wavefronts over 32 banks of 4
-// bytes, one word per bank. The ideal numbers are those of the same bytes, contiguous. Source: CUDA C++ Best
-// Practices Guide, "Coalesced Access", "Shared Memory and Memory Banks".
+// bytes, one word per bank. The ideal numbers are those of the same bytes, contiguous.
+//
+// Source: CUDA C++ Best Practices Guide, "Coalesced Access", "Shared Memory and Memory Banks".
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,9 @@
 //
 // The static shared memory of a block consists of thread-local variables, so the symbol table gives the
 // bounds of each variable. Source lines come from addr2line (binutils), which is called only for the report
-// of a fault. Source: System V ABI, ELF-64.
+// of a fault.
+//
+// Source: System V ABI, ELF-64.
 #pragma once
 
 #include <cxxabi.h>
