@@ -9,7 +9,8 @@
 //                           x.t() + y [2, 4, 3]    the same, because x.t() is first
 //                           y [2, 4, 3] + x.t()    row-major, like y
 //                           x.slice(2, 1) * 2      row-major, because x.slice(2, 1) has gaps
-// The rule holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout.
+// The rule holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout, and
+// so for the gradients that are computed by them.
 #pragma once
 
 #include <tinytorch/backend/layout.hpp>
