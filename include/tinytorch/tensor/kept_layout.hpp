@@ -1,5 +1,4 @@
-// Memory layout of the result of an elementwise operation: that of its inputs, as in PyTorch
-// ("preserve_format").
+// Memory layout of an elementwise operation's result: that of its inputs (PyTorch's "preserve_format").
 //
 //   The first input that has the result's shape and no gaps in memory decides: the result gets its strides.
 //   A row-major tensor and a permuted view of one have no gaps. Without such an input (all are broadcast,
