@@ -4,7 +4,7 @@
 //
 // Parameters that are drawn or computed in double (frequencies, amplitudes, poles, gains) are rounded to
 // integers before use, which absorbs last-bit differences of FMA and libm. Everything after that is integer
-// arithmetic, so a clip has the same bits from every compiler.
+// arithmetic, so a clip has the same bits from every compiler, and 16 bits per sample store it exactly.
 //
 // Sources: pink noise: Voss and Clarke, 1975, with McCartney's schedule; resonator: Klatt, "Software for a
 //   cascade/parallel formant synthesizer", 1980.

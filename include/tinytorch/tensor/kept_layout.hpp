@@ -1,5 +1,4 @@
-// Memory layout of the result of an elementwise operation: that of its inputs, as in PyTorch
-// ("preserve_format").
+// Memory layout of an elementwise operation's result: that of its inputs (PyTorch's "preserve_format").
 //
 //   The first input that has the result's shape and no gaps in memory decides: the result gets its strides.
 //   A row-major tensor and a permuted view of one have no gaps. Without such an input (all are broadcast,
@@ -9,7 +8,8 @@
 //                           x.t() + y [2, 4, 3]    the same, because x.t() is first
 //                           y [2, 4, 3] + x.t()    row-major, like y
 //                           x.slice(2, 1) * 2      row-major, because x.slice(2, 1) has gaps
-// The rule holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout.
+// The rule holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout, and
+// so for the gradients that are computed by them.
 #pragma once
 
 #include <tinytorch/backend/layout.hpp>
