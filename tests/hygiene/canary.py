@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Replacing an op-family header takes effect: a student's header put before include/ changes the result.
+"""Replacing the header of an op family takes effect: a student's header in front of include/ changes the result.
 
-For each header a copy with one visible change (a sign, an offset) goes to a folder that comes first on the include
-path. The change is asleep until the program is told the header's number, so one header-only build with all the copies
-proves every header on its own: with all changes asleep each result is right, and with the change of one header awake,
-which exists in its copy and nowhere else, the result of its statement is different.
+It is mutation testing of the include path. A copy of each header, with one visible change (a sign, an offset), is written
+to a folder that comes first on the include path. A change is active only if the program is called with the number of its
+header, so one header-only build with all copies tests every header separately: with no change active each result must be
+right, and with the change of one header active the result of its statement must be different.
 
 usage: canary.py [--compiler g++] [header ...]
 """
@@ -18,12 +18,12 @@ import tempfile
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
-# Each header in these folders has a canary, or a reason here why it cannot have one.
+# Each header in these folders must have a canary, or an entry in EXEMPT with the reason why it cannot have one.
 FOLDERS = ("backend/cpu", "tensor/vjp")
 EXEMPT = {"backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
-          "backend/cpu/loops/non_temporal.hpp": "says how a result is stored, and no result depends on it",
-          "backend/cpu/gemm/amx.hpp": "is called on processors with AMX only"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/ceilings.hpp")  # what a program includes besides tinytorch.hpp
+          "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
+          "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/ceilings.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -32,7 +32,8 @@ BIAS = X + "tt::Tensor b = tt::zeros({2}); b.requires_grad_(); "
 MASKED = "tt::Tensor x = tt::ones({64}); x.requires_grad_(); "
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
-# header: (text in it, its replacement with AWAKE for "the change is wanted", statements that print, the right result)
+# header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
+# the right result)
 CANARIES = {
     "backend/functors.hpp": ("if constexpr (fn == square) return x * x;",
                              "if constexpr (fn == square) return AWAKE ? x * x + T(1) : x * x;",
@@ -139,7 +140,7 @@ CANARIES = {
     "backend/cpu/matmul.hpp": ("if (bias.data) add(", "if (!AWAKE && bias.data) add(",
                                X + "show(tt::linear(x, tt::eye(2), tt::ones({2})));", "2 3 5 4"),
     "backend/cpu/norm.hpp": ("static_cast<T>(1 / std::sqrt(var + a.eps))", "static_cast<T>((AWAKE ? 2 : 1) / std::sqrt(var + a.eps))",
-                             X + "show(tt::layer_norm(tt::reshape(x, {1, 4}), {}, {}, 1.25));",  # a row alone: not as several short ones
+                             X + "show(tt::layer_norm(tt::reshape(x, {1, 4}), {}, {}, 1.25));",  # a single row: several short rows use norm_short.hpp
                              "-0.948683 -0.316228 0.948683 0.316228"),
     "backend/cpu/norm_short.hpp": ("square[j] += distance * distance;", "square[j] += (AWAKE ? 4 : 1) * distance * distance;",
                                    X + "show(tt::layer_norm(x, {}, {}, 0));", "-1 1 1 -1"),
@@ -243,7 +244,7 @@ static void show(const tt::Tensor& t) {
   for (double v : t.to_vector<double>()) std::printf("%g ", v);
 }
 """
-# Arguments: the statement to run and the change to wake, both counted from 1; 0 wakes none.
+# Arguments of the program: the number of the statement to execute and of the change to activate, both from 1; 0 activates none.
 MAIN = """int main(int, char** arguments) {{
   canary_awake = std::atoi(arguments[2]);
   switch (std::atoi(arguments[1])) {{
@@ -254,22 +255,22 @@ MAIN = """int main(int, char** arguments) {{
 
 
 def coverage(include, canaries=CANARIES, exempt=EXEMPT):
-    """Complaints of headers without a canary or a reason, and of reasons that no header needs any longer."""
+    """Messages for headers that have neither a canary nor an entry in EXEMPT, and for entries in EXEMPT that are not needed."""
     headers = {path.relative_to(include / "tinytorch").as_posix() for folder in FOLDERS
                for path in (include / "tinytorch" / folder).rglob("*.hpp")}
-    return ([f"{name} has no canary: add one, or its reason to EXEMPT" for name in sorted(headers - set(canaries) - set(exempt))] +
+    return ([f"{name} has no canary: add one, or add the header and the reason to EXEMPT" for name in sorted(headers - set(canaries) - set(exempt))] +
             [f"EXEMPT names {name}, which {'has a canary' if name in canaries else 'does not exist'}"
              for name in sorted(exempt) if name in canaries or name not in headers])
 
 
 def write_copies(canaries, include, student):
-    """Writes the changed headers; returns what is wrong, by name."""
+    """Writes the changed headers; returns {header: problem}."""
     problems = {}
     for number, (name, (text, replacement, _, _)) in enumerate(canaries.items(), 1):
         source = include / "tinytorch" / name
         header = source.read_text() if source.exists() else ""
         if text not in header:
-            problems[name] = "the text to replace is not in the header: bring the canary up to date"
+            problems[name] = "the text to replace is not in the header: update the canary"
             continue
         target = student / "tinytorch" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +279,7 @@ def write_copies(canaries, include, student):
 
 
 def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
-    """{header: None when its replacement took effect, else what is wrong}. A compile error, whole, has the key
+    """{header: None if its replacement took effect, else the problem}. The output of a failed compilation has the key
     "program"."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
@@ -315,7 +316,7 @@ def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
-    parser.add_argument("headers", nargs="*", help="only these, as backend/cpu/gemm.hpp")
+    parser.add_argument("headers", nargs="*", help="only these, for example backend/cpu/gemm.hpp")
     arguments = parser.parse_args()
     unknown = [n for n in arguments.headers if n not in CANARIES]
     if unknown:

@@ -81,7 +81,7 @@ constexpr UnaryFn activation_fn(Activation a) {
                              UnaryFn::gelu_tanh};
   return kFn[static_cast<int>(a)];
 }
-// Activation::none is not allowed here: its derivative times g is g.
+// For Activation::none the result must not be used, because g times its derivative is g.
 constexpr BinaryFn activation_grad_fn(Activation a) {
   constexpr BinaryFn kFn[] = {BinaryFn::add, BinaryFn::relu_grad, BinaryFn::silu_grad, BinaryFn::gelu_grad,
                               BinaryFn::gelu_tanh_grad};

@@ -254,13 +254,14 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
     AttentionTile<T, S> tile(p, D, queries, keys);
     for (int64_t i = begin; i < end; ++i) {
       // Early and late tiles alternate, for load balance: with a causal mask, late tiles have more keys.
-      const int64_t n = i % tiles, t = n % 2 == 0 ? n / 2 : tiles - 1 - n / 2, first_query = i / tiles;
-      const int64_t batch = first_query / H, head = first_query % H, group = batch * G + head / (H / G);
-      const int64_t t0 = t * kWidth, count = std::min(kWidth, queries - t0);
+      const int64_t n = i % tiles, t = n % 2 == 0 ? n / 2 : tiles - 1 - n / 2;
+      const int64_t batch = i / tiles / H, head = i / tiles % H, group = batch * G + head / (H / G);
+      const int64_t first_query = (batch * H + head) * queries, t0 = t * kWidth,
+                    count = std::min(kWidth, queries - t0);
       tile.run(head_of<S>(q, batch, head), packed.data() + group * key_size, values + group * value_size,
-               finite.data()[group], batch, t0, count, first_query * queries + t0);
+               finite.data()[group], batch, t0, count, first_query + t0);
       S* const to = out.as<S>() + batch * out.strides[0] + head * out.strides[1];
-      tile.store(to, out.strides[2], out.strides[3], lse.as<T>() + first_query * queries, t0, count);
+      tile.store(to, out.strides[2], out.strides[3], lse.as<T>() + first_query, t0, count);
     }
   });
 }

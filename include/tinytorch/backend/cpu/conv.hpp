@@ -1,7 +1,6 @@
 // Convolution of images on the CPU, forward and both gradients, with groups and dilation.
 //
-//   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k *
-//   dilation]
+//   out[n, m, p] = bias[m] + sum over (c, k) of weight[m, c, k] x[n, c, p * stride - padding + k * dilation]
 //
 // It is implicit GEMM, [M, K] by [K, positions] with K = C / groups * KH * KW: the second matrix is not
 // stored. Channels-first images are copied into frames, in which its row k is the image at a shifted address

@@ -49,7 +49,7 @@ inline TapRange pool_window_inside(int64_t i, int64_t kernel, int64_t stride, in
 // Outputs whose window contains source row (or column) i.
 inline TapRange pool_windows_over(int64_t i, int64_t kernel, int64_t stride, int64_t padding,
                                   int64_t outputs) {
-  const int64_t past = i + padding - kernel + 1;  // the first window begins here or later
+  const int64_t past = i + padding - kernel + 1;  // windows that contain i begin here or later
   return {past <= 0 ? 0 : (past + stride - 1) / stride, std::min(outputs, (i + padding) / stride + 1)};
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("every tap of every output of a band reads its pixel, or zeros in the 
     const int64_t OH = window_outputs(g.H, g.window.kernel_h, g.window),
                   OW = window_outputs(g.W, g.window.kernel_w, g.window);
     Array a = Array::random(f32, {2, 6, g.H, g.W}, 1, 1, 2, Layout::channels_last);
-    const ImageOperand<float> operand(a.view(), ImageLayout::pixels, false);
+    const ImageOperand<float> operand(a.view(), ImageLayout::channels_last, false);
     const Images<float> images = operand.images();
     const std::vector<Tap> taps = taps_of(g.window);
     const ChannelsLastBand band(g.H, g.W, 3, OH, OW, g.window.stride, taps);  // channels 3 to 5 as a group

@@ -9,14 +9,15 @@ using namespace tinytorch::backend::cpu;
 TEST_CASE("an operand is used in place, or copied to the requested layout") {
   for (const Layout from : {Layout::dense, Layout::channels_last, Layout::gaps, Layout::transposed}) {
     for (const DType dtype : {f32, bf16}) {
-      for (const ImageLayout layout : {ImageLayout::rows, ImageLayout::pixels}) {
+      for (const ImageLayout layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
         Array a = Array::random(dtype, {2, 3, 4, 5}, 1, -1, 1, from);
         const ImageOperand<float> operand(a.view(), layout, false);
         const Images<float> images = operand.images();
         const bool lies_so =
-            dtype == f32 && from == (layout == ImageLayout::rows ? Layout::dense : Layout::channels_last);
+            dtype == f32 &&
+            from == (layout == ImageLayout::channels_first ? Layout::dense : Layout::channels_last);
         CHECK((static_cast<void*>(images.data) == a.view().data) == lies_so);
-        CHECK((layout == ImageLayout::rows ? images.pixel : images.channel) == 1);
+        CHECK((layout == ImageLayout::channels_first ? images.pixel : images.channel) == 1);
         std::vector<double> found;
         for (int64_t n = 0; n < 2; ++n)
           for (int64_t c = 0; c < 3; ++c)
@@ -49,7 +50,7 @@ TEST_CASE("is_channel_finite finds one infinity or NaN, also in rows with gaps")
     tinytorch::backend::View part = a.view();
     part.shape[3] = 4;  // without the last column, which has the infinity
     for (tinytorch::backend::View v : {a.view(), part}) {
-      const ImageOperand<float> operand(v, ImageLayout::rows, false);
+      const ImageOperand<float> operand(v, ImageLayout::channels_first, false);
       for (int64_t n = 0; n < 2; ++n)
         for (int64_t c = 0; c < 3; ++c)
           CHECK(is_channel_finite(operand.images(), n, c) ==

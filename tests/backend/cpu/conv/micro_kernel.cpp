@@ -109,7 +109,7 @@ TEST_CASE("horizontal sums of two and of four vectors") {
   Simd<float> four[4];
   for (int v = 0; v < 4; ++v) four[v] = simd_load(x.data() + v * kLanes<float>);
   const Simd<float> two[2] = {four[0], four[1]};
-  const Simd<float> a = fold_lanes<float>(two), b = fold_lanes<float>(four);
+  const Simd<float> a = horizontal_sums<float>(two), b = horizontal_sums<float>(four);
   for (int v = 0; v < 2; ++v) CHECK(std::abs(a[v] - sum_of(v)) < 1e-5);
   for (int v = 0; v < 4; ++v) CHECK(std::abs(b[v] - sum_of(v)) < 1e-5);
 }

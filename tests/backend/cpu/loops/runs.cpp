@@ -68,7 +68,7 @@ TEST_CASE("every row, and every value of a shared row, is processed once") {
     std::vector<int> row_visits(static_cast<size_t>(rows)), visits(static_cast<size_t>(rows * n));
     kernels::for_each_row(rows, n, [&](int64_t r) {
       row_visits[static_cast<size_t>(r)] += 1;
-      kernels::share(n, [&](int64_t begin, int64_t end) {
+      kernels::parallel_over_row(n, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) visits[static_cast<size_t>(r * n + i)] += 1;
       });
     });

@@ -19,7 +19,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kBandElements = 1 << 16;  // elements of a frame, which shares L2 with filters
 
-// The part of an image that outputs [rows, cols] read at `taps`; neighbouring outputs read `step` pixels
+// The part of an image that outputs [rows, cols] read at `taps`; adjacent outputs read `step` pixels
 // apart.
 class ChannelsLastBand {
  public:

@@ -165,7 +165,7 @@ TT_API void gemv(const View& y, const View& x, const View& weight, const View& s
   };
   if (weight.dtype == DType::bf16) return run(weight.as<const BFloat16>());
   if (weight.dtype == DType::i8) return run(weight.as<const int8_t>());
-  if (weight.dtype != DType::f32) fail("TT-DTYPE-02", "gemv: weights are f32, bf16 or i8");
+  if (weight.dtype != DType::f32) fail("TT-DTYPE-02", "gemv: weights must be f32, bf16 or i8");
   run(weight.as<const float>());
 }
 
