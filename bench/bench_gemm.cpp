@@ -90,10 +90,10 @@ class Bench {
     const auto taken = race(contenders, rounds_, seconds_);
     for (size_t i = 2; i < contenders.size(); ++i) {  // times can be compared only if the results agree
       contenders[i].work();
-      const float apart = tt::max(tt::abs(c - theirs)).item<float>();
-      if (!(apart < 1e-5f * static_cast<float>(p.K) + 1e-4f))
+      const float difference = tt::max(tt::abs(c - theirs)).item<float>();
+      if (!(difference < 1e-5f * static_cast<float>(p.K) + 1e-4f))
         throw std::runtime_error("the product of " + contenders[i].name + " differs from this library's by " +
-                                 std::to_string(apart));
+                                 std::to_string(difference));
     }
     return row(p, contenders, taken);
   }

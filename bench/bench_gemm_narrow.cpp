@@ -82,8 +82,8 @@ json run(const bench::Product& p, const bench::OneDnn& onednn, int64_t rounds, d
   const auto taken = bench::race(contenders, rounds, seconds);
   if (has_peer) {
     contenders[2].work();  // times can be compared only if the results agree
-    const double apart = tt::max(tt::abs(c.to(tt::f64) - theirs.to(tt::f64))).item<double>();
-    if (!(apart <= (std::is_integral_v<A> ? 0 : 1e-5 * static_cast<double>(p.K))))
+    const double difference = tt::max(tt::abs(c.to(tt::f64) - theirs.to(tt::f64))).item<double>();
+    if (!(difference <= (std::is_integral_v<A> ? 0 : 1e-5 * static_cast<double>(p.K))))
       throw std::runtime_error("the products of this library and of oneDNN differ");
   }
   json out = {{"group", p.group + Kind<A>::kGroup},

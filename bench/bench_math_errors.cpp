@@ -35,7 +35,7 @@ struct Worst {
   double ulps = 0;
   float at = 0;
   int64_t above_one = 0, floats = 0;
-  void join(const Worst& other) {
+  void merge(const Worst& other) {
     if (other.ulps > ulps) ulps = other.ulps, at = other.at;
     above_one += other.above_one, floats += other.floats;
   }
@@ -73,7 +73,7 @@ Worst worst_of(F approximate, G exact, float limit, double (*units)(float, doubl
       }
     }
     const std::lock_guard lock(mutex);
-    all.join(mine);
+    all.merge(mine);
   });
   return all;
 }
@@ -124,15 +124,15 @@ int run(int argc, char** argv) {
   }
   const bench::ResultsFile file(out);
   json rows = json::array();
-  bool kept = true;
+  bool within_bounds = true;
   fmt::print("{:<10} {:>12} {:>10} {:>16} {:>12} {:>9}\n", "", "floats", "worst ulp", "at", "above 1 ulp",
              "promised");
   for (const Function& f : kFunctions) {
     if (!only.empty() && std::ranges::find(only, f.name) == only.end()) continue;
     const Worst w = f.measure(step);
-    kept = kept && w.ulps <= f.promised;
+    within_bounds = within_bounds && w.ulps <= f.promised;
     fmt::print("{:<10} {:>12} {:>10.3f} {:>16.8g} {:>12} {:>9}{}\n", f.name, w.floats, w.ulps, w.at,
-               w.above_one, f.promised, w.ulps <= f.promised ? "" : "  broken");
+               w.above_one, f.promised, w.ulps <= f.promised ? "" : "  above the bound");
     rows.push_back({{"function", f.name},
                     {"floats", w.floats},
                     {"worst_ulps", w.ulps},
@@ -142,7 +142,7 @@ int run(int argc, char** argv) {
     file.keep(rows);
   }
   file.finish({{"machine", bench::provenance()}, {"step", step}, {"functions", rows}});
-  return kept ? 0 : 1;
+  return within_bounds ? 0 : 1;
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ def warm(args, cases, seconds):
     print(f"compiled {len(cases)} cases in {count} processes: {time.monotonic() - start:.0f} s", flush=True)
 
 
-def middle(values):
+def median_and_quartiles(values):
     """Median and quartiles."""
     low, mid, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
     return mid, [low, high]
@@ -191,25 +191,25 @@ class Comparison:
         self.failures.append({"case": case["name"], "who": who, "error": message})
         print(f"{case['name']}: {who}: {message}", flush=True)
 
-    def check_mode(self, case, who, said):
-        if "capture_error" in said:
-            self.fail(case, who, "not captured as a graph, timed call by call: " + said["capture_error"])
+    def check_mode(self, case, who, prepared):
+        if "capture_error" in prepared:
+            self.fail(case, who, "not captured as a graph, timed call by call: " + prepared["capture_error"])
 
     def prepare(self, case):
         """Returns (name, program, request fields, answer) of each contender that could prepare the case."""
         ready = []
         try:
-            said = self.ours.ask({"do": "prepare", "name": case["name"]}, 60)
-            self.check_mode(case, "ours", said)
-            ready.append(("ours", self.ours, {}, said))
+            prepared = self.ours.ask({"do": "prepare", "name": case["name"]}, 60)
+            self.check_mode(case, "ours", prepared)
+            ready.append(("ours", self.ours, {}, prepared))
         except Failed as error:
             self.fail(case, "ours", str(error))
             return []
         for variant in case["peers"]:
             try:
-                said = self.peer.ask({"do": "prepare", "case": case, "variant": variant}, 150)
-                self.check_mode(case, variant, said)
-                ready.append((variant, self.peer, {"variant": variant}, said))
+                prepared = self.peer.ask({"do": "prepare", "case": case, "variant": variant}, 150)
+                self.check_mode(case, variant, prepared)
+                ready.append((variant, self.peer, {"variant": variant}, prepared))
             except Failed as error:
                 self.fail(case, variant, str(error))
         return ready
@@ -256,21 +256,21 @@ class Comparison:
                 self.fail(case, "release", str(error))
         if not times:
             return None
-        seconds, quartiles = middle(times["ours"])
+        seconds, quartiles = median_and_quartiles(times["ours"])
         result = {key: case[key] for key in ("name", "group", "bytes", "flops", "tensor_bytes", "sets", "calls")}
         result |= {"seconds": seconds, "quartiles": quartiles, **ready[0][3], "peers": {}}
         result["gb_per_s"], result["tflop_per_s"] = case["bytes"] / seconds * 1e-9, case["flops"] / seconds * 1e-12
         if case.get("tokens"):
             result["tokens"] = case["tokens"]
-        for name, *_, said in ready[1:]:
+        for name, *_, prepared in ready[1:]:
             if name not in times:
                 continue
-            peer_seconds, _ = middle(times[name])
-            ratio, spread = middle([theirs / own for theirs, own in zip(times[name], times["ours"])])
-            result["peers"][name] = {"seconds": peer_seconds, "ratio": ratio, "quartiles": spread, "mode": said["mode"]}
-            result["peers"][name]["prepared_in"] = round(said["prepared_in"], 2)
-            if "peak_bytes" in said:
-                result["peers"][name]["peak_bytes"] = said["peak_bytes"]
+            peer_seconds, _ = median_and_quartiles(times[name])
+            ratio, spread = median_and_quartiles([theirs / own for theirs, own in zip(times[name], times["ours"])])
+            result["peers"][name] = {"seconds": peer_seconds, "ratio": ratio, "quartiles": spread, "mode": prepared["mode"]}
+            result["peers"][name]["prepared_in"] = round(prepared["prepared_in"], 2)
+            if "peak_bytes" in prepared:
+                result["peers"][name]["peak_bytes"] = prepared["peak_bytes"]
         return result
 
 
