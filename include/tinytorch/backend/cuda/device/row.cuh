@@ -14,8 +14,38 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
+// Calls a function for the vectors that a thread of row type R holds in registers. R derives from it.
+template <class R>
+struct RegisterVectors {
+  // Calls f(first column, elements) for each vector of this thread.
+  template <class F>
+  __device__ __forceinline__ void each(int C, F&& f) const {
+    const R& row = static_cast<const R&>(*this);
+#pragma unroll
+    for (int v = 0; v < R::kCount; ++v) {
+      if (row.column(v) >= C) continue;
+      typename R::A x[R::kVectorSize];
+      row.get(v, x);
+      f(row.column(v), x);
+    }
+  }
+  // Calls f(first column, elements of this row, elements of the other row) for each vector of this thread.
+  template <class F>
+  __device__ __forceinline__ void each_pair(const R& other, int C, F&& f) const {
+    const R& row = static_cast<const R&>(*this);
+#pragma unroll
+    for (int v = 0; v < R::kCount; ++v) {
+      if (row.column(v) >= C) continue;
+      typename R::A x[R::kVectorSize], y[R::kVectorSize];
+      row.get(v, x);
+      other.get(v, y);
+      f(row.column(v), x, y);
+    }
+  }
+};
+
 template <class T, int kThreads, int kVectors, bool kIsAligned = true>
-struct Row {
+struct Row : RegisterVectors<Row<T, kThreads, kVectors, kIsAligned>> {
   static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads, kCount = kVectors;
   static constexpr bool kAligned = kIsAligned, kPersistent = !kIsAligned;  // persistent: loops over many rows
   using Element = T;
@@ -30,7 +60,7 @@ struct Row {
   }
   // True if column c of a vector that is held belongs to the row.
   static __device__ __forceinline__ bool holds(int c, int C) { return kAligned || is_inside(c, C); }
-  // Sets the phase. Call before the first read, with the begin of the result's row.
+  // Sets the phase. Call before the first read, with the start of the result's row.
   __device__ __forceinline__ void align_with(const T* result) {
     if constexpr (!kAligned) phase = phase_of(result);
   }
@@ -92,35 +122,12 @@ struct Row {
 #pragma unroll
     for (int k = 0; k < kVectorSize; ++k) out[k] = to<A>(values[k]);
   }
-  // Calls f(first column, elements) for each vector of this thread.
-  template <class F>
-  __device__ __forceinline__ void each(int C, F&& f) const {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (column(v) >= C) continue;
-      A x[kVectorSize];
-      get(v, x);
-      f(column(v), x);
-    }
-  }
-  // Calls f(first column, elements of this row, elements of the other row) for each vector of this thread.
-  template <class F>
-  __device__ __forceinline__ void each_pair(const Row& other, int C, F&& f) const {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (column(v) >= C) continue;
-      A x[kVectorSize], y[kVectorSize];
-      get(v, x);
-      other.get(v, y);
-      f(column(v), x, y);
-    }
-  }
 };
 
 // ElementRow holds a ragged row of some hundred bytes element by element. The loads of a warp are coalesced,
 // and vectors would cost more at the two ends of such a short row than they save between them.
 template <class T, int kVectors>
-struct ElementRow {
+struct ElementRow : RegisterVectors<ElementRow<T, kVectors>> {
   static constexpr int kVectorSize = 1, kGroup = kWarp, kCount = kVectors;
   static constexpr bool kAligned = true, kPersistent = false;
   using Element = T;
@@ -158,27 +165,6 @@ struct ElementRow {
     }
   }
   __device__ __forceinline__ void get(int v, A (&out)[1]) const { out[0] = to<A>(element[v]); }
-  template <class F>
-  __device__ __forceinline__ void each(int C, F&& f) const {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (column(v) >= C) continue;
-      A x[1];
-      get(v, x);
-      f(column(v), x);
-    }
-  }
-  template <class F>
-  __device__ __forceinline__ void each_pair(const ElementRow& other, int C, F&& f) const {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (column(v) >= C) continue;
-      A x[1], y[1];
-      get(v, x);
-      other.get(v, y);
-      f(column(v), x, y);
-    }
-  }
 };
 
 // SharedRow holds a row that is too long for registers in shared memory, with its phase. A thread reads only
