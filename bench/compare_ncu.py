@@ -50,10 +50,10 @@ def profiled(command, folder):
 
 
 def provenance(folder):
-    """What was measured where, when and of which commit, as the profile in `folder` says beside its ceilings. A value that is
+    """What was measured where, when and of which commit, as the profile in `folder` says beside its peaks. A value that is
     not known is null, and said so: a table that nobody can trace proves little."""
-    ceilings = json.loads((Path(folder) / "ceilings.json").read_text())
-    known = {key: ceilings.get(key) for key in ("device", "driver", "machine", "date", "commit")}
+    peaks = json.loads((Path(folder) / "peaks.json").read_text())
+    known = {key: peaks.get(key) for key in ("device", "driver", "machine", "date", "commit")}
     for key in (k for k, value in known.items() if not value):
         print(f"compare_ncu: the profile does not tell its {key}", file=sys.stderr)
     return {**known, "command": shlex.join(["bench/compare_ncu.py", *sys.argv[1:]])}

@@ -15,7 +15,7 @@ Report small() {
   r.title = "A step of <net>";
   r.steps = 2;
   r.conditions = {"12 parameters."};
-  r.ceilings = {100e9, 20e9, 1e-6, "this machine"};
+  r.peaks = {100e9, 20e9, 1e-6, "this machine"};
   r.profile.scopes = {{"", -1, 0, 0.1}, {"hidden", 0, 0, 0.05}};
   OpRecord op;
   op.name = "linear";

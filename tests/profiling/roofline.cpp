@@ -7,7 +7,7 @@ using namespace tinytorch::profiling;
 using tinytorch::Cost;
 
 namespace {
-const Ceilings kMachine{100e9, 20e9, 1e-6, "a machine"};  // ridge at 5 FLOP per byte
+const MachinePeaks kMachine{100e9, 20e9, 1e-6, "a machine"};  // ridge at 5 FLOP per byte
 }
 
 TEST_CASE("attainable speed rises with the intensity up to the ridge") {

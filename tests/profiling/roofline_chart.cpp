@@ -1,4 +1,4 @@
-// The drawing: the roof where the ceilings are, a point for each row with work, labels escaped.
+// roofline_chart: the roof is at the peaks, each row with work has a point, and labels are escaped.
 #include <doctest/doctest.h>
 
 #include <tinytorch/profiling/roofline_chart.hpp>
@@ -7,7 +7,7 @@ using namespace tinytorch::profiling;
 
 namespace {
 
-const Ceilings kMachine{100e9, 20e9, 1e-6, "a machine"};
+const MachinePeaks kMachine{100e9, 20e9, 1e-6, "a machine"};
 
 ProfileRow row(const std::string& name, double seconds, tinytorch::Cost cost) {
   ProfileRow r;

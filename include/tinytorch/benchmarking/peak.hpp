@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tinytorch/backend/cpu/ceilings.hpp>
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/core/dtype.hpp>

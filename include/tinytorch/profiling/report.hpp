@@ -25,7 +25,7 @@ struct Report {
   std::vector<std::string> conditions;  // machine, build, commit: a line each
   Profile profile;                      // of `steps` steps
   int64_t steps = 1;
-  Ceilings ceilings;
+  MachinePeaks peaks;
   MemoryProfile memory;
   std::vector<backend::cuda::LaunchRecord> launches;
   int device_major = 0, device_minor = 0;  // of the GPU, for occupancy
@@ -59,8 +59,8 @@ inline TitledTable time_table(const std::string& title, const ProfileTable& tabl
          fmt::format("{:.1f} %", 100 * row.seconds / r.profile.seconds),
          fmt::format("{:.1f}", row.flops_per_second() * 1e-9),
          fmt::format("{:.1f}", row.bytes_per_second() * 1e-9), fmt::format("{:.2f}", row.intensity()),
-         has_work ? name_of(limit_of(row, r.ceilings)) : "",
-         has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.ceilings)) : ""});
+         has_work ? name_of(limit_of(row, r.peaks)) : "",
+         has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.peaks)) : ""});
   }
   return out;
 }
@@ -158,11 +158,11 @@ inline std::vector<std::string> summary(const Report& r) {
       fmt::format("Work: {:.4g} GFLOP and {} moved a step; {:.1f} GFLOP/s, {:.1f} % of the peak.",
                   cost.flops / steps * 1e-9, show_bytes(cost.bytes / steps),
                   cost.flops / r.profile.seconds * 1e-9,
-                  100 * cost.flops / r.profile.seconds / r.ceilings.flops_per_second),
+                  100 * cost.flops / r.profile.seconds / r.peaks.flops_per_second),
       fmt::format(
-          "Ceilings of {}, measured now: {:.4g} GFLOP/s, {:.4g} GB/s, {} an op; ridge at {:.1f} FLOP/byte.",
-          r.ceilings.device, r.ceilings.flops_per_second * 1e-9, r.ceilings.bytes_per_second * 1e-9,
-          show_seconds(r.ceilings.seconds_per_op), r.ceilings.ridge())};
+          "Peaks of {}, measured now: {:.4g} GFLOP/s, {:.4g} GB/s, {} an op; ridge at {:.1f} FLOP/byte.",
+          r.peaks.device, r.peaks.flops_per_second * 1e-9, r.peaks.bytes_per_second * 1e-9,
+          show_seconds(r.peaks.seconds_per_op), r.peaks.ridge())};
   if (!r.memory.timeline.empty()) {
     lines.push_back(fmt::format("Memory: {} before, {} at the peak, {} at the end.",
                                 show_bytes(r.memory.before), show_bytes(r.memory.peak),
@@ -209,7 +209,7 @@ inline std::string text_report(const Report& r, size_t most_rows = 15) {
 
 inline std::string html_report(const Report& r, size_t most_rows = 40) {
   std::string out = document::html_list(detail::summary(r));
-  out += "<figure>" + roofline_chart("Roofline: ops", by_op(r.profile), r.ceilings) + "</figure>\n";
+  out += "<figure>" + roofline_chart("Roofline: ops", by_op(r.profile), r.peaks) + "</figure>\n";
   if (!r.memory.timeline.empty()) out += "<figure>" + detail::memory_chart(r.memory) + "</figure>\n";
   for (const auto& table : detail::tables(r, most_rows))
     out += "<h2>" + svg::escape(table.title) + "</h2>\n" + document::html_table(table.rows);

@@ -1,19 +1,20 @@
-// Work that runs into a ceiling of the machine and nothing else: to measure the ceilings by.
+// Kernels that measure a machine's peaks: each is limited by memory bandwidth alone or by arithmetic alone.
 //
 //   triad        out = a + s b, each element once: memory bandwidth (McCalpin, "Memory bandwidth and machine
 //                balance in current high performance computers", 1995)
-//   fma_chains   the same multiply-add again and again, in registers: peak arithmetic
+//   fma_chains   a multiply-add repeated in registers: peak arithmetic throughput
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// All contiguous f32 of one size. Moves 12 bytes per element, and what the cache reads before it writes.
+// out = a + s b; all three are contiguous f32 of one size. It moves 12 bytes per element, and four more where
+// the processor reads a cache line of `out` before writing it.
 TT_API void triad(const View& out, const View& a, const View& b, float s);
 // x[i] = x[i] / 2 + 1/2, `rounds` times: 2 n rounds FLOPs on n elements, contiguous f32. A multiply-add waits
-// for the one before it, so ten vectors run side by side; elements beyond a multiple of that (160 with
-// AVX-512) run one by one, far below the peak.
+// for the previous one of its chain, so ten vectors are computed in an interleaved loop. The remainder
+// elements beyond a multiple of ten vectors (160 elements with AVX-512) are scalar and far below the peak.
 TT_API void fma_chains(const View& x, int64_t rounds);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -33,9 +34,9 @@ TT_API void triad(const View& out, const View& a, const View& b, float s) {
   });
 }
 
-inline constexpr int kFmaChains = 10;  // registers that wait for each other; more than latency times units
+inline constexpr int kFmaChains = 10;  // independent chains: more than FMA latency times FMA units
 
-// One register after the other would wait for each result: ten of them, side by side.
+// A single chain would be bound by latency, so the loop advances kFmaChains independent vectors.
 inline void run_chains(float* x, int64_t rounds) {
   using V = Simd<float>;
   const V half = simd_broadcast(0.5f);

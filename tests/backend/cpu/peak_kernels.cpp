@@ -1,5 +1,5 @@
-// The kernels that ceilings are measured by do what they say: plain loops in double as oracle.
-#include <tinytorch/backend/cpu/ceilings.hpp>
+// The kernels that measure peaks are compared with plain loops in double.
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 
 #include <doctest/doctest.h>
 
