@@ -50,7 +50,7 @@ tt::BpeTokenizer load_vocabulary(const std::string& folder) {
   const std::string single = folder + "/tokenizer.json";
   if (std::filesystem::is_regular_file(folder)) return tt::load_tokenizer_json(folder);
   if (std::filesystem::exists(single)) return tt::load_tokenizer_json(single);
-  return tt::load_gpt2(folder + "/encoder.json", folder + "/vocab.bpe");
+  return tt::load_gpt2_tokenizer(folder + "/encoder.json", folder + "/vocab.bpe");
 }
 
 tt::Gpt2 make_model(const Settings& s, int64_t vocabulary) {

@@ -150,9 +150,9 @@ TEST_CASE("a saved model is read back identically, and under the names that tran
 }
 
 TEST_CASE("dtypes: the model's own, whatever the file's") {
-  const auto f32 = tt::load_llama(folder_of("llama_heads"));  // stored in bf16
-  const auto bf16 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::bf16});
-  const auto f64 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::f64});
+  const auto f32 = tt::load_llama_model(folder_of("llama_heads"));  // stored in bf16
+  const auto bf16 = tt::load_llama_model(folder_of("llama_heads"), {.dtype = tt::bf16});
+  const auto f64 = tt::load_llama_model(folder_of("llama_heads"), {.dtype = tt::f64});
   CHECK(f32->token_embedding.weight.dtype() == tt::f32);
   CHECK(bf16->token_embedding.weight.dtype() == tt::bf16);
   CHECK(bf16->token_embedding.weight.to_vector() == f32->token_embedding.weight.to_vector());
@@ -168,16 +168,16 @@ TEST_CASE("dtypes: the model's own, whatever the file's") {
 TEST_CASE("shards: each once, all in the folder") {
   const files::TempFolder folder;
   copy_folder(folder_of("llama_scaled"), folder / "m");
-  CHECK(tt::load_llama(folder / "m")->config.rotary.scaling);
+  CHECK(tt::load_llama_model(folder / "m")->config.rotary.scaling);
   std::filesystem::remove(folder / "m/model-00002-of-00002.safetensors");
-  const auto missing = refusal_of([&] { tt::load_llama(folder / "m"); });
+  const auto missing = refusal_of([&] { tt::load_llama_model(folder / "m"); });
   CHECK(missing.code == "TT-IO-01");
   CHECK(contains(missing.text, "names shards that are not in its folder: model-00002-of-00002.safetensors"));
   CHECK(contains(missing.text, "hint: fetch all 2 of them"));
   const std::string first = folder / "m/model-00001-of-00002.safetensors",
                     second = folder / "m/model-00002-of-00002.safetensors";
   std::filesystem::copy(first, second);
-  const auto other = refusal_of([&] { tt::load_llama(folder / "m"); });
+  const auto other = refusal_of([&] { tt::load_llama_model(folder / "m"); });
   CHECK(other.code == "TT-IO-03");
   CHECK(contains(other.text, ", which the index says is here"));
   tt::TensorMap both = tt::load_safetensors(first);
@@ -185,7 +185,7 @@ TEST_CASE("shards: each once, all in the folder") {
        tt::load_safetensors(folder_of("llama_scaled") + "/model-00002-of-00002.safetensors"))
     both.emplace(name, tensor);
   tt::save_safetensors(second, both);
-  CHECK(contains(refusal_of([&] { tt::load_llama(folder / "m"); }).text, "a second time"));
+  CHECK(contains(refusal_of([&] { tt::load_llama_model(folder / "m"); }).text, "a second time"));
   const auto index = [](const char* text) {
     return refusal_of([&] { tt::hugging_face::parse_shard_index(tt::as_bytes(text), "index"); }).code;
   };
@@ -200,7 +200,7 @@ TEST_CASE("shards: each once, all in the folder") {
 }
 
 TEST_CASE("one message lists everything that does not fit, and the model is as it was") {
-  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  const auto model = tt::load_gpt2_model(folder_of("gpt2_bare"));
   const auto layout = tt::hugging_face::layout_of(*model);
   tt::TensorMap file = tt::load_safetensors(folder_of("gpt2_bare") + "/model.safetensors");
   const std::vector<float> before = model->token_embedding.weight.to_vector();
@@ -269,11 +269,11 @@ TEST_CASE("the tokens that end a text come with the model, and go with it") {
   const auto model = tt::load_language_model(folder / "m");
   CHECK(model->end_tokens() == Ends{3, 5});
   tt::save_hugging_face(*model, folder / "saved");
-  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});
+  CHECK(tt::load_gpt2_model(folder / "saved")->end_tokens() == Ends{3, 5});
   std::filesystem::remove(folder / "saved/generation_config.json");
-  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});  // config.json says so too
+  CHECK(tt::load_gpt2_model(folder / "saved")->end_tokens() == Ends{3, 5});  // config.json says so too
   tt::write_file(folder / "m/generation_config.json", "version https://git-lfs.github.com/spec/v1\n");
-  CHECK(contains(refusal_of([&] { tt::load_gpt2(folder / "m"); }).text, "git lfs pull"));
+  CHECK(contains(refusal_of([&] { tt::load_gpt2_model(folder / "m"); }).text, "git lfs pull"));
 }
 
 TEST_CASE("weights in other files than safetensors: what they are, and how to convert them") {
@@ -283,7 +283,7 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
     std::filesystem::create_directories(folder / "m");
     std::filesystem::copy(folder_of("gpt2_bare") + "/config.json", folder / "m/config.json");
     tt::write_file(folder / ("m/" + name), content);
-    return refusal_of([&] { tt::load_gpt2(folder / "m"); });
+    return refusal_of([&] { tt::load_gpt2_model(folder / "m"); });
   };
   const std::string archive = "PK\x03\x04" + std::string(26, 'x') + "archive/data.pkl";
   for (const auto& [file, content, part] :
@@ -312,15 +312,15 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
 }
 
 TEST_CASE("the wrong kind of model, and folders without one") {
-  CHECK(refusal_of([] { tt::load_gpt2(folder_of("llama_heads")); }).code == "TT-IO-04");
-  CHECK(refusal_of([] { tt::load_llama(folder_of("gpt2_tied")); }).code == "TT-IO-04");
+  CHECK(refusal_of([] { tt::load_gpt2_model(folder_of("llama_heads")); }).code == "TT-IO-04");
+  CHECK(refusal_of([] { tt::load_llama_model(folder_of("gpt2_tied")); }).code == "TT-IO-04");
   CHECK(refusal_of([] { tt::load_language_model(folder_of("none")); }).code == "TT-IO-01");
 }
 
 TEST_CASE("a folder that cannot be made") {
   const files::TempFolder folder;
   tt::write_file(folder / "file", "not a folder");
-  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  const auto model = tt::load_gpt2_model(folder_of("gpt2_bare"));
   CHECK(refusal_of([&] { tt::save_hugging_face(*model, folder / "file/model"); }).code == "TT-IO-02");
-  CHECK(refusal_of([&] { tt::load_gpt2(folder / "file/model"); }).code == "TT-IO-01");
+  CHECK(refusal_of([&] { tt::load_gpt2_model(folder / "file/model"); }).code == "TT-IO-01");
 }

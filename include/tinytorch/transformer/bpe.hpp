@@ -1,7 +1,7 @@
 // BpeTokenizer: byte pair encoding over bytes, as in GPT-2: every text has tokens, and decode gives back its
 // bytes.
 //
-//   const BpeTokenizer gpt2 = load_gpt2("encoder.json", "vocab.bpe");      // bpe_files.hpp
+//   const BpeTokenizer gpt2 = load_gpt2_tokenizer("encoder.json", "vocab.bpe");      // bpe_files.hpp
 //   gpt2.encode("Hello world")                                             // {15496, 995}
 //
 // Text is cut into pieces (pretokenize.hpp). Within a piece, of all neighbours that a merge joins, those of

@@ -1,6 +1,6 @@
 // Models as Hugging Face's transformers keeps them: a folder with config.json and safetensors.
 //
-//   auto model = tt::load_language_model("gpt2");      // or load_gpt2, load_llama
+//   auto model = tt::load_language_model("gpt2");      // or load_gpt2_model, load_llama_model
 //   tt::save_hugging_face(*model, "my_gpt2");          // from_pretrained("my_gpt2") reads it
 //
 // The weights are one model.safetensors, or shards named by model.safetensors.index.json; bf16, f16, f32 or
@@ -157,15 +157,25 @@ void save(const std::string& folder, const Model& model, const std::string& conf
 // The model in `folder`, in evaluation mode. TT-IO-01 for what cannot be read, TT-IO-03 for files that are
 // not what they should be, TT-IO-04 for models and files that this library does not read, TT-NN-04 for
 // weights of another model.
-inline std::unique_ptr<Gpt2> load_gpt2(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+inline std::unique_ptr<Gpt2> load_gpt2_model(const std::string& folder, const LoadOptions& options = {},
+                                             TT_LOC) {
   return hugging_face::build<Gpt2>(hugging_face::config_of<Gpt2Config>(folder, "gpt2", loc), folder, options,
                                    loc);
 }
-inline std::unique_ptr<Llama> load_llama(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+inline std::unique_ptr<Llama> load_llama_model(const std::string& folder, const LoadOptions& options = {},
+                                               TT_LOC) {
   return hugging_face::build<Llama>(hugging_face::config_of<LlamaConfig>(folder, "llama", loc), folder,
                                     options, loc);
 }
-// Whichever of them config.json describes.
+[[deprecated("load_gpt2(folder) is now load_gpt2_model")]] inline std::unique_ptr<Gpt2> load_gpt2(
+    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+  return load_gpt2_model(folder, options, loc);
+}
+[[deprecated("load_llama is now load_llama_model")]] inline std::unique_ptr<Llama> load_llama(
+    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+  return load_llama_model(folder, options, loc);
+}
+// The model that config.json describes: a Gpt2 or a Llama.
 inline std::unique_ptr<LanguageModel> load_language_model(const std::string& folder,
                                                           const LoadOptions& options = {}, TT_LOC) {
   const auto config = hugging_face::read_config(folder, loc);
