@@ -19,8 +19,8 @@ struct MachinePeaks {
   double seconds_per_op = 0;    // overhead: the time of an op on one element
   std::string device;           // "AMD EPYC 9B14, 2 threads"
 
-  // The intensity at which memory and arithmetic take the same time, in FLOP per byte.
-  double ridge() const { return flops_per_second / bytes_per_second; }
+  // The intensity at which memory and arithmetic take the same time.
+  double ridge() const { return flops_per_second / bytes_per_second; }  // FLOP per byte
 };
 
 // The highest FLOP/s that the machine can reach with work of `intensity` FLOP per byte.

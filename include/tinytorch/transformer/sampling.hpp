@@ -102,7 +102,7 @@ inline void keep_top_p(std::vector<double>& logits, double top_p) {
 // largest plus log(min_p).
 inline void keep_min_p(std::vector<double>& logits, double min_p) {
   const double largest = *std::max_element(logits.begin(), logits.end());
-  const double least = largest + std::log(min_p);  // log(0) is -inf: all are kept
+  const double least = largest + std::log(min_p);  // log(0) is -inf: all stay
   for (double& x : logits) x = x < least ? kRemoved : x;
 }
 
