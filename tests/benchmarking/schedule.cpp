@@ -24,7 +24,7 @@ TEST_CASE("every block contains every contender once; all orders are about equal
 }
 
 TEST_CASE(
-    "mirrored blocks: every contender's two turns have the same middle, and each order starts as often") {
+    "mirrored blocks: both turns of a contender have the same mean position; orders are equally frequent") {
   for (const size_t k : {1u, 2u, 3u, 5u}) {
     const auto blocks = bm::mirrored_blocks(k, 50, 3);
     REQUIRE(blocks.size() == 50);

@@ -81,8 +81,7 @@ TEST_CASE("Mann-Kendall agrees with SciPy's Kendall test against time") {
   }
 }
 
-TEST_CASE(
-    "Mann-Kendall of a coarse clock: against all orders of 9 samples, and the count against all pairs") {
+TEST_CASE("Mann-Kendall with ties matches all orders of 9 samples, and S a count of all pairs") {
   const Values seen{3, 1, 2, 2, 3, 4, 3, 5, 4};
   const auto count = [](const Values& x) {
     double s = 0;

@@ -124,7 +124,7 @@ TEST_CASE("bar chart on a logarithmic axis: bars start at the reference, symmetr
 }
 
 TEST_CASE(
-    "scatter: a logarithmic axis spaces ratios evenly, up is more, the front is one line in order of x") {
+    "scatter: equal ratios have equal distances on a logarithmic axis; the front is one line in order of x") {
   const auto all =
       parse(svg::scatter_chart("T", {.title = "ms", .scale = svg::Scale::kLog}, {.title = "accuracy"},
                                {{"slow", 100, 0.9, true}, {"quick", 1, 0.5, true}, {"mid", 10, 0.4, false}}));

@@ -86,7 +86,7 @@ TEST_CASE("tokens that do not fit the width throw and leave no file") {
     writer.append(tt::Tokens{0, token});
   };
   test::expect_error("TT-TEXT-05",
-                     "token 65536 does not fit a file of tokens below 65536\n  hint: take TokenWidth::u32",
+                     "token 65536 does not fit a file of tokens below 65536\n  hint: use TokenWidth::u32",
                      [&] { write(TokenWidth::u16, 65536); });
   test::expect_error("TT-TEXT-05", "token -1", [&] { write(TokenWidth::u32, -1); });
   write(TokenWidth::u32, INT32_MAX);

@@ -4,8 +4,8 @@
 // tests assume no distribution of the noise: Mann-Whitney for two independent sets, signed ranks for pairs.
 // Their null distributions are exact up to the sizes given below. Beyond them, and for ties in Mann-Whitney,
 // they are approximated by the normal distribution with corrections for ties and continuity. Welch's t
-// compares means and assumes that these are approximately normal. Sources: Mann and Whitney 1947, Wilcoxon
-// 1945, Welch 1947; Lehmann, "Nonparametrics", for the corrections.
+// compares means and assumes that these are approximately normal.
+// Sources: Mann and Whitney 1947, Wilcoxon 1945, Welch 1947; Lehmann, "Nonparametrics", for the corrections.
 #pragma once
 
 #include <algorithm>

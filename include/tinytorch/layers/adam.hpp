@@ -5,8 +5,8 @@
 //   m^ = m / (1 - b1^t)        v^ = v / (1 - b2^t)
 //
 // m^ and v^ correct the bias of running means that start at zero. Adam adds weight_decay p to g, so the decay
-// is divided by sqrt(v) too. AdamW subtracts lr weight_decay p from p instead. Sources: Kingma and Ba, 2015;
-// Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+// is divided by sqrt(v) too. AdamW subtracts lr weight_decay p from p instead.
+// Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 #pragma once
 
 #include <tinytorch/layers/optimizer.hpp>

@@ -3,7 +3,8 @@
 // Training normalizes by the statistics of the batch and updates the running statistics:
 //   running = (1 - momentum) running + momentum batch      (the running variance is the unbiased one)
 // Evaluation normalizes by the running statistics, so the result of a sample does not depend on the rest of
-// its batch. Source: Ioffe and Szegedy, 2015.
+// its batch.
+// Source: Ioffe and Szegedy, 2015.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>

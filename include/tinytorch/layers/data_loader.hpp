@@ -25,8 +25,7 @@ struct DataLoaderOptions {
   bool drop_last = false;  // leave out the last batch if it is not full
   int workers = 0;         // threads that prepare batches ahead; 0: each batch is made when it is requested
   int64_t prefetch = 4;    // number of batches that are prepared ahead
-  Augmentation
-      augment{};  // for f32 inputs [N, C, H, W]; it may change H and W, to the same size for all images
+  Augmentation augment{};  // for f32 inputs [N, C, H, W]; may change H and W, equally for all images
 };
 
 class DataLoader : public BatchSource {
@@ -88,9 +87,8 @@ class DataLoader : public BatchSource {
   Tensor inputs_, targets_;
   DataLoaderOptions options_;
   LoaderState state_;
-  std::shared_ptr<const Epoch> epoch_;  // null before the first batch of the epoch is requested
-  std::unique_ptr<PrefetchQueue<Batch>>
-      workers_;  // last member, so that threads end before their data is destroyed
+  std::shared_ptr<const Epoch> epoch_;             // null before the first batch of the epoch is requested
+  std::unique_ptr<PrefetchQueue<Batch>> workers_;  // last: threads end before their data is destroyed
 };
 
 // ---------------------------------------------------------------------------------------------------------

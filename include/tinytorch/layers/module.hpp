@@ -69,8 +69,8 @@ class Module {
     return child;
   }
 
-  // --- the flattened tree: own tensors first, then those of the children, in order of registration --- A
-  // parameter that is registered twice (tied weights) is listed once, under its first name.
+  // --- the flattened tree: own tensors first, then those of the children, in order of registration ---
+  // A parameter that is registered twice (tied weights) is listed once, under its first name.
   NamedTensors named_parameters() const;
   NamedTensors named_buffers() const;
   Tensors parameters() const;
@@ -89,8 +89,8 @@ class Module {
 
   void zero_grad();
 
-  // --- state --- Parameters and buffers by path. The tensors share memory with the module: clone() them to
-  // keep a copy.
+  // --- state ---
+  // Parameters and buffers by path. The tensors share memory with the module: clone() them to keep a copy.
   StateDict state_dict() const;
   // Copies `state` into this module. Names and shapes must be equal. A difference throws TT-NN-04 with a list
   // of all differences, before anything is changed. Floating-point values are converted to the dtype of the

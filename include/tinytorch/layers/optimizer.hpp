@@ -5,8 +5,8 @@
 //   optimizer.zero_grad(); loss.backward(); optimizer.step();
 //
 // The optimizer keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than
-// the distance to the next 16-bit value, and would be lost in 16 bits. Source: Micikevicius et al., "Mixed
-// precision training", 2018.
+// the distance to the next 16-bit value, and would be lost in 16 bits.
+// Source: Micikevicius et al., "Mixed precision training", 2018.
 #pragma once
 
 #include <cmath>

@@ -33,8 +33,8 @@ inline Schedule step_decay(double lr, int64_t every, double gamma = 0.1, TT_LOC)
 }
 
 // Rises linearly for `warm_up` steps, from lr / warm_up at step 0 to lr at step warm_up - 1. Then it falls
-// along half a cosine, from lr at step warm_up to lr_end at step `total`, and stays there. Source: Loshchilov
-// and Hutter, "SGDR", 2017.
+// along half a cosine, from lr at step warm_up to lr_end at step `total`, and stays there.
+// Source: Loshchilov and Hutter, "SGDR", 2017.
 inline Schedule cosine(double lr, int64_t total, int64_t warm_up = 0, double lr_end = 0, TT_LOC) {
   if (warm_up < 0 || total <= warm_up) {
     fail("TT-OPT-08", "cosine: needs 0 <= warm_up < total, in steps", loc);
@@ -51,8 +51,8 @@ struct OneCycleOptions {
   double start_divisor = 25;  // starts at lr_max / start_divisor
   double end_divisor = 1e4;   // ends at start / end_divisor
 };
-// Rises to lr_max and falls to the end rate, each along half a cosine. The last step is total - 1. Source:
-// Smith and Topin, "Super-convergence", 2018.
+// Rises to lr_max and falls to the end rate, each along half a cosine. The last step is total - 1.
+// Source: Smith and Topin, "Super-convergence", 2018.
 inline Schedule one_cycle(double lr_max, int64_t total, OneCycleOptions options = {}, TT_LOC) {
   if (total < 2 || !(options.rising > 0 && options.rising < 1)) {
     fail("TT-OPT-08", "one_cycle: needs at least two steps, and `rising` inside (0, 1)", loc);

@@ -2,8 +2,9 @@
 //
 // With momentum, steps accumulate along directions in which gradients agree and cancel where their signs
 // alternate. Nesterov's variant evaluates the gradient at the point to which momentum is about to move the
-// parameter. As in PyTorch, the rate is not part of v. Source: Sutskever, Martens, Dahl, Hinton, "On the
-// importance of initialization and momentum in deep learning", 2013.
+// parameter. As in PyTorch, the rate is not part of v.
+// Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep
+// learning", 2013.
 #pragma once
 
 #include <tinytorch/layers/optimizer.hpp>

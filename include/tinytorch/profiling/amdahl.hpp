@@ -1,6 +1,6 @@
 // Amdahl's law: the speedup of a whole program when a part of it becomes faster, and a check of it by
-// profiles. The unchanged rest takes as long as before, so it bounds the speedup. Source: Amdahl, "Validity
-// of the single processor approach", AFIPS 1967.
+// profiles. The unchanged rest takes as long as before, so it bounds the speedup.
+// Source: Amdahl, "Validity of the single processor approach", AFIPS 1967.
 #pragma once
 
 #include <limits>

@@ -3,8 +3,9 @@
 //
 // A block stays resident on its multiprocessor until it ends, and holds its threads, registers and shared
 // memory. Each resource alone allows a number of blocks, and the smallest one decides. More resident warps
-// hide more memory latency, up to a point. Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the
-// limits); the CUDA occupancy calculator (the allocation of registers and shared memory).
+// hide more memory latency, up to a point.
+// Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the limits); the CUDA occupancy calculator
+// (the allocation of registers and shared memory).
 #pragma once
 
 #include <algorithm>

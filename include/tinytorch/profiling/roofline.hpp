@@ -2,8 +2,8 @@
 //
 // Below the ridge, work is memory-bound, and its attainable FLOP/s grow with its intensity. Above the ridge
 // it is compute-bound. Work that takes less time than the overhead of an op is classified as overhead; this
-// third class is an addition of this project. Source: Williams, Waterman, Patterson, "Roofline: an insightful
-// visual performance model", CACM 2009.
+// third class is an addition of this project.
+// Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 2009.
 #pragma once
 
 #include <algorithm>

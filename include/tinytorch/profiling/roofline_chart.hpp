@@ -10,8 +10,8 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 // Both axes are logarithmic: FLOP per byte, and GFLOP/s. A point on the roofline runs at the machine's limit.
-// The area of a point is its share of the time. Rows without FLOPs or without time are left out, and so are
-// rows after the first `most`.
+// The area of a point is its share of the time. The chart omits rows without FLOPs or time, and rows after
+// the first `most`.
 inline std::string roofline_chart(const std::string& title, const ProfileTable& table, const MachinePeaks& c,
                                   size_t most = 12) {
   using namespace svg;

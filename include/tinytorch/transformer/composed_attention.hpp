@@ -4,8 +4,8 @@
 //
 // q [B, H, T, D], k and v [B, G, S, D] -> [B, H, T, D]. The queries are at the last T of S positions. G
 // divides H: query head h reads group h / (H / G), so H / G heads share keys and values (Ainslie et al.,
-// "GQA", 2023). All scores [B, H, T, S] are stored; tests compare the fused op with this function. Source:
-// Vaswani et al., "Attention is all you need", 2017.
+// "GQA", 2023). All scores [B, H, T, S] are stored; tests compare the fused op with this function.
+// Source: Vaswani et al., "Attention is all you need", 2017.
 #pragma once
 
 #include <cmath>

@@ -21,8 +21,8 @@
 namespace tinytorch::inline TT_BUILD {
 
 // FLOPs of forward and backward per token: 6 per parameter, and 6 T C per layer for the two products of
-// causal attention, in which a query sees half of the T keys on average. Source: Chowdhery et al., "PaLM",
-// 2022, appendix B; halved for the causal mask.
+// causal attention, in which a query sees half of the T keys on average.
+// Source: Chowdhery et al., "PaLM", 2022, appendix B; halved for the causal mask.
 inline double training_flops_per_token(int64_t parameters, int64_t layers, int64_t T, int64_t C) {
   return 6 * (static_cast<double>(parameters) + static_cast<double>(layers * T) * static_cast<double>(C));
 }

@@ -50,7 +50,8 @@ inline Tensor sinusoidal_positions(int64_t start, int64_t T, int64_t C, Device d
 }
 
 // Llama 3's scaling of rotary frequencies to a longer context: low frequencies are divided by `factor`, high
-// ones are kept, and those between are interpolated. Source: Llama 3.1's model card and reference code.
+// ones are kept, and those between are interpolated.
+// Source: Llama 3.1's model card and reference code.
 struct Llama3Scaling {
   double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_positions = 8192;

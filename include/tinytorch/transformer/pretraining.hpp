@@ -6,8 +6,8 @@
 //   pretrain(model, train, validation, {.steps = 5000, .folder = "run"});
 //
 // The folder, if given, holds checkpoint.safetensors and log.jsonl. With `resume`, the run in the folder
-// continues with bit-identical results. Sources: Brown et al., "Language models are few-shot learners", 2020,
-// appendix B; karpathy/nanoGPT.
+// continues with bit-identical results.
+// Sources: Brown et al., "Language models are few-shot learners", 2020, appendix B; karpathy/nanoGPT.
 #pragma once
 
 #include <cstdio>

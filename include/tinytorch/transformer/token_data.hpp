@@ -166,7 +166,7 @@ inline void TokenWriter::append(std::span<const int32_t> tokens) {
     if (token < 0 || token >= limit) {
       fail("TT-TEXT-05",
            "TokenWriter: token " + std::to_string(token) + " does not fit a file of tokens below " +
-               std::to_string(limit) + "\n  hint: take TokenWidth::u32",
+               std::to_string(limit) + "\n  hint: use TokenWidth::u32",
            loc_);
     }
     if (width_ == TokenWidth::u16) {
@@ -196,7 +196,7 @@ inline void check(const char* who, const TokenFile& data, const WindowOptions& o
     fail("TT-TEXT-05",
          std::string(who) + ": '" + data.path() + "' has " + std::to_string(data.size()) +
              " tokens, at least " + std::to_string(least) +
-             " are needed: a window and the token after it\n  hint: take a smaller length",
+             " are needed: a window and the token after it\n  hint: use a smaller length",
          loc);
   }
 }
