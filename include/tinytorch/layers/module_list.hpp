@@ -2,15 +2,8 @@
 //
 //   struct Decoder : tt::Module {
 //     tt::ModuleList<Block> blocks;
-//     Decoder(int64_t layers) {
-//       add("blocks", blocks);
-//       for (int64_t i = 0; i < layers; ++i) blocks.append(Block(64));
-//     }
-//     tt::Tensor forward(const tt::Tensor& x) override {
-//       tt::Tensor y = x;
-//       for (Block& block : blocks) y = block(y);
-//       return y;
-//     }
+//     Decoder() { add("blocks", blocks), blocks.append(Block(64)), blocks.append(Block(64)); }
+//     tt::Tensor forward(const tt::Tensor& x) override { return blocks[1](blocks[0](x)); }
 //   };
 //
 // Children are named by position: "blocks.0.weight". A ModuleList has no forward of its own. A Sequential has
