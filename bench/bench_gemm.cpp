@@ -21,8 +21,8 @@
 #include <peers/openblas.hpp>
 #include <provenance.hpp>
 #include <results_file.hpp>
-#include <tinytorch/backend/cpu/ceilings.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 

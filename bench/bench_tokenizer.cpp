@@ -69,7 +69,7 @@ int run(int argc, char** argv) {
   std::printf("%-8s %8s %10s %12s %14s %14s\n", "", "tokens", "encoded", "bytes/token", "encode MB/s",
               "decode MB/s");
   if (!gpt2.empty())
-    measure("gpt2", tt::load_gpt2(gpt2 + "/encoder.json", gpt2 + "/vocab.bpe"), text, budget);
+    measure("gpt2", tt::load_gpt2_tokenizer(gpt2 + "/encoder.json", gpt2 + "/vocab.bpe"), text, budget);
   if (options.vocabulary > 0) {
     tt::BpeModel model;
     const double seconds = seconds_of(budget, [&] { model = tt::train_bpe(text, options); });

@@ -54,8 +54,8 @@ def profiled(command, folder):
 def provenance(folder):
     """Returns device, driver, machine, date and commit from the file of peaks of the profile in `folder`. A missing value
     is null and causes a warning."""
-    ceilings = json.loads((Path(folder) / "ceilings.json").read_text())
-    known = {key: ceilings.get(key) for key in ("device", "driver", "machine", "date", "commit")}
+    peaks = json.loads((Path(folder) / "peaks.json").read_text())
+    known = {key: peaks.get(key) for key in ("device", "driver", "machine", "date", "commit")}
     for key in (k for k, value in known.items() if not value):
         print(f"compare_ncu: the profile has no value for {key}", file=sys.stderr)
     return {**known, "command": shlex.join(["bench/compare_ncu.py", *sys.argv[1:]])}

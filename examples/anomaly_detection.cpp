@@ -1,7 +1,7 @@
-// Anomaly detection with an autoencoder (Koizumi et al., 2019): a net that has to squeeze the sound of
-// healthy machines through a few numbers learns to restore nothing else, so what it restores badly is not
-// healthy. It never hears a fault before the test, whose clips come from a seed of their own, which may be
-// kept secret.
+// Anomaly detection with an autoencoder (Koizumi et al., 2019). A net that compresses the sound of healthy
+// machines to a few numbers learns to reconstruct only such sounds, so a large reconstruction error indicates
+// a fault. The training data have no faults. The test clips have a seed of their own, which may be kept
+// secret.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +27,7 @@ tt::Sequential autoencoder(int64_t hidden, int64_t code) {
                         layer(code, hidden), layer(hidden, hidden), tt::Linear(hidden, ms::kInputs));
 }
 
-// Area under the ROC curve of the clips with one fault against all healthy ones.
+// Area under the ROC curve for clips with one fault against all healthy clips.
 double area_of(ms::Fault fault, const tt::Tensor& scores, const ms::MachineSounds& sounds) {
   const std::vector<double> all = scores.to_vector<double>();
   const std::vector<int64_t> faults = sounds.faults.to_vector<int64_t>();
@@ -48,11 +48,13 @@ int main(int argc, char** argv) {
   app.add_option("--clips", clips, "Training clips of 12 windows")
       ->capture_default_str()
       ->check(CLI::Range(10, 100000));
-  app.add_option("--epochs", epochs, "Passes over them")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--epochs", epochs, "Epochs")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--hidden", hidden, "Width of the hidden layers")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  app.add_option("--code", code, "Numbers in the middle")->capture_default_str()->check(CLI::Range(1, 4096));
+  app.add_option("--code", code, "Size of the code in the middle")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
   app.add_option("--seed", seed, "Seed of training data and weights")->capture_default_str();
   app.add_option("--test-seed", test_seed, "Seed of the 500 test clips")->capture_default_str();
   app.add_option("--require", required, "Exit with 1 below this area under the ROC curve")

@@ -1,9 +1,9 @@
-// An operation of your own: y = x / (1 + |x|), the softsign, as one primitive with its derivative.
+// A user-defined operation: y = x / (1 + |x|), the softsign, as one primitive with its derivative.
 //
-// A primitive states, in one place, its shape rule, its work, its kernel and its vector-Jacobian product.
-// From then on it behaves like any other: it is checked, recorded for autograd, counted by profilers.
+// A primitive states in one place its shape rule, its work, its kernel and its vector-Jacobian product. It
+// then behaves like any other op: operands are checked, autograd records it, and profilers count it.
 //
-//   dy/dx = 1 / (1 + |x|)^2 = (1 - |y|)^2       so saving y is enough
+//   dy/dx = 1 / (1 + |x|)^2 = (1 - |y|)^2       so it is enough to save y
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -22,11 +22,11 @@ struct Softsign : tt::Primitive<Softsign> {
     tt::require_floating(kName, in[0], loc);
     return {{in[0].shape(), in[0].dtype()}};
   }
-  // |x|, an addition and a division per element.
+  // FLOPs per element: |x|, an addition and a division.
   double flops(const tt::Tensors& in, const tt::Tensors&) const override {
     return 3 * static_cast<double>(in[0].numel());
   }
-  // The output arrives allocated and contiguous; the input may have any strides.
+  // The output is already allocated and contiguous. The input may have any strides.
   void run(const tt::Tensors& in, tt::Tensors& out) const override {
     const tt::Tensor x = in[0].contiguous();
     tt::dispatch(x.dtype(), [&]<class T>(T*) {
@@ -43,7 +43,7 @@ struct Softsign : tt::Primitive<Softsign> {
   }
 
   tt::Save saves() const override { return tt::Save::outputs; }
-  // Written with tensor ops: slower than a kernel, and right on every device.
+  // It is written with tensor ops, which is slower than a kernel but works on every device.
   tt::Tensors vjp(const tt::Saved& saved, const tt::Tensors& grads) const override {
     return {grads[0] * tt::square(1 - tt::abs(saved.outputs[0]))};
   }
@@ -60,7 +60,8 @@ int main(int argc, char** argv) {
   const std::vector<float> in = x.to_vector(), y = softsign(x).to_vector();
   for (size_t i = 0; i < y.size(); ++i) std::printf("%-8g %g\n", in[i], y[i]);
 
-  // The derivative against differences, in f64, on a transposed view: no op may assume contiguous operands.
+  // Compares the derivative with finite differences in f64 on a transposed view, because an op must not
+  // assume contiguous operands.
   tt::Generator generator(1);
   tt::Tensor leaf = tt::randn({3, 4}, tt::f64, tt::cpu, generator);
   leaf.requires_grad_();
@@ -68,11 +69,11 @@ int main(int argc, char** argv) {
       tt::gradcheck([](const tt::Tensors& in) { return softsign(tt::square(in[0]).t() - 0.5); }, {leaf});
   std::printf("gradcheck: %s\n", check ? "passed" : check.message.c_str());
 
-  // A wrong type is refused by the op's own rule, with this line in the message.
+  // The op's own rule rejects a wrong dtype, and the message names this line.
   try {
     softsign(tt::arange(0, 3));
   } catch (const tt::Error& e) {
-    std::printf("as it should be: %s\n", e.what());
+    std::printf("expected error: %s\n", e.what());
   }
   const bool values_right = std::abs(y[0] + 0.75f) < 1e-6f && std::abs(y[4] - 0.9f) < 1e-6f;
   return check && values_right ? 0 : 1;

@@ -1,6 +1,6 @@
-// A convolution net on generated digits (LeCun et al., 1998): the same weights look at every place of the
-// image, so a stroke learned in one corner is known in all of them. Shifts and rotations multiply the
-// training data.
+// A convolution net on generated digits (LeCun et al., 1998). The same weights are applied at every position
+// of the image, so a stroke learned in one corner is recognized in all of them. Random shifts and rotations
+// augment the training data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <tinytorch/data/digits.hpp>
@@ -16,7 +16,7 @@
 
 namespace tt = tinytorch;
 
-// Convolution, normalization, rectifier, and half the resolution: [B, in, H, W] -> [B, out, H / 2, W / 2].
+// Convolution, batch norm, ReLU, and pooling to half the resolution: [B, in, H, W] -> [B, out, H / 2, W / 2].
 tt::Sequential stage(int64_t in, int64_t out) {
   return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
                         tt::MaxPool2d(2));
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   app.add_option("--samples", samples, "Training images")
       ->capture_default_str()
       ->check(CLI::Range(100, 1000000));
-  app.add_option("--epochs", epochs, "Passes over them")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--epochs", epochs, "Epochs")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--seed", seed, "Seed of data and weights")->capture_default_str();
   app.add_option("--require", required, "Exit with 1 below this test accuracy")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,6 @@
-// A multilayer perceptron on generated digits: the whole of supervised learning in one page.
+// A multilayer perceptron on generated digits: supervised learning in one page.
 //
-//   data -> batches -> model -> loss -> gradients -> optimizer, and a test set the model never saw
+//   data -> batches -> model -> loss -> gradients -> optimizer, and a separate test set
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <tinytorch/data/digits.hpp>
@@ -22,12 +22,12 @@ int main(int argc, char** argv) {
   app.add_option("--samples", samples, "Training images")
       ->capture_default_str()
       ->check(CLI::Range(100, 1000000));
-  app.add_option("--epochs", epochs, "Passes over them")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--epochs", epochs, "Epochs")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--seed", seed, "Seed of data and weights")->capture_default_str();
   app.add_option("--require", required, "Exit with 1 below this test accuracy")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
-  // Another seed is another set of handwriting: the test set shares nothing with the training set.
+  // Another seed gives other handwriting, so the test set is disjoint from the training set.
   const tt::Digits train = tt::digits(samples, seed), test = tt::digits(1000, seed + 1);
   tt::DataLoader loader(train.images, train.labels, {.batch_size = 50, .shuffle = true, .seed = seed});
   tt::DataLoader test_loader(test.images, test.labels, {.batch_size = 500});

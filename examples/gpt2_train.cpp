@@ -1,14 +1,13 @@
-// GPT-2 of any size, trained on token files: the 124 M parameters of GPT-2 small unless told otherwise.
+// Trains GPT-2 of any size on token files; the default is GPT-2 small with 124 M parameters.
 //
-//   gpt2_train --data openwebtext --device cuda --bf16 --accumulate 8 --folder run     data/train.bin,
-//   data/val.bin gpt2_train --text book.txt --vocabulary gpt2 --folder run                          makes
-//   them, by GPT-2's BPE
+//   gpt2_train --data openwebtext --device cuda --bf16 --accumulate 8 --folder run
+//   gpt2_train --text book.txt --vocabulary gpt2 --folder run
 //
-// Token files are numbers of 16 bits and nothing else, as nanoGPT's. A vocabulary is a folder with
-// encoder.json and vocab.bpe, or a tokenizer.json. The embedding has rows for a multiple of 64 tokens, 50304
-// for GPT-2's 50257: the head is half of a small model's work, and tensor cores read rows of odd length one
-// number at a time. Again with
-// --resume: as if never stopped. --save writes what transformers' from_pretrained reads.
+// --data is a folder with train.bin and val.bin, which are arrays of 16-bit tokens as in nanoGPT. --text
+// makes them from a text by a vocabulary: a folder with encoder.json and vocab.bpe, or a tokenizer.json. The
+// number of rows of the embedding is a multiple of 64, 50304 for GPT-2's 50257 tokens: the head is half of a
+// small model's work, and tensor cores read rows of odd length one number at a time. --resume continues a run
+// with bit-identical results. --save writes a model that transformers' from_pretrained reads.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -50,7 +49,7 @@ tt::BpeTokenizer load_vocabulary(const std::string& folder) {
   const std::string single = folder + "/tokenizer.json";
   if (std::filesystem::is_regular_file(folder)) return tt::load_tokenizer_json(folder);
   if (std::filesystem::exists(single)) return tt::load_tokenizer_json(single);
-  return tt::load_gpt2(folder + "/encoder.json", folder + "/vocab.bpe");
+  return tt::load_gpt2_tokenizer(folder + "/encoder.json", folder + "/vocab.bpe");
 }
 
 tt::Gpt2 make_model(const Settings& s, int64_t vocabulary) {
@@ -69,7 +68,7 @@ tt::Gpt2 make_model(const Settings& s, int64_t vocabulary) {
 
 void print_sample(const Settings& s, tt::Gpt2& model, const tt::BpeTokenizer& tokenizer) {
   const auto text_of = [&](std::span<const int32_t> tokens) {
-    tt::Tokens known;  // the rows beyond the vocabulary stand for nothing
+    tt::Tokens known;  // rows beyond the vocabulary are not tokens
     std::ranges::copy_if(tokens, std::back_inserter(known),
                          [&](int32_t t) { return t < tokenizer.vocabulary(); });
     return tokenizer.decode(known);
@@ -119,8 +118,8 @@ void add_training_options(CLI::App& app, tt::PretrainingOptions& t) {
   app.add_option("--lr", t.lr, "Largest learning rate");
   app.add_option("--lr-end", t.lr_end, "Learning rate at the end");
   app.add_option("--weight-decay", t.weight_decay, "Of matrices");
-  app.add_option("--clip", t.clip_norm, "Largest gradient norm; 0: any");
-  app.add_option("--seed", t.seed, "Seed of weights, places and sample");
+  app.add_option("--clip", t.clip_norm, "Largest gradient norm; 0: no clipping");
+  app.add_option("--seed", t.seed, "Seed of weights, windows and sample");
   app.add_option("--report-every", t.report_every, "Steps between reports")->check(counts);
   app.add_option("--evaluate-every", t.evaluate_every, "Steps between evaluations");
   app.add_option("--evaluate-batches", t.evaluate_batches, "Batches of an evaluation")->check(counts);
@@ -134,13 +133,13 @@ void add_model_options(CLI::App& app, Settings& s) {
     s.layers = size.layers, s.heads = size.heads, s.features = size.features;
   };
   app.add_option_function<std::string>("--size", take_size,
-                                       "gpt2, medium, large or xl; what follows changes it")
+                                       "gpt2, medium, large or xl; the options below change it")
       ->check(CLI::IsMember(kSizes))
       ->trigger_on_parse();
   app.add_option("--layers", s.layers, "Blocks")->check(counts);
-  app.add_option("--heads", s.heads, "Heads of attention")->check(counts);
+  app.add_option("--heads", s.heads, "Attention heads")->check(counts);
   app.add_option("--features", s.features, "Width; a multiple of the heads")->check(counts);
-  app.add_option("--context", s.training.length, "Tokens seen at once")->check(counts);
+  app.add_option("--context", s.training.length, "Tokens per window")->check(counts);
   app.add_option("--pad", s.multiple, "The embedding's rows are a multiple of this")->check(counts);
   app.add_option("--dropout", s.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.9));
   app.add_flag("--bf16", s.bf16, "Parameters in bf16, updated through f32");
@@ -156,7 +155,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   auto* data =
       app.add_option("--data", s.data, "Folder with train.bin and val.bin")->check(CLI::ExistingDirectory);
-  auto* text = app.add_option("--text", s.text, "Text file to make them from, in the run's folder");
+  auto* text = app.add_option("--text", s.text,
+                              "Text file from which train.bin and val.bin are made in the run's folder");
   auto* vocabulary =
       app.add_option("--vocabulary", s.vocabulary, "Folder of a byte-level BPE, or tokenizer.json");
   text->check(CLI::ExistingFile)->needs(vocabulary)->excludes(data);
@@ -164,14 +164,14 @@ int main(int argc, char** argv) {
   app.add_option("--device", s.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
   add_model_options(app, s);
   add_training_options(app, t);
-  auto* folder = app.add_option("--folder", t.folder, "Where the run is kept: checkpoint, log, loss.svg");
+  auto* folder = app.add_option("--folder", t.folder, "Folder of the run: checkpoint, log, loss.svg");
   text->needs(folder);
   app.add_flag("--resume", t.resume, "Continue the folder's run")->needs(folder);
-  app.add_option("--save", s.save_to, "Folder for the model, as transformers reads it");
+  app.add_option("--save", s.save_to, "Folder to save the model in, in the format of transformers");
   app.add_option("--prompt", s.prompt, "Beginning of the sample");
   app.add_option("--sample", s.sample, "Tokens of the sample");
   app.add_option("--temperature", s.temperature, "Of the sample");
-  app.add_option("--require", s.required, "Exit with 1 above this validation loss; 0: any");
+  app.add_option("--require", s.required, "Exit with 1 above this validation loss; 0: no limit");
   CLI11_PARSE(app, argc, argv);
   if (s.data.empty() && s.text.empty()) {
     std::fprintf(stderr, "gpt2_train: needs --data, or --text with --vocabulary and --folder\n");

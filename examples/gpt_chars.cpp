@@ -1,12 +1,12 @@
-// A GPT that reads characters: trained on any text file, it continues it.
+// Trains a GPT on the characters of a text file, and continues the text.
 //
 //   gpt_chars                                                    sentences of a grammar, minutes on two cores
 //   gpt_chars input.txt --preset shakespeare --device cuda       Karpathy's recipe: 10 M parameters, 20 s
-//   gpt_chars input.txt --folder run                             again with --resume: as if never stopped
+//   gpt_chars input.txt --folder run                             add --resume to continue the run exactly
 //
-// The grammar's entropy is known: no model can do better. Its text is as long as all that is trained on, so
-// that there is nothing to learn by heart. The run's folder holds the tokens, the log, its curve as loss.svg,
-// and the checkpoint.
+// The entropy of the grammar is known, and no model can have a lower loss. Its text is as long as the
+// training, so that no sentence is seen twice. The run's folder holds the tokens, the log, its curve as
+// loss.svg, and the checkpoint.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -38,14 +38,14 @@ Settings preset(const std::string& name) {
   tt::PretrainingOptions& t = s.training;
   if (name == "shakespeare") {
     s.features = 384, s.layers = 6, s.heads = 6, s.dropout = 0.2, s.bf16 = true;
-    // A million characters: after 2000 steps it begins to learn them by heart.
+    // The text has a million characters, which the model begins to memorize after 2000 steps.
     t.batch = 64, t.length = 256, t.steps = 2000, t.warm_up = 100, t.lr = 1e-3, t.lr_end = 1e-4,
     t.beta2 = 0.99;
     t.report_every = 100, t.evaluate_every = 250;
   } else {
     t.batch = 4, t.length = 256, t.steps = 2800, t.warm_up = 100, t.lr = 3e-3, t.lr_end = 1e-4,
     t.beta2 = 0.99;
-    // A window begins inside a sentence, which nobody can guess: judged is its second half alone.
+    // A window begins inside a sentence, which cannot be predicted, so only its second half is evaluated.
     t.overlap = 128, t.report_every = 100, t.evaluate_every = 1000, t.evaluate_batches = 100;
   }
   return s;
@@ -86,7 +86,7 @@ int run(Settings s) {
       s.text.empty() ? tt::grammar::text(characters_needed, t.seed) : tt::load_text(s.text);
   const tt::CharTokenizer characters = tt::CharTokenizer::from_text(text);
   const tt::Tokens prompt =
-      characters.encode(s.prompt);  // before training: it may have characters that the text has not
+      characters.encode(s.prompt);  // before training, because the prompt may have unknown characters
   const tt::TokenWidth width = tt::write_split(path("train.bin"), path("val.bin"), characters, text);
 
   tt::manual_seed(t.seed);
@@ -130,10 +130,10 @@ int main(int argc, char** argv) {
   const CLI::Range counts(1, 1 << 20);
   app.add_option("text", s.text, "Text file, UTF-8; without one, sentences of a grammar")
       ->check(CLI::ExistingFile);
-  app.add_option("--preset", s.preset, "Sizes and rates that the options below change")
+  app.add_option("--preset", s.preset, "Sizes and rates, which the options below change")
       ->check(CLI::IsMember({"grammar", "shakespeare"}));
   app.add_option("--device", s.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--context", t.length, "Characters seen at once")->check(counts);
+  app.add_option("--context", t.length, "Characters per window")->check(counts);
   app.add_option("--features", s.features, "Width; a multiple of the heads")->check(counts);
   app.add_option("--layers", s.layers, "Blocks")->check(counts);
   app.add_option("--heads", s.heads, "Heads of attention")->check(counts);
@@ -143,16 +143,16 @@ int main(int argc, char** argv) {
   app.add_option("--stop-after", t.stop_after, "Steps after which this part of the run ends; 0: all");
   app.add_option("--lr", t.lr, "Largest learning rate");
   app.add_option("--dropout", s.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.9));
-  app.add_option("--deviation", s.deviation, "Of the initial weights");
+  app.add_option("--deviation", s.deviation, "Standard deviation of the initial weights");
   app.add_flag("--bf16,!--f32", s.bf16, "Parameters in bf16, updated through f32");
-  app.add_option("--seed", t.seed, "Seed of weights, places and sample");
-  app.add_option("--folder", t.folder, "Where the run is kept; without one, nowhere");
+  app.add_option("--seed", t.seed, "Seed of weights, windows and sample");
+  app.add_option("--folder", t.folder, "Folder of the run; if not given, nothing is saved");
   app.add_flag("--resume", t.resume, "Continue the folder's run");
-  app.add_option("--save", s.save_to, "Folder for the model, as transformers reads it");
+  app.add_option("--save", s.save_to, "Folder to save the model in, in the format of transformers");
   app.add_option("--prompt", s.prompt, "Beginning of the sample");
   app.add_option("--sample", s.sample, "Characters of the sample");
-  app.add_option("--temperature", s.temperature, "Of the sample; 0: the likeliest character");
-  app.add_option("--require", s.required, "Exit with 1 above this loss on held-out text; 0: any");
+  app.add_option("--temperature", s.temperature, "Temperature of the sample; 0: the most likely character");
+  app.add_option("--require", s.required, "Exit with 1 above this validation loss; 0: no limit");
   try {
     app.parse(argc, argv);
     s = preset(s.preset);

@@ -1,4 +1,4 @@
-// A line through noisy points, found by gradient descent.
+// Fits a line to noisy points by gradient descent.
 #include <cstdio>
 #include <tinytorch/tinytorch.hpp>
 

@@ -1,7 +1,8 @@
-// Any IDX folder (MNIST, Fashion-MNIST, EMNIST digits ...) through a convolution net.
+// Trains a convolution net on a folder of IDX files (MNIST, Fashion-MNIST, EMNIST digits ...).
 //
 // The folder holds <name>-images-idx3-ubyte and <name>-labels-idx1-ubyte, plain or with .gz, for the names
-// train and t10k. With t10k alone, its first four fifths train and the rest tests.
+// train and t10k. If only t10k exists, its first four fifths are the training set and the rest is the test
+// set.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -22,7 +23,7 @@ struct LabelledImages {
   tt::Tensor images, labels;  // f32 [N, 1, H, W] in [0, 1], i64 [N]
 };
 
-// The file of that name, compressed or not; "" when there is neither.
+// The path of the file, compressed or not; "" if there is neither.
 std::string find_file(const std::string& folder, const std::string& name) {
   for (const char* ending : {"", ".gz"}) {
     const std::string path = folder + "/" + name + ending;
@@ -31,7 +32,7 @@ std::string find_file(const std::string& folder, const std::string& name) {
   return "";
 }
 
-// The pair <name>-images / <name>-labels; undefined tensors when it is not there.
+// Loads <name>-images and <name>-labels; returns undefined tensors if they do not exist.
 LabelledImages load_pair(const std::string& folder, const std::string& name) {
   const std::string images = find_file(folder, name + "-images-idx3-ubyte");
   const std::string labels = find_file(folder, name + "-labels-idx1-ubyte");
@@ -84,7 +85,7 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", epochs, "Passes over the training images")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_option("--seed", seed, "Seed of weights and order")->capture_default_str();
+  app.add_option("--seed", seed, "Seed of weights and data order")->capture_default_str();
   app.add_option("--require", required, "Exit with 1 below this test accuracy")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 

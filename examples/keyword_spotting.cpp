@@ -1,7 +1,7 @@
-// Keyword spotting with a DS-CNN (Zhang et al., "Hello Edge", 2017): a filter for each channel, then a matrix
-// over the channels, instead of one filter for every pair of them: a ninth of the work for 3 x 3 filters. Ten
-// words of an invented language, "unknown" and "silence"; the test set comes from a seed of its own, which
-// may be kept secret.
+// Keyword spotting with a DS-CNN (Zhang et al., "Hello Edge", 2017). A depthwise convolution (one filter per
+// channel) and a 1 x 1 convolution replace one filter for every pair of channels, with a ninth of the work
+// for 3 x 3 filters. The data are ten words of an invented language, "unknown" and "silence". The test set
+// has a seed of its own, which may be kept secret.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,8 @@ tt::Sequential separable(int64_t channels) {
                         tt::Conv2d(channels, channels, 1, {}, false), tt::BatchNorm2d(channels), tt::ReLU());
 }
 
-// Frames and bands are averaged at the end, but frames only in six groups: "saito" is not "tosai".
+// At the end bands are averaged completely, but frames only within six groups, because "saito" is not
+// "tosai".
 tt::Sequential ds_cnn(int64_t channels, int64_t blocks) {
   tt::Sequential net(tt::Conv2d(1, channels, 5, {.stride = 2, .padding = 2}, false),  // [B, C, 25, 5]
                      tt::BatchNorm2d(channels), tt::ReLU(), separable(channels),
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   app.add_option("--samples", samples, "Training clips")
       ->capture_default_str()
       ->check(CLI::Range(100, 1000000));
-  app.add_option("--epochs", epochs, "Passes over them")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--epochs", epochs, "Epochs")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--channels", channels, "Width of the net")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

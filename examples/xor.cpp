@@ -1,7 +1,7 @@
-// XOR, the four points that no line can separate (Minsky and Papert, "Perceptrons", 1969).
+// XOR: four points that no line can separate (Minsky and Papert, "Perceptrons", 1969).
 //
-// The same training loop runs twice: a single linear layer gets at most three of four points, whatever the
-// seed; one hidden layer bends the plane and gets all four (Rumelhart, Hinton, Williams, 1986).
+// The same training loop runs twice. A single linear layer classifies at most three of the four points, for
+// any seed; a net with one hidden layer classifies all four (Rumelhart, Hinton, Williams, 1986).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <tinytorch/layers/activation.hpp>
@@ -16,7 +16,7 @@ namespace tt = tinytorch;
 const tt::Tensor kPoints = tt::from_data({0.f, 0.f, 0.f, 1.f, 1.f, 0.f, 1.f, 1.f}, {4, 2});
 const tt::Tensor kAnswers = tt::from_data({0.f, 1.f, 1.f, 0.f}, {4, 1});
 
-// Trains on all four points at once; returns how many end on the right side.
+// Trains on all four points at once, and returns the number of correctly classified points.
 int train(const char* title, tt::Module& model, int steps) {
   std::printf("%s, %lld parameters\n", title, static_cast<long long>(model.parameter_count()));
   tt::Adam optimizer(model.named_parameters(), {.lr = 0.05});
@@ -56,6 +56,6 @@ int main(int argc, char** argv) {
   tt::Sequential network(tt::Linear(2, 8), tt::Tanh(), tt::Linear(8, 1));
   const int by_line = train("A line", line, steps);
   const int by_network = train("One hidden layer", network, steps);
-  std::printf("right answers: line %d of 4, hidden layer %d of 4\n", by_line, by_network);
+  std::printf("correct answers: line %d of 4, hidden layer %d of 4\n", by_line, by_network);
   return by_line < 4 && by_network == 4 ? 0 : 1;
 }

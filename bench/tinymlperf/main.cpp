@@ -93,7 +93,7 @@ CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
       ->add_option("model", profile.model,
                    "linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, or an entry's folder")
       ->required();
-  command->add_option("--out", profile.out, "folder for profile.html, ceilings.json and trace.json")
+  command->add_option("--out", profile.out, "folder for profile.html, peaks.json and trace.json")
       ->capture_default_str();
   command->add_option("--batch", profile.batch, "images or sequences (default: 64, 4)")
       ->check(CLI::PositiveNumber);

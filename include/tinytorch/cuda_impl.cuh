@@ -15,7 +15,6 @@
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
-#include <tinytorch/backend/cuda/kernels/ceilings.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
@@ -32,6 +31,7 @@
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
+#include <tinytorch/backend/cuda/kernels/peak_kernels.cuh>
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>

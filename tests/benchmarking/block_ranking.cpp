@@ -1,4 +1,4 @@
-// Ranks of contenders of the same blocks, against simulated matches whose truth is known.
+// Ranks of contenders of the same blocks, in simulated matches with known costs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,8 +18,8 @@ std::vector<int64_t> ranks_of(const std::vector<st::Rank>& order) {
   return out;
 }
 
-// Blocks of contenders that truly cost `truth`. The machine drifts and has slow stretches, which all of a
-// block share, and each has noise of its own.
+// Simulates blocks of contenders with true costs `truth`. Drift and slow phases of the machine affect all
+// turns of a block; each turn has noise of its own.
 Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinytorch::Generator& random) {
   Costs out(truth.size(), std::vector<double>(blocks));
   for (size_t b = 0; b < blocks; ++b) {
@@ -30,7 +30,7 @@ Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinyt
   return out;
 }
 
-// The same matches by the intervals of ratios to the first.
+// The ranks of the same matches by intervals of ratios to the first.
 std::vector<int64_t> by_intervals(const Costs& costs) {
   std::vector<st::Interval> ratios;
   for (const auto& c : costs) ratios.push_back(*st::paired_ratio(costs[0], c));
@@ -39,7 +39,7 @@ std::vector<int64_t> by_intervals(const Costs& costs) {
 
 }  // namespace
 
-TEST_CASE("who is slower in every block is behind, in whatever order they are given") {
+TEST_CASE("a contender that is slower in every block ranks lower, in any input order") {
   const Costs costs{
       {2, 2.2, 2, 2.1, 2, 2, 2.1, 2}, {1, 1.1, 1, 1, 1, 1.1, 1, 1}, {4, 4, 4.1, 4, 4, 4.2, 4, 4}};
   CHECK(ranks_of(st::rank_by_blocks(costs)) == std::vector<int64_t>{2, 1, 3});
@@ -50,17 +50,18 @@ TEST_CASE("who is slower in every block is behind, in whatever order they are gi
   CHECK(ranks_of(st::rank_by_blocks(Costs{costs[2]})) == std::vector<int64_t>{1});
 }
 
-TEST_CASE("five blocks tell nothing apart") {
+TEST_CASE("with five blocks all share rank 1") {
   const Costs costs{{1, 1, 1, 1, 1}, {9, 9, 9, 9, 9}};
   CHECK(ranks_of(st::rank_by_blocks(costs)) == std::vector<int64_t>{1, 1});
 }
 
-TEST_CASE("costs that are not above 0, or not as many for all, are refused") {
+TEST_CASE("costs that are not above 0, or different numbers of blocks, throw") {
   CHECK_THROWS_WITH(st::rank_by_blocks(Costs{{1, 2}, {1, 0}}), doctest::Contains("rank_by_blocks"));
   CHECK_THROWS_WITH(st::rank_by_blocks(Costs{{1, 2}, {1}}), doctest::Contains("rank_by_blocks"));
 }
 
-TEST_CASE("3 % are told apart where intervals against a baseline still overlap; equal ones share a rank") {
+TEST_CASE(
+    "differences of 3 % are detected although intervals to a baseline overlap; equal costs share a rank") {
   tinytorch::Generator random(7);
   constexpr int kMatches = 1000;
   int pairs = 0, intervals = 0, equal = 0;
@@ -77,5 +78,5 @@ TEST_CASE("3 % are told apart where intervals against a baseline still overlap; 
   CHECK(pairs >= 970);
   CHECK(intervals < 800);
   CHECK(equal >= 930);
-  CHECK(equal <= 975);  // 95 %: an interval that always held 1 would be too wide
+  CHECK(equal <= 975);  // 95 %: an interval that always contained 1 would be too wide
 }

@@ -1,5 +1,5 @@
-// Three oracles: exact distributions, SciPy's values (tests/golden/make_statistics.py), and simulation for
-// what a confidence interval promises: that it holds the truth as often as it says.
+// Three references: exact distributions, SciPy's values (tests/golden/make_statistics.py), and simulations of
+// the coverage of confidence intervals.
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <support/golden_file.hpp>
@@ -16,7 +16,7 @@ struct Split {
   double between = 0, within = 0;  // standard deviations
 };
 
-// Share of runs whose hierarchical interval of the median holds the truth, 0.
+// The fraction of runs whose hierarchical interval of the median contains the true value, 0.
 double hierarchical_coverage(const Split& split, int runs) {
   Generator random(77);
   int held = 0;
@@ -46,7 +46,7 @@ double binomial_at_least(int n, double p, int k) {
 
 }  // namespace
 
-TEST_CASE("bootstrap of the median against its exact distribution") {
+TEST_CASE("the bootstrap of the median matches its exact distribution") {
   // For odd n and distinct samples: P(median* <= x_(k)) = P(Binomial(n, k/n) >= (n+1)/2).
   const int n = 15;
   std::vector<double> x;
@@ -84,7 +84,7 @@ TEST_CASE("bootstrap intervals agree with SciPy within Monte Carlo error") {
   check("ratio_of_medians", st::bootstrap_ratio_of_medians(a, b, options));
 }
 
-TEST_CASE("bootstrap is a function of its seed alone") {
+TEST_CASE("the bootstrap depends on its seed alone") {
   std::vector<double> x;
   Generator random(1);
   for (int i = 0; i < 60; ++i) x.push_back(random.uniform());
@@ -94,10 +94,10 @@ TEST_CASE("bootstrap is a function of its seed alone") {
   CHECK((with(3).low != with(4).low || with(3).high != with(4).high));
 }
 
-TEST_CASE("bootstrap intervals cover the truth as often as they claim") {
+TEST_CASE("bootstrap intervals have their stated coverage") {
   // 600 experiments of 41 exponential samples, true median ln 2. The standard error of a coverage near 95 %
-  // is 0.9 %, of one near 50 % is 2 %; the percentile bootstrap of a median is itself good to about 2 %.
-  // Bands of 4 and 8.
+  // is 0.9 %, of one near 50 % 2 %. The percentile bootstrap of a median is itself accurate to about 2 %, so
+  // the tolerances are 4 and 8 %.
   const double truth = std::log(2.0);
   int inside_95 = 0, inside_50 = 0;
   const int experiments = 600;
@@ -119,7 +119,7 @@ TEST_CASE("bootstrap intervals cover the truth as often as they claim") {
   CHECK(std::abs(coverage_50 - 0.50) <= 0.08);
 }
 
-TEST_CASE("intervals of a share agree with SciPy") {
+TEST_CASE("intervals of a proportion agree with SciPy") {
   const auto golden = read_golden("statistics");
   for (const auto& c : golden.at("proportions")) {
     CAPTURE(c.dump());
@@ -134,7 +134,8 @@ TEST_CASE("intervals of a share agree with SciPy") {
   }
   CHECK(st::bootstrap_proportion(7, 7).low == 1);
   CHECK(st::bootstrap_proportion(0, 7).high == 0);
-  // As many as a stranger may claim take no longer than a few: normal to the last digit that matters.
+  // The largest counts that a submission may claim take no longer than small ones. The interval is then
+  // normal to all relevant digits.
   const auto many = st::bootstrap_proportion(750'000'000, 1'000'000'000);
   const double half = 1.959963984540054 * std::sqrt(0.75 * 0.25 / 1e9);
   CHECK(many.low == doctest::Approx(0.75 - half).epsilon(1e-8));
@@ -143,7 +144,7 @@ TEST_CASE("intervals of a share agree with SciPy") {
   CHECK(st::wilson_interval(7, 7).high == near(1.0));
 }
 
-TEST_CASE("hierarchical bootstrap of one process is the plain one; equal processes add nothing") {
+TEST_CASE("the hierarchical bootstrap of one process is the plain one; equal processes add nothing") {
   const std::vector<double> x{1, 2, 4, 8, 16, 32, 64};
   const st::BootstrapOptions options{.draws = 20000, .seed = 3};
   const auto plain = st::bootstrap_median(x, options);
@@ -153,9 +154,9 @@ TEST_CASE("hierarchical bootstrap of one process is the plain one; equal process
   CHECK(nested.high == plain.high);
 }
 
-TEST_CASE("hierarchical bootstrap: constant processes leave the spread between them alone") {
-  // Processes at 0 and 1: the mean of two drawn ones is 0, 1/2, 1 with probability 1/4, 1/2, 1/4, however
-  // many samples each has.
+TEST_CASE("hierarchical bootstrap: with constant processes only the spread between them remains") {
+  // Processes at 0 and 1: the mean of two drawn processes is 0, 1/2, 1 with probability 1/4, 1/2, 1/4, for
+  // any number of samples.
   const std::vector<std::vector<double>> two{std::vector<double>(50, 0.0), std::vector<double>(50, 1.0)};
   const auto average = [](std::span<double> x) { return st::mean(x); };
   const auto wide = st::bootstrap_hierarchical(two, average, {.draws = 4000, .confidence = 0.6, .seed = 1});
@@ -165,14 +166,14 @@ TEST_CASE("hierarchical bootstrap: constant processes leave the spread between t
   const auto narrow = st::bootstrap_hierarchical(two, average, {.draws = 4000, .confidence = 0.4, .seed = 1});
   CHECK(narrow.low == 0.5);
   CHECK(narrow.high == 0.5);
-  // Taken for 100 independent samples, the same data would claim to know the mean to 10 %.
+  // Treated as 100 independent samples, the same data would give the mean to 10 %.
   std::vector<double> pooled(two[0]);
   pooled.insert(pooled.end(), two[1].begin(), two[1].end());
   CHECK(st::bootstrap_mean(pooled, {.draws = 2000, .seed = 1}).low > 0.35);
 }
 
-TEST_CASE("hierarchical bootstrap: coverage as its comment says") {
-  // The standard error of a share is 1 to 2 %.
+TEST_CASE("hierarchical bootstrap: the coverage is as documented") {
+  // The standard error of a fraction is 1 to 2 %.
   const double few = hierarchical_coverage({5, 0.02, 0.005}, 500);
   const double many = hierarchical_coverage({20, 0.02, 0.005}, 250);
   const double alike = hierarchical_coverage({5, 0.0, 0.05}, 500);
@@ -184,9 +185,8 @@ TEST_CASE("hierarchical bootstrap: coverage as its comment says") {
   CHECK(std::abs(alike - 0.98) <= 0.02);
 }
 
-TEST_CASE("paired difference: what both find hard cancels") {
-  // 200 test samples; both networks are right on 100 of them, both wrong on 90; on 10 only the first is
-  // right.
+TEST_CASE("paired difference: the difficulty of samples for both cancels") {
+  // 200 test samples: both networks are right on 100 of them and wrong on 90; on 10 only the first is right.
   std::vector<double> a(200, 0.0), b(200, 0.0);
   std::fill_n(a.begin(), 110, 1.0);
   std::fill_n(b.begin(), 100, 1.0);
@@ -196,13 +196,13 @@ TEST_CASE("paired difference: what both find hard cancels") {
   // The resampled count of disagreements is Binomial(200, 0.05): its 2.5 % and 97.5 % points are 4 and 16.
   CHECK(difference.low == near(4.0 / 200));
   CHECK(difference.high == near(16.0 / 200));
-  // One-sided: its 5 % point is 5. Unpaired, two shares of 0.5 would be uncertain by 0.1.
+  // One-sided: its 5 % point is 5. Unpaired, two proportions of 0.5 would have an uncertainty of 0.1.
   CHECK(st::paired_lower_bound(a, b, 1, options) == near(5.0 / 200));
 }
 
-TEST_CASE("paired lower bound: a network that keeps exactly the asked share passes in 5 % of runs") {
-  // Right with probability 0.99 * 0.9 and 0.9, mostly on the same samples: the truth of mean(a) - 0.99
-  // mean(b) is 0.
+TEST_CASE("paired lower bound: a network that keeps exactly the required fraction passes in 5 % of runs") {
+  // The answers are right with probability 0.99 * 0.9 and 0.9, mostly on the same samples, so the true value
+  // of mean(a) - 0.99 mean(b) is 0.
   Generator random(5);
   int above = 0;
   const int runs = 500;
@@ -220,7 +220,7 @@ TEST_CASE("paired lower bound: a network that keeps exactly the asked share pass
   CHECK(std::abs(share - 0.05) <= 0.03);  // 3 standard errors
 }
 
-TEST_CASE("unusable input is refused with a code") {
+TEST_CASE("invalid input throws with a code") {
   const std::vector<double> none, zero{1, 0}, good{1, 2};
   const auto code = [](const std::function<void()>& f) { return message_of(f).substr(0, 10); };
   CHECK(code([&] { st::bootstrap_median(none); }) == "TT-STAT-01");

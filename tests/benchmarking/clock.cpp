@@ -1,10 +1,10 @@
-// The clock goes forward, in seconds.
+// SteadyClock returns seconds and never goes back.
 #include <doctest/doctest.h>
 
 #include <thread>
 #include <tinytorch/benchmarking/clock.hpp>
 
-TEST_CASE("a wait takes at least as long by the clock, and the clock never goes back") {
+TEST_CASE("SteadyClock measures at least the length of a wait, and never goes back") {
   const tinytorch::benchmarking::SteadyClock clock;
   double last = clock();
   for (int i = 0; i < 1000; ++i) {

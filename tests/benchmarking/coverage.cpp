@@ -1,5 +1,5 @@
-// How often intervals hold the truth that say 95 %, in 1,000 simulated runs: what their headers promise, from
-// both sides. The standard error of a share near 95 % is 0.7 %. paired_ratio.cpp has the same for ratios.
+// The coverage of 95 % intervals in 1,000 simulated runs, compared with the values in the headers, from both
+// sides. The standard error of a coverage near 95 % is 0.7 %. paired_ratio.cpp tests ratios in the same way.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -23,13 +23,13 @@ double share_that_holds(double truth, const std::function<st::Interval(int run)>
   return static_cast<double>(held) / kRuns;
 }
 
-// Of a call's time, over the whole session where the machine drifts.
+// The true median of a call's time over the whole session, if the machine drifts.
 double true_median(Noise noise) {
   Generator random(99);
   return st::median(noise_factors(noise, 400'001, random));
 }
 
-// bootstrap_median of so many calls one after the other, as the timer has them.
+// bootstrap_median of consecutive calls, as in the timer.
 double median_coverage(Noise noise, size_t calls) {
   Generator random(3000 + static_cast<uint64_t>(noise));
   return share_that_holds(true_median(noise), [&](int run) {
@@ -38,11 +38,12 @@ double median_coverage(Noise noise, size_t calls) {
   });
 }
 
-// Processes one after the other, 15 calls in each: what differs between them, beside the calls' own noise.
+// Consecutive processes of 15 calls each. Processes differ from each other, in addition to the noise of
+// calls.
 enum class Between { kNormal, kDrift, kBimodal };
 
-// Median of all calls of all processes that there could be. In logarithms: a process's center, and 0.5 % for
-// a call.
+// The true median over all possible processes and calls. In logarithms a call is the center of its process
+// plus 0.5 % noise.
 std::vector<std::vector<double>> processes_of(Between between, size_t count, Generator& random) {
   std::vector<std::vector<double>> out(count, std::vector<double>(15));
   for (size_t i = 0; i < count; ++i) {
@@ -68,7 +69,7 @@ double hierarchical_coverage(Between between, size_t count) {
 
 }  // namespace
 
-TEST_CASE("the median of independent calls: 93 to 97 %, whatever their distribution" *
+TEST_CASE("the median of independent calls: coverage of 93 to 97 % for all distributions" *
           test::repeats_for_minutes()) {
   for (const Noise noise : {Noise::kLognormal, Noise::kHeavyTails, Noise::kBimodal}) {
     const double share = median_coverage(noise, 61);
@@ -83,7 +84,7 @@ TEST_CASE("the median of independent calls: 93 to 97 %, whatever their distribut
   }
 }
 
-TEST_CASE("the median of calls that are not independent: why its header says what it is") {
+TEST_CASE("the median of dependent calls: coverage as documented in bootstrap.hpp") {
   CHECK(median_coverage(Noise::kLinearDrift, 61) > 0.98);
   const double bursts = median_coverage(Noise::kBursts, 61);
   CAPTURE(bursts);
@@ -91,7 +92,7 @@ TEST_CASE("the median of calls that are not independent: why its header says wha
   CHECK(bursts <= 0.82);
 }
 
-TEST_CASE("the hierarchical median of 30 processes: 93 to 97 %, under drift and in two modes as well" *
+TEST_CASE("the hierarchical median of 30 processes: coverage of 93 to 97 %, with drift and two modes" *
           test::repeats_for_minutes()) {
   for (const Between between : {Between::kNormal, Between::kDrift, Between::kBimodal}) {
     const double share = hierarchical_coverage(between, 30);

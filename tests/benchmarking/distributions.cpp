@@ -1,4 +1,4 @@
-// Closed forms worked by hand, and SciPy's values (tests/golden/make_statistics.py).
+// Closed forms computed by hand, and SciPy's values (tests/golden/make_statistics.py).
 #include <doctest/doctest.h>
 
 #include <numbers>
@@ -8,11 +8,11 @@
 namespace st = tinytorch::statistics;
 
 namespace {
-// Relative, down to the smallest tails.
+// Relative tolerance, also for very small tails.
 bool agrees(double got, double want, double relative) { return std::abs(got - want) <= relative * want; }
 }  // namespace
 
-TEST_CASE("tails by hand") {
+TEST_CASE("tails match values computed by hand") {
   CHECK(st::normal_tail(0) == 0.5);
   CHECK(st::student_t_tail(0, 3) == 0.5);
   CHECK(st::student_t_tail(1, 1) == doctest::Approx(0.25).epsilon(1e-13));  // Cauchy: 1/2 - atan(t) / pi
@@ -38,7 +38,7 @@ TEST_CASE("the normal quantile is the inverse of the tail") {
     CHECK(agrees(st::normal_tail(-st::normal_quantile(p)), p, 1e-10));
 }
 
-TEST_CASE("tails agree with SciPy, the small ones too") {
+TEST_CASE("tails agree with SciPy, including very small ones") {
   const auto tails = read_golden("statistics").at("tails");
   for (const auto& c : tails.at("normal")) {
     CAPTURE(c.dump());

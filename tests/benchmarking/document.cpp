@@ -1,11 +1,11 @@
-// Units, tables and pages: what a reader sees, character by character.
+// Units, tables and pages are compared character by character.
 #include <doctest/doctest.h>
 
 #include <tinytorch/benchmarking/document.hpp>
 
 using namespace tinytorch::document;
 
-TEST_CASE("numbers with units") {
+TEST_CASE("show_bytes and show_seconds choose units") {
   CHECK(show_bytes(int64_t{0}) == "0 B");
   CHECK(show_bytes(int64_t{1023}) == "1023 B");
   CHECK(show_bytes(int64_t{1536}) == "1.5 KiB");
@@ -17,7 +17,7 @@ TEST_CASE("numbers with units") {
   CHECK(show_seconds(12.345) == "12.35 s");
 }
 
-TEST_CASE("a table's columns line up, also where characters take several bytes") {
+TEST_CASE("columns of a table are aligned, also with multi-byte characters") {
   const Rows rows{{"name", "µs"}, {"a", "10"}, {"größer", "7"}};
   CHECK(text_table(rows) ==
         "name    µs\n"
@@ -30,7 +30,7 @@ TEST_CASE("a table's columns line up, also where characters take several bytes")
         "   1  lenet\n");
 }
 
-TEST_CASE("on a page every text is escaped, and nothing is loaded or run") {
+TEST_CASE("an HTML page escapes every text, loads nothing and runs no script") {
   CHECK(html_table({{"<th>"}, {"a & b"}}) ==
         "<div class=\"wide\"><table>\n<tr><th>&lt;th&gt;</th></tr>\n<tr><td>a &amp; "
         "b</td></tr>\n</table></div>\n");

@@ -1,5 +1,5 @@
-// Null distributions by hand and by enumeration, SciPy's values (tests/golden/make_statistics.py), and
-// simulation of what a p-value promises: below 5 % in 5 % of runs when there is nothing to find.
+// Null distributions computed by hand and by enumeration, SciPy's values (tests/golden/make_statistics.py),
+// and simulations: without an effect, p is below 5 % in 5 % of runs.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -30,8 +30,9 @@ Values lognormal_samples(size_t n, double shift, Generator& random) {
 
 }  // namespace
 
-TEST_CASE("Mann-Whitney by hand: 3 against 3") {
-  // 20 orders of 3 + 3 distinct samples. The numbers of them with U = 0 .. 9 are 1 1 2 3 3 3 3 2 1 1.
+TEST_CASE("Mann-Whitney of 3 against 3 samples matches values computed by hand") {
+  // There are 20 orders of 3 + 3 distinct samples; the numbers of orders with U = 0 .. 9 are 1 1 2 3 3 3 3 2
+  // 1 1.
   const auto null = st::mann_whitney_null(3, 3);
   const std::vector<int> want{1, 1, 2, 3, 3, 3, 3, 2, 1, 1};
   REQUIRE(null.size() == want.size());
@@ -53,11 +54,12 @@ TEST_CASE("Mann-Whitney: sets of different sizes have the same null distribution
   }
 }
 
-TEST_CASE("the null distribution of Mann-Whitney counts every order once") {
+TEST_CASE("the null distribution of Mann-Whitney equals an enumeration of all orders") {
   for (const auto& [n, m] : {std::pair<size_t, size_t>{1, 6}, {4, 3}, {2, 7}, {5, 5}}) {
     Values counted(n * m + 1, 0);
     double orders = 0;
-    for (uint32_t chosen = 0; chosen < 1u << (n + m); ++chosen) {  // bit i: the sample of rank i is of the n
+    for (uint32_t chosen = 0; chosen < 1u << (n + m);
+         ++chosen) {  // bit i: the sample of rank i is one of the n
       if (static_cast<size_t>(std::popcount(chosen)) != n) continue;
       size_t u = 0, others = 0;
       for (size_t i = 0; i < n + m; ++i) {
@@ -79,7 +81,7 @@ TEST_CASE("the null distribution of Mann-Whitney counts every order once") {
   CHECK(st::mann_whitney_null(0, 0) == Values{1});
 }
 
-TEST_CASE("the null distribution of Mann-Whitney has the mean and variance of theory") {
+TEST_CASE("the null distribution of Mann-Whitney has the theoretical mean and variance") {
   for (const auto& [n, m] : {std::pair<size_t, size_t>{8, 8}, {5, 40}, {100, 100}}) {
     const auto null = st::mann_whitney_null(n, m);
     const auto pairs = static_cast<double>(n * m);
@@ -91,19 +93,19 @@ TEST_CASE("the null distribution of Mann-Whitney has the mean and variance of th
   }
 }
 
-TEST_CASE("signed ranks by hand: three differences") {
+TEST_CASE("signed ranks of three differences match values computed by hand") {
   // 8 choices of signs for the ranks 1 2 3: sums 0 1 2 3 3 4 5 6.
   const Values d{0.5, -1, 2};  // W+ = 1 + 3
   CHECK(st::signed_rank(d).statistic == 4);
   CHECK(st::signed_rank(d, Alternative::kGreater).p == 3.0 / 8);
   CHECK(st::signed_rank(d, Alternative::kLess).p == 6.0 / 8);
   CHECK(st::signed_rank(d).p == 6.0 / 8);
-  CHECK(st::signed_rank(Values{0.5, 0, -1, 0, 2}).p == 6.0 / 8);  // zeros say nothing
+  CHECK(st::signed_rank(Values{0.5, 0, -1, 0, 2}).p == 6.0 / 8);  // zeros are ignored
   CHECK(st::signed_rank(Values{0, 0}).p == 1);
   CHECK(st::signed_rank(Values{1, 1, 1, 1, 1, 1, 1}, Alternative::kGreater).p == 1.0 / 128);
 }
 
-TEST_CASE("tests agree with SciPy") {
+TEST_CASE("statistics and p-values agree with SciPy") {
   const auto tests = read_golden("statistics").at("tests");
   REQUIRE(tests.at("mann_whitney").size() == 24);
   for (const auto& c : tests.at("mann_whitney")) {
@@ -133,8 +135,7 @@ TEST_CASE("tests agree with SciPy") {
   }
 }
 
-TEST_CASE(
-    "equal samples share a rank and shrink the variance: against all 12,870 ways to divide 16 samples") {
+TEST_CASE("ties share ranks and reduce the variance, as in all 12,870 divisions of 16 samples") {
   const Values all{1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 4, 5, 6, 6, 7, 7};
   const Values a{1, 1, 2, 2, 3, 3, 4, 6}, b{2, 4, 4, 4, 5, 6, 7, 7};
   const auto rank = st::detail::midranks(all).rank;
@@ -153,9 +154,9 @@ TEST_CASE(
   CHECK(st::mann_whitney(Values(9, 1.0), Values(9, 1.0)).p == 1);
 }
 
-TEST_CASE("false alarms at 5 %: as many as promised, by each test, at each side") {
-  // 4000 runs: three standard errors of 5 % are 1 %. Rank tests of few samples reject a little less often
-  // than asked.
+TEST_CASE("the rate of false alarms at 5 % is right for each test and each side") {
+  // With 4000 runs, three standard errors of 5 % are 1 %. Rank tests of few samples reject slightly less
+  // often.
   Generator random(12);
   int whitney[3] = {}, signed_ranks = 0, welch = 0;
   const int runs = 4000;
@@ -180,7 +181,7 @@ TEST_CASE("false alarms at 5 %: as many as promised, by each test, at each side"
   CHECK(std::abs(share(welch) - 0.05) <= 0.01);
 }
 
-TEST_CASE("power: a shift of two standard deviations is found, the wrong side is not") {
+TEST_CASE("power: a shift of two standard deviations is detected, on the right side only") {
   Generator random(13);
   int found = 0, wrong = 0, by_welch = 0;
   for (int run = 0; run < 500; ++run) {
@@ -194,12 +195,12 @@ TEST_CASE("power: a shift of two standard deviations is found, the wrong side is
   CHECK(wrong <= 2);
 }
 
-TEST_CASE("input that a test cannot judge is refused") {
+TEST_CASE("input without enough information throws") {
   const Values none, one{1}, two{1, 2}, same{3, 3};
   const auto code = [](const std::function<void()>& f) { return message_of(f).substr(0, 10); };
   CHECK(code([&] { st::mann_whitney(none, two); }) == "TT-STAT-01");
   CHECK(code([&] { st::signed_rank(none); }) == "TT-STAT-01");
   CHECK(code([&] { st::welch_t(one, two); }) == "TT-STAT-03");
   CHECK(code([&] { st::welch_t(same, same); }) == "TT-STAT-06");
-  CHECK(st::welch_t(same, two).p > 0);  // spread on one side is enough
+  CHECK(st::welch_t(same, two).p > 0);  // spread in one set is enough
 }

@@ -20,8 +20,7 @@ size_t points_of(const std::string& svg, size_t line) {
 }  // namespace
 
 TEST_CASE(
-    "both losses over the steps; a step logged again counts once, lines cut off not at all, and the title "
-    "says so") {
+    "loss_curve draws both losses; a repeated step counts once, and the title reports unreadable lines") {
   const std::vector<std::string> log{R"({"step": 5, "tra)",
                                      R"({"step": 10, "train_loss": 3.5, "validation_loss": null})",
                                      R"({"step": 20, "train_loss": 2.5, "validation_loss": 2.75})",
@@ -39,7 +38,7 @@ TEST_CASE(
   CHECK(count(tt::benchmarking::loss_curve("a run", tt::read_log(log)), "<polyline") == 2);
 }
 
-TEST_CASE("a file of it; an empty log gives an empty chart") {
+TEST_CASE("write_loss_curve writes a file; an empty log gives an empty chart") {
   const files::TempFolder folder;
   tt::write_file(folder / "log.jsonl", R"({"step": 1, "train_loss": 2})"
                                        "\n"

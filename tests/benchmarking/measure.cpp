@@ -1,4 +1,4 @@
-// Measured with a clock that the test moves, so every expected number is exact.
+// The tests use a simulated clock, so every expected number is exact.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,10 +29,10 @@ TEST_CASE("the default clock measures real time") {
   for (const double s : seconds) CHECK((s >= 0.02 && s < 2.0));
 }
 
-TEST_CASE("warm-up ends once two medians agree and not before") {
+TEST_CASE("warm_up ends when two medians agree, and not before") {
   FakeTime time;
   int call = 0;
-  // 3 windows that get quicker, then steady.
+  // 3 windows with falling times, then constant times.
   const auto result =
       bm::warm_up([&] { time.now += call++ < 15 ? 0.01 * (16 - call) : 0.005; }, {.window = 5}, time.clock());
   CHECK(result.settled);
@@ -41,7 +41,7 @@ TEST_CASE("warm-up ends once two medians agree and not before") {
   CHECK(result.seconds == doctest::Approx(time.now));
 }
 
-TEST_CASE("a contender that never settles is cut off at the limit and says so") {
+TEST_CASE("warm_up without settled times ends at the limit and reports it") {
   FakeTime time;
   double step = 0.1;
   const auto result =
@@ -51,20 +51,19 @@ TEST_CASE("a contender that never settles is cut off at the limit and says so") 
   CHECK(result.seconds < 3 + step * 1.01);
 }
 
-TEST_CASE("calls per block: as many as fit, never fewer or more than asked") {
+TEST_CASE("calls_within is the number of calls that fit, within its bounds") {
   CHECK(bm::calls_within(1.0, 0.1, 2, 50) == 10);
   CHECK(bm::calls_within(1.0, 0.9, 2, 50) == 2);
   CHECK(bm::calls_within(1.0, 1e-9, 2, 50) == 50);
   CHECK(bm::calls_within(1.0, 0, 2, 50) == 50);
 }
 
-TEST_CASE(
-    "turns are taken in the order of the blocks; a block's turns are one value, in which drift cancels") {
+TEST_CASE("take_turns follows the order of the blocks; a block gives one value, in which drift cancels") {
   std::vector<size_t> order;
   double slower = 1;
   const auto values = bm::take_turns({{0, 1, 1, 0}, {1, 0, 0, 1}}, [&](size_t i) {
     order.push_back(i);
-    slower *= 1.5;  // with every turn
+    slower *= 1.5;  // in every turn
     return slower * (i == 0 ? 1.0 : 2.0);
   });
   CHECK(order == std::vector<size_t>{0, 1, 1, 0, 1, 0, 0, 1});

@@ -1,4 +1,4 @@
-// Arrivals by the moments of a Poisson process; queues by the closed forms of queueing theory.
+// Arrivals are compared with the moments of a Poisson process, queues with closed forms of queueing theory.
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <tinytorch/benchmarking/open_loop.hpp>
@@ -7,7 +7,7 @@
 namespace bm = tinytorch::benchmarking;
 namespace st = tinytorch::statistics;
 
-TEST_CASE("arrivals are a Poisson process of the asked rate") {
+TEST_CASE("arrivals are a Poisson process of the requested rate") {
   const std::vector<double> due = bm::poisson_schedule(50, 100, 0, 3);
   CHECK(static_cast<double>(due.size()) == doctest::Approx(5000).epsilon(0.05));
   std::vector<double> gaps;
@@ -21,7 +21,7 @@ TEST_CASE("arrivals are a Poisson process of the asked rate") {
   CHECK(bm::poisson_schedule(50, 1, 0, 3) != bm::poisson_schedule(50, 1, 0, 4));
 }
 
-TEST_CASE("the mean latency is that of the queues M/D/1 and M/M/1") {
+TEST_CASE("the mean latency matches the queues M/D/1 and M/M/1") {
   const auto due = bm::poisson_schedule(50, 2000, 0, 5);
   const auto same = bm::serve_open_loop(due, [](size_t, double) { return 0.01; });
   CHECK(st::mean(bm::latencies(same)) == doctest::Approx(0.01 + 0.01 * 0.5 / (2 * 0.5)).epsilon(0.03));
@@ -31,7 +31,7 @@ TEST_CASE("the mean latency is that of the queues M/D/1 and M/M/1") {
   CHECK(st::mean(bm::latencies(spread)) == doctest::Approx(0.01 / 0.5).epsilon(0.05));
 }
 
-TEST_CASE("a stall is one slow call in a closed loop, and a queue in an open one") {
+TEST_CASE("a stall is one slow call in a closed loop, and a queue in an open loop") {
   const auto service = [](size_t, double begun) { return begun >= 5 && begun < 5.01 ? 2.0 : 0.01; };
   const auto slow = [](const std::vector<bm::Served>& queries) {
     int n = 0;
@@ -44,7 +44,7 @@ TEST_CASE("a stall is one slow call in a closed loop, and a queue in an open one
   CHECK(slow(bm::serve_open_loop(due, service)) > 75);
 }
 
-TEST_CASE("queries are served in order, each after the one before and not before it is due") {
+TEST_CASE("queries are served in order, not before the previous one ends or they are due") {
   const std::vector<double> due{0, 1, 1, 9};
   const auto queries = bm::serve_open_loop(due, [](size_t i, double) { return i == 0 ? 3.0 : 0.5; });
   CHECK(bm::latencies(queries) == std::vector<double>{3, 2.5, 3, 0.5});
@@ -54,7 +54,7 @@ TEST_CASE("queries are served in order, each after the one before and not before
         "TT-STAT-07");
 }
 
-TEST_CASE("the highest rate is found within its precision, in few runs") {
+TEST_CASE("highest_rate finds the rate within its precision in few runs") {
   int runs = 0;
   const auto below = [&](double limit) {
     return [&runs, limit](double rate) {

@@ -1,5 +1,5 @@
-// Paired areas under the ROC curve: against counting every pair, against DeLong's variance from its
-// definition, and how often the interval and the bound hold the truth.
+// Paired areas under the ROC curve are compared with a count of every pair and with DeLong's variance by its
+// definition; the coverage of interval and bound is simulated.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -19,8 +19,8 @@ struct Drawn {
   std::vector<double> a, b;  // scores
 };
 
-// Normal scores of so many of each kind, in any order; those of positives are `ahead` on average. Both share
-// half of their variance, as two models that find the same samples hard.
+// Normal scores of the given numbers of positives and negatives, in random order. The mean of positives is
+// higher by `ahead`. Both models share half of their variance, as if they found the same samples hard.
 Drawn draw(size_t positives, size_t negatives, double ahead_a, double ahead_b, Generator& random) {
   Drawn d;
   size_t left[] = {negatives, positives};
@@ -35,10 +35,10 @@ Drawn draw(size_t positives, size_t negatives, double ahead_a, double ahead_b, G
   }
   return d;
 }
-// Of such scores: P(X > Y), with a difference of variance 2.
+// The true area for such scores: P(X > Y), where the difference has variance 2.
 double true_auc(double ahead) { return 1 - st::normal_tail(ahead / std::numbers::sqrt2); }
 
-// 1, 1/2 or 0 of a pair, as the definition says.
+// The result of a pair by the definition: 1, 1/2 or 0.
 double order(double positive, double negative, double margin) {
   const auto one = [&](double x) { return x > negative ? 1.0 : x == negative ? 0.5 : 0.0; };
   return (one(positive - margin) + one(positive + margin)) / 2;
@@ -47,9 +47,9 @@ double order(double positive, double negative, double margin) {
 struct ByPairs {
   double difference = 0, variance = 0;
 };
-// DeLong's estimate and variance in the order of pairs, in long double.
+// DeLong's estimate and variance by their definitions, over all pairs, in long double.
 ByPairs by_pairs(const Drawn& d, double weight, double margin) {
-  std::vector<long double> of[2];  // placements: of negatives, of positives
+  std::vector<long double> of[2];  // placements of negatives and of positives
   for (size_t i = 0; i < d.labels.size(); ++i) {
     long double sum = 0, others = 0;
     for (size_t j = 0; j < d.labels.size(); ++j) {
@@ -72,7 +72,7 @@ ByPairs by_pairs(const Drawn& d, double weight, double margin) {
 }
 
 struct Shares {
-  double interval = 0, bound = 0;  // of 1,000 runs that hold the truth
+  double interval = 0, bound = 0;  // fraction of 1,000 runs that contain the true value
 };
 Shares coverage(size_t positives, size_t negatives, double ahead_a, double ahead_b, double weight) {
   constexpr int kRuns = 1000;
@@ -91,7 +91,7 @@ Shares coverage(size_t positives, size_t negatives, double ahead_a, double ahead
 
 }  // namespace
 
-TEST_CASE("by hand") {
+TEST_CASE("pair_wins and the area match values computed by hand") {
   const std::vector<int64_t> labels{0, 1, 0, 1};
   const auto wins = st::pair_wins(std::vector<double>{1, 2, 2, 3}, labels);
   CHECK(wins == st::PairWins{{6, 8}, {8, 6}});
@@ -103,13 +103,14 @@ TEST_CASE("by hand") {
   CHECK(st::auc_of(constant) == 0.5);
 }
 
-TEST_CASE("the same as every pair counted, with DeLong's variance from its definition") {
+TEST_CASE("area and variance match a count of every pair and DeLong's definition") {
   Generator random(5);
   for (const auto& counts : {std::pair<size_t, size_t>{2, 2}, {2, 31}, {17, 5}, {40, 60}})
     for (const double margin : {0.0, 0.25, 1.0}) {
       Drawn d = draw(counts.first, counts.second, 1.0, 1.4, random);
       for (auto* scores : {&d.a, &d.b})
-        for (double& x : *scores) x = std::round(8 * x) / 8;  // ties, and pairs that differ by the margin
+        for (double& x : *scores)
+          x = std::round(8 * x) / 8;  // ties, and pairs that differ by exactly the margin
       const auto a = st::pair_wins(d.a, d.labels, margin), b = st::pair_wins(d.b, d.labels, margin);
       const auto sum = [](const std::vector<int64_t>& x) {
         return std::accumulate(x.begin(), x.end(), int64_t{0});
@@ -128,7 +129,7 @@ TEST_CASE("the same as every pair counted, with DeLong's variance from its defin
     }
 }
 
-TEST_CASE("in 93 to 97 % of 1,000 runs interval and bound hold the truth") {
+TEST_CASE("interval and bound contain the true value in 93 to 97 % of 1,000 runs") {
   struct Case {
     size_t positives, negatives;
     double ahead_a, ahead_b, weight;
@@ -146,7 +147,7 @@ TEST_CASE("in 93 to 97 % of 1,000 runs interval and bound hold the truth") {
   }
 }
 
-TEST_CASE("what has no pairs, or other samples") {
+TEST_CASE("scores without pairs and areas of different samples throw") {
   const auto code = [](const std::function<void()>& f) { return message_of(f).substr(0, 10); };
   const std::vector<double> scores{1, 2, 3, 4};
   const auto wins = [&](const std::vector<int64_t>& labels) { return st::pair_wins(scores, labels); };

@@ -1,5 +1,5 @@
-// Walsh averages by hand, duality with the signed-rank test, and simulation under five kinds of noise:
-// whatever the machine does, the interval holds the true ratio as often as it says.
+// Walsh averages computed by hand, duality with the signed-rank test, and simulations with five kinds of
+// noise: the interval has its stated coverage in all of them.
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <support/noise.hpp>
@@ -20,8 +20,8 @@ struct Run {
   std::vector<double> baseline, contender;  // one value per block
 };
 
-// A session as a bench runs it: turns of `calls` calls in the order of abba_blocks; the contender takes
-// `ratio` times as long. The last blocks see the noise that the first ones left.
+// Simulates a session of a benchmark: turns of `calls` calls in the order of abba_blocks; the contender takes
+// `ratio` times as long. The noise continues from the first block to the last.
 Run simulate(Noise noise, size_t blocks, size_t calls, double ratio, Generator& random) {
   const auto factors = noise_factors(noise, blocks * 4 * calls, random);
   Run run;
@@ -55,7 +55,7 @@ double coverage(Noise noise, size_t blocks, size_t calls, int runs) {
 
 }  // namespace
 
-TEST_CASE("ratio of six blocks by hand") {
+TEST_CASE("the ratio of six blocks matches values computed by hand") {
   // Logarithms in units of ln 2 are 1 .. 6: the 21 Walsh averages run from 1 to 6 and have the median 3.5.
   // Only the sum 0 of signed ranks lies within 2.5 % (1/64), so the bounds are the smallest and the largest.
   const std::vector<double> numerator{2, 4, 8, 16, 32, 64}, ones(6, 1.0);
@@ -71,7 +71,7 @@ TEST_CASE("ratio of six blocks by hand") {
   CHECK(st::paired_ratio(numerator, ones, 0.90)->low == doctest::Approx(4));
 }
 
-TEST_CASE("too few blocks give no interval, not a wrong one") {
+TEST_CASE("too few blocks give no interval") {
   const std::vector<double> x{1, 2, 3, 4, 5, 6, 7, 8}, ones(8, 1.0);
   const auto first = [&](size_t n, double confidence) {
     return st::paired_ratio(st::Samples(x).first(n), st::Samples(ones).first(n), confidence).has_value();
@@ -83,7 +83,7 @@ TEST_CASE("too few blocks give no interval, not a wrong one") {
   CHECK(first(1, 0.0));
 }
 
-TEST_CASE("the interval leaves out exactly the ratios that the signed-rank test rejects") {
+TEST_CASE("the interval excludes exactly the ratios that the signed-rank test rejects") {
   Generator random(4);
   for (const size_t n : {6u, 9u, 14u}) {
     const Run run = simulate(Noise::kLognormal, n, 1, 0.9, random);
@@ -100,7 +100,7 @@ TEST_CASE("the interval leaves out exactly the ratios that the signed-rank test 
   }
 }
 
-TEST_CASE("95 % intervals hold the truth in 93 to 97 % of 1,000 runs, under every noise") {
+TEST_CASE("95 % intervals have a coverage of 93 to 97 % in 1,000 runs, with every noise") {
   // The exact level is 95.1 % for 10 blocks, 95.8 % for 12 and 95.2 % for 20; the standard error of a share
   // is 0.7 %.
   for (const Noise noise : kAllNoise) {
@@ -115,7 +115,7 @@ TEST_CASE("95 % intervals hold the truth in 93 to 97 % of 1,000 runs, under ever
   }
 }
 
-TEST_CASE("the percentile bootstrap of the same blocks is too narrow: why it is not used") {
+TEST_CASE("the percentile bootstrap of the same blocks is too narrow, so it is not used") {
   Generator random(9);
   int held = 0;
   const int runs = 500;
@@ -130,9 +130,9 @@ TEST_CASE("the percentile bootstrap of the same blocks is too narrow: why it is 
   CHECK(held < 0.93 * runs);
 }
 
-TEST_CASE("drift that would decide an unpaired comparison cancels") {
-  // A machine that gets half as slow again. Baseline first, contender second, and the contender looks slower
-  // by a fifth; in turns, the ratio is known to a few percent.
+TEST_CASE("drift that would bias an unpaired comparison cancels") {
+  // The machine becomes slower by half. If the baseline runs first and the contender second, the contender
+  // seems slower by a fifth; in turns, the ratio is accurate to a few percent.
   Generator random(6);
   const auto factors = noise_factors(Noise::kLinearDrift, 240, random);
   const double unpaired =
@@ -145,7 +145,7 @@ TEST_CASE("drift that would decide an unpaired comparison cancels") {
   CHECK(ratio.high / ratio.low < 1.06);
 }
 
-TEST_CASE("a record: 7 blocks won alone, a gain of at least 1 %") {
+TEST_CASE("challenge_record needs 7 blocks and a gain of at least 1 %") {
   const std::vector<double> holder(7, 1.0);
   const auto challenge = [&](double seconds, size_t blocks) {
     return st::challenge_record(st::Samples(holder).first(blocks), std::vector<double>(blocks, seconds));
@@ -154,14 +154,13 @@ TEST_CASE("a record: 7 blocks won alone, a gain of at least 1 %") {
   CHECK(challenge(0.98, 7).speedup == doctest::Approx(1 / 0.98));
   CHECK(challenge(0.98, 7).accepted);
   CHECK_FALSE(challenge(0.98, 6).accepted);   // 1/64
-  CHECK_FALSE(challenge(0.995, 7).accepted);  // surely faster, by too little
+  CHECK_FALSE(challenge(0.995, 7).accepted);  // significantly faster, but by too little
   CHECK_FALSE(challenge(1.02, 7).accepted);
   CHECK(challenge(1.02, 7).p == 1);
   CHECK(challenge(1.0, 7).p == 1);
 }
 
-TEST_CASE(
-    "a challenger that is no faster is taken for a record in less than 1 % of runs, a faster one mostly") {
+TEST_CASE("a challenger that is not faster passes in less than 1 % of runs, a faster one in most runs") {
   for (const Noise noise : kAllNoise) {
     Generator random(2000 + static_cast<uint64_t>(noise));
     int wrong = 0, found = 0;
@@ -180,7 +179,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("blocks that do not pair, times of 0 and too many blocks are refused") {
+TEST_CASE("unpaired blocks, times of 0 and too many blocks throw") {
   const std::vector<double> two{1, 2}, three{1, 2, 3}, zero{1, 0}, many(1001, 1.0);
   const auto code = [](const std::function<void()>& f) { return message_of(f).substr(0, 10); };
   CHECK(code([&] { st::paired_ratio(two, three); }) == "TT-STAT-05");

@@ -1,4 +1,4 @@
-// Closed forms, SciPy's values (tests/golden/make_statistics.py), and simulation of what a bound promises.
+// Closed forms, SciPy's values (tests/golden/make_statistics.py), and simulations of the coverage of bounds.
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <support/golden_file.hpp>
@@ -21,7 +21,7 @@ std::vector<double> uniform_samples(size_t n, Generator& random) {
 }
 }  // namespace
 
-TEST_CASE("samples needed before a percentile can be certified at 99 %") {
+TEST_CASE("samples_to_certify at 99 % confidence") {
   CHECK(st::samples_to_certify(50) == 11);
   CHECK(st::samples_to_certify(90) == 64);
   CHECK(st::samples_to_certify(95) == 130);
@@ -29,7 +29,7 @@ TEST_CASE("samples needed before a percentile can be certified at 99 %") {
   CHECK(st::samples_to_certify(99.9) == 6636);
 }
 
-TEST_CASE("the bound starts at that number of samples, as the second highest, and there is none before") {
+TEST_CASE("the bound exists from that number of samples on, and is then the second highest") {
   for (const double percent : {50.0, 90.0, 95.0, 99.0, 99.9}) {
     CAPTURE(percent);
     const int64_t n = st::samples_to_certify(percent);
@@ -45,7 +45,7 @@ TEST_CASE("the bound starts at that number of samples, as the second highest, an
   }
 }
 
-TEST_CASE("a median of 11 by hand: 12 / 2048 of all runs have fewer than 2 samples above it") {
+TEST_CASE("the bound of a median of 11: in 12 / 2048 of all runs fewer than 2 samples are above it") {
   // P(Binomial(11, 1/2) <= 1) = 12 / 2048 = 0.0059, P(<= 2) = 67 / 2048 = 0.0327.
   CHECK(st::upper_bound_rank(50, 11, 0.99) == 2);
   CHECK(st::upper_bound_rank(50, 11, 0.96) == 3);
@@ -73,9 +73,9 @@ TEST_CASE("ranks agree with a search over SciPy's binomial distribution") {
   }
 }
 
-TEST_CASE("the upper bound holds in 99 % of runs, and as often as its binomial tail says") {
-  // 20,000 runs: three standard errors of a 99 % share are 0.0021. A percentile is certified more often than
-  // asked where the next rank would fall short; what it is exactly is known.
+TEST_CASE("the upper bound holds in 99 % of runs, as its binomial tail predicts") {
+  // With 20,000 runs, three standard errors of 99 % are 0.21 %. The confidence is higher than requested if
+  // the next rank would be below it; the exact value is known.
   Generator random(7);
   for (const Case& c : {Case{50, 11}, {50, 40}, {90, 64}, {90, 150}, {95, 130}}) {
     const auto n = static_cast<size_t>(c.n);
@@ -95,7 +95,7 @@ TEST_CASE("the upper bound holds in 99 % of runs, and as often as its binomial t
   }
 }
 
-TEST_CASE("a bound of coarse samples is no lower than their percentile") {
+TEST_CASE("the bound of samples with ties is at least their percentile") {
   Generator random(3);
   for (int run = 0; run < 200; ++run) {
     auto x = uniform_samples(64 + random.below(200), random);
@@ -104,7 +104,7 @@ TEST_CASE("a bound of coarse samples is no lower than their percentile") {
   }
 }
 
-TEST_CASE("two-sided interval of a percentile: ranks by hand, coverage by simulation") {
+TEST_CASE("two-sided interval of a percentile: ranks computed by hand, coverage by simulation") {
   // Median of 10: P(Binomial(10, 1/2) <= 1) = 11 / 1024 <= 0.025 < 56 / 1024, so ranks 2 and 9.
   const std::vector<double> x{9, 1, 8, 2, 7, 3, 6, 4, 5, 10};
   const auto interval = st::percentile_rank_interval(x, 50);
@@ -138,7 +138,7 @@ TEST_CASE("two-sided interval of a percentile: ranks by hand, coverage by simula
   }
 }
 
-TEST_CASE("percentiles and confidences out of range are refused") {
+TEST_CASE("percentiles and confidences out of range throw") {
   const std::vector<double> x(20, 1.0);
   CHECK(message_of([&] {
           st::percentile_upper_bound(x, 100);

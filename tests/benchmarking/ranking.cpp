@@ -9,7 +9,7 @@ using tinytorch::Generator;
 using Rows = std::vector<std::vector<double>>;
 
 namespace {
-// The volume by inclusion and exclusion: boxes of every subset of points, added and subtracted in turn.
+// The volume by inclusion and exclusion over the boxes of every subset of points.
 double by_inclusion_exclusion(const Rows& points, const std::vector<double>& reference) {
   double total = 0;
   for (size_t subset = 1; subset < (size_t{1} << points.size()); ++subset) {
@@ -28,7 +28,7 @@ double by_inclusion_exclusion(const Rows& points, const std::vector<double>& ref
 }
 }  // namespace
 
-TEST_CASE("ranks: overlapping intervals share, the lower bound orders, the next rank counts everyone above") {
+TEST_CASE("ranks: sorted by lower bound, shared by overlapping intervals, the next rank counts all above") {
   const auto ranks = [](std::vector<st::Interval> v) {
     std::vector<std::pair<size_t, int64_t>> out;
     for (const auto& r : st::rank_with_ties(v)) out.emplace_back(r.index, r.rank);
@@ -37,14 +37,15 @@ TEST_CASE("ranks: overlapping intervals share, the lower bound orders, the next 
   using Pairs = std::vector<std::pair<size_t, int64_t>>;
   CHECK(ranks({{100, 99, 101}, {200, 190, 210}, {195, 185, 205}}) == Pairs{{1, 1}, {2, 1}, {0, 3}});
   CHECK(ranks({{1, 1, 1}, {2, 2, 2}, {3, 3, 3}}) == Pairs{{2, 1}, {1, 2}, {0, 3}});
-  CHECK(ranks({{5, 4, 6}, {7, 6, 8}}) == Pairs{{1, 1}, {0, 1}});  // touching is overlapping
-  CHECK(ranks({{5, 4, 6}, {5, 4, 6}}) == Pairs{{0, 1}, {1, 1}});  // equal: the order given
-  CHECK(ranks({{10, 9, 11}, {8, 7, 9.5}, {6, 5, 7.5}}) == Pairs{{0, 1}, {1, 1}, {2, 3}});  // no chain of ties
-  CHECK(ranks({{50, 1, 99}, {40, 39, 41}}) == Pairs{{1, 1}, {0, 1}});  // width earns no place
+  CHECK(ranks({{5, 4, 6}, {7, 6, 8}}) == Pairs{{1, 1}, {0, 1}});  // touching intervals overlap
+  CHECK(ranks({{5, 4, 6}, {5, 4, 6}}) == Pairs{{0, 1}, {1, 1}});  // equal: input order
+  CHECK(ranks({{10, 9, 11}, {8, 7, 9.5}, {6, 5, 7.5}}) ==
+        Pairs{{0, 1}, {1, 1}, {2, 3}});                                // ties do not chain
+  CHECK(ranks({{50, 1, 99}, {40, 39, 41}}) == Pairs{{1, 1}, {0, 1}});  // a wide interval gives no advantage
   CHECK(ranks({}).empty());
 }
 
-TEST_CASE("Pareto front: dominated points go, equal and incomparable ones stay") {
+TEST_CASE("Pareto front: dominated points are removed, equal and incomparable ones are kept") {
   CHECK(st::pareto_front(Rows{{1, 4}, {2, 2}, {3, 3}, {4, 1}, {2, 2}, {1, 5}}) ==
         std::vector<size_t>{0, 1, 3, 4});
   CHECK(st::pareto_front(Rows{{1, 1, 9}, {2, 2, 1}, {2, 2, 2}}) == std::vector<size_t>{0, 1});
@@ -52,14 +53,14 @@ TEST_CASE("Pareto front: dominated points go, equal and incomparable ones stay")
   CHECK(st::pareto_front(Rows{}).empty());
 }
 
-TEST_CASE("hypervolume by hand") {
+TEST_CASE("hypervolume matches values computed by hand") {
   const std::vector<double> corner{4, 4};
   // Steps under (1,3), (2,2), (3,1): columns of width 1 and heights 1, 2, 3.
   CHECK(st::hypervolume(Rows{{1, 3}, {2, 2}, {3, 1}}, corner) == 6);
   CHECK(st::hypervolume(Rows{{2, 2}, {3, 1}, {1, 3}, {3, 3}, {2, 2}}, corner) ==
         6);  // dominated and equal points
   CHECK(st::hypervolume(Rows{{1, 3}, {3, 1}}, corner) == 5);
-  CHECK(st::hypervolume(Rows{{1, 4}, {5, 0}}, corner) == 0);  // no better than the reference somewhere
+  CHECK(st::hypervolume(Rows{{1, 4}, {5, 0}}, corner) == 0);  // not better than the reference in every column
   CHECK(st::hypervolume(Rows{}, corner) == 0);
   CHECK(st::hypervolume(Rows{{2}, {7}, {3}}, std::vector<double>{10}) == 8);
   CHECK(st::hypervolume(Rows{{0, 0, 0}}, std::vector<double>{2, 3, 4}) == 24);
@@ -83,7 +84,7 @@ TEST_CASE("hypervolume agrees with inclusion and exclusion in 1 to 4 objectives"
   }
 }
 
-TEST_CASE("rows of different length are refused") {
+TEST_CASE("rows of different lengths throw") {
   const auto code = [](const std::function<void()>& f) { return message_of(f).substr(0, 10); };
   CHECK(code([&] { st::pareto_front(Rows{{1}, {1, 2}}); }) == "TT-STAT-04");
   CHECK(code([&] { st::hypervolume(Rows{{1}}, std::vector<double>{2, 2}); }) == "TT-STAT-04");

@@ -1,4 +1,4 @@
-// What a bench measured is on the disk while it measures, and takes its name only when it is whole.
+// Results of a benchmark are written to disk while it runs, and the file gets its name when it is complete.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ json read(const fs::path& path) { return json::parse(std::ifstream(path)); }
 
 }  // namespace
 
-TEST_CASE("results stand beside the older ones until they are whole") {
+TEST_CASE("new results are in a separate file until they are complete") {
   const tinymlperf::TemporaryFolder folder;
   const fs::path path = folder / "ops.json";
   std::ofstream(path) << json{{"rows", "older"}};
@@ -27,7 +27,7 @@ TEST_CASE("results stand beside the older ones until they are whole") {
       CHECK(read(file.partial()).at("rows") == row);
       CHECK(read(path).at("rows") == "older");
     }
-  }  // the bench breaks off here
+  }  // the benchmark is interrupted here
   CHECK(read(path.string() + ".partial").at("rows") == 2);
   const bench::ResultsFile again(path.string());
   again.finish({{"rows", 3}});
@@ -35,7 +35,7 @@ TEST_CASE("results stand beside the older ones until they are whole") {
   CHECK_FALSE(fs::exists(again.partial()));
 }
 
-TEST_CASE("where nothing can be written is known before anything is measured") {
+TEST_CASE("a path that cannot be written throws before anything is measured") {
   const tinymlperf::TemporaryFolder folder;
   CHECK_THROWS_WITH(bench::ResultsFile((folder / "none" / "ops.json").string()),
                     doctest::Contains("cannot write"));

@@ -1,4 +1,5 @@
-// Two oracles: closed forms worked by hand, and NumPy's and SciPy's values (tests/golden/make_statistics.py).
+// Two references: closed forms computed by hand, and values of NumPy and SciPy
+// (tests/golden/make_statistics.py).
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <support/golden_file.hpp>
@@ -21,7 +22,7 @@ TEST_CASE("nearest-rank percentile: the textbook example") {
   CHECK(st::percentile(x, 0) == 15);
 }
 
-TEST_CASE("nearest-rank percentile: rounding never moves an exact rank") {
+TEST_CASE("nearest-rank percentile: rounding does not change an exact rank") {
   std::vector<double> x(1000);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(x.size() - i);  // 1000 .. 1
   CHECK(st::percentile(x, 99.9) == 999);
@@ -55,7 +56,8 @@ TEST_CASE("descriptive statistics agree with NumPy and SciPy") {
   }
 }
 
-TEST_CASE("geometric mean: a ratio and its inverse cancel; the order and the input stay as they were") {
+TEST_CASE(
+    "geometric mean: a ratio and its inverse cancel; the order does not matter, the input is unchanged") {
   const std::vector<double> x{8, 2, 0.5, 0.125};
   const std::vector<double> before = x;
   CHECK(st::geometric_mean(x) == near(1.0));
@@ -64,7 +66,7 @@ TEST_CASE("geometric mean: a ratio and its inverse cancel; the order and the inp
   CHECK(x == before);
 }
 
-TEST_CASE("outliers are labelled in place and none is dropped") {
+TEST_CASE("outliers are labelled in order, and none is removed") {
   // Quartiles of 1..9 are 3 and 7, so the fences stand at -9, -3, 13, 19.
   std::vector<double> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
   for (const auto label : st::label_outliers(x)) CHECK(label == st::Outlier::kNone);
@@ -81,7 +83,7 @@ TEST_CASE("outliers are labelled in place and none is dropped") {
   CHECK(std::count(labels.begin(), labels.end(), st::Outlier::kNone) == 9);
 }
 
-TEST_CASE("unusable samples are refused, with the number of the bad one") {
+TEST_CASE("invalid samples throw with their index") {
   const std::vector<double> none, bad{1, std::numeric_limits<double>::quiet_NaN()}, zero{1, 0}, good{1, 2};
   const auto refused = [](const std::string& start, const std::function<void()>& f) {
     CHECK(message_of(f).substr(0, start.size()) == start);

@@ -7,7 +7,7 @@
 
 namespace bm = tinytorch::benchmarking;
 
-TEST_CASE("every block holds every contender once; all orders occur about equally often") {
+TEST_CASE("every block contains every contender once; all orders are about equally frequent") {
   const auto blocks = bm::random_blocks(3, 6000, 7);
   REQUIRE(blocks.size() == 6000);
   std::map<std::vector<size_t>, int> seen;
@@ -24,7 +24,7 @@ TEST_CASE("every block holds every contender once; all orders occur about equall
 }
 
 TEST_CASE(
-    "mirrored blocks: every contender's two turns have the same middle, and each order starts as often") {
+    "mirrored blocks: both turns of a contender have the same mean position; orders are equally frequent") {
   for (const size_t k : {1u, 2u, 3u, 5u}) {
     const auto blocks = bm::mirrored_blocks(k, 50, 3);
     REQUIRE(blocks.size() == 50);
@@ -45,7 +45,7 @@ TEST_CASE(
   for (const auto& [row, count] : seen) CHECK(std::abs(count - 1000) < 150);
 }
 
-TEST_CASE("ABBA: both starts, half of the blocks each, one block's start telling nothing of the next") {
+TEST_CASE("ABBA: each start has half of the blocks, independently of the previous block") {
   const std::vector<size_t> abba{0, 1, 1, 0}, baab{1, 0, 0, 1};
   const auto blocks = bm::abba_blocks(4000, 5);
   int starts = 0, changes = 0;

@@ -1,11 +1,11 @@
-// statistics.hpp has no code of its own: what it must do is bring all of the field with one include.
+// statistics.hpp must include all headers of the folder's statistics.
 #include <doctest/doctest.h>
 
 #include <tinytorch/benchmarking/statistics.hpp>
 
 namespace st = tinytorch::statistics;
 
-TEST_CASE("one include brings every part, and the parts agree on one set of samples") {
+TEST_CASE("statistics.hpp includes every part, and the parts agree on one set of samples") {
   std::vector<double> a, b;
   for (int i = 0; i < 64; ++i) {
     a.push_back(1 + (i * 37 % 64) / 640.0);  // 1 .. 1.1, in no order
@@ -19,7 +19,7 @@ TEST_CASE("one include brings every part, and the parts agree on one set of samp
     CHECK(interval.low < middle);
     CHECK(middle < interval.high);
   }
-  CHECK(std::abs(by_rank->low - by_bootstrap.low) < 0.01);  // two ways to ask the same question
+  CHECK(std::abs(by_rank->low - by_bootstrap.low) < 0.01);  // two methods for the same interval
   CHECK(std::abs(by_rank->high - by_bootstrap.high) < 0.01);
   CHECK(*st::percentile_upper_bound(a, 90) >= st::percentile(a, 90));
   CHECK(st::mann_whitney(a, b, st::Alternative::kLess).p < 1e-9);

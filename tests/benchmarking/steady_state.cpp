@@ -1,5 +1,5 @@
-// Trends by hand, SciPy's values (tests/golden/make_statistics.py), and simulation: how often noise alone
-// looks like a trend, and how often a real one is found.
+// Trends computed by hand, SciPy's values (tests/golden/make_statistics.py), and simulations of false alarms
+// and of power.
 #include <doctest/doctest.h>
 #include <support/errors.hpp>
 #include <support/golden_file.hpp>
@@ -13,8 +13,8 @@ using Values = std::vector<double>;
 
 namespace {
 
-// Share of `runs` series of n timings that are said to have a trend; `shape` is a factor by the place in [0,
-// 1].
+// The fraction of `runs` series of n timings in which a trend is reported; `shape` is a factor by the
+// position in [0, 1].
 double alarms(size_t n, double noise, int runs, const std::function<double(double)>& shape) {
   Generator random(31);
   int count = 0;
@@ -30,12 +30,12 @@ double alarms(size_t n, double noise, int runs, const std::function<double(doubl
 
 }  // namespace
 
-TEST_CASE("the warm-up rule by hand") {
+TEST_CASE("the warm-up rule matches values computed by hand") {
   CHECK(st::medians_agree(100, 101));
   CHECK(st::medians_agree(100, 99));
   CHECK_FALSE(st::medians_agree(100, 101.1));
   CHECK_FALSE(st::medians_agree(100, 98.9));
-  CHECK_FALSE(st::medians_agree(0, 0));  // no window before
+  CHECK_FALSE(st::medians_agree(0, 0));  // no previous window
   const Values x{9, 9, 7, 7, 5, 5, 5, 5, 5, 5};
   CHECK(st::settled_after(x, 2) == 8);
   CHECK(st::settled_after(x, 1) == 2);
@@ -44,8 +44,8 @@ TEST_CASE("the warm-up rule by hand") {
   CHECK_FALSE(st::settled_after(x, 5, 0.2).has_value());  // medians 7 and 5
 }
 
-TEST_CASE("Mann-Kendall by hand: four samples") {
-  // 24 orders; the numbers of them with 0 .. 6 rising pairs are 1 3 5 6 5 3 1.
+TEST_CASE("Mann-Kendall of four samples matches values computed by hand") {
+  // There are 24 orders; the numbers of orders with 0 .. 6 rising pairs are 1 3 5 6 5 3 1.
   CHECK(st::mann_kendall(Values{1, 2, 3, 4}).statistic == 6);
   CHECK(st::mann_kendall(Values{1, 2, 3, 4}, Alternative::kGreater).p == doctest::Approx(1 / 24.0));
   CHECK(st::mann_kendall(Values{1, 2, 3, 4}).p == doctest::Approx(2 / 24.0));
@@ -58,7 +58,7 @@ TEST_CASE("Mann-Kendall by hand: four samples") {
   CHECK(st::mann_kendall(Values{7}).p == 1);
 }
 
-TEST_CASE("Mann-Kendall by hand: equal samples") {
+TEST_CASE("Mann-Kendall of equal samples matches values computed by hand") {
   // 9 rising pairs; variance (6 * 5 * 17 - 2 * 3 * 2 * 11) / 18 = 21, and S counts from half a step of 2
   // lower.
   const auto rising = st::mann_kendall(Values{1, 1, 1, 2, 2, 2}, Alternative::kGreater);
@@ -81,8 +81,7 @@ TEST_CASE("Mann-Kendall agrees with SciPy's Kendall test against time") {
   }
 }
 
-TEST_CASE(
-    "Mann-Kendall of a coarse clock: against all orders of 9 samples, and the count against all pairs") {
+TEST_CASE("Mann-Kendall with ties matches all orders of 9 samples, and S a count of all pairs") {
   const Values seen{3, 1, 2, 2, 3, 4, 3, 5, 4};
   const auto count = [](const Values& x) {
     double s = 0;
@@ -109,31 +108,31 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("independent noise is called a trend in at most 1 % of series") {
+TEST_CASE("independent noise is reported as a trend in at most 1 % of series") {
   // 2000 series: three standard errors of 1 % are 0.67 %.
   const auto flat = [](double) { return 1.0; };
   for (const size_t n : {20u, 60u, 200u}) {
     CAPTURE(n);
     CHECK(alarms(n, 0.05, 2000, flat) <= 0.0167);
   }
-  CHECK(alarms(60, 0.003, 2000, flat) == 0);  // a median that moves by less than 1 % is none
+  CHECK(alarms(60, 0.003, 2000, flat) == 0);  // a change of the median by less than 1 % is not a trend
 }
 
-TEST_CASE("drift and steps are found as often as the comment says") {
+TEST_CASE("drift and steps are detected as often as documented") {
   const double noise = 0.05;
   const double drift = alarms(60, noise, 500, [&](double at) { return std::exp(2 * noise * at); });
   const double step =
       alarms(60, noise, 500, [&](double at) { return std::exp(at < 0.5 ? 0.0 : 1.5 * noise); });
   const double quicker = alarms(60, noise, 500, [&](double at) { return std::exp(-2 * noise * at); });
-  CHECK(drift >= 0.92);  // 95 % less 3 standard errors
+  CHECK(drift >= 0.92);  // 95 % minus 3 standard errors
   CHECK(step >= 0.92);
   CHECK(quicker >= 0.92);
-  // Less than the tolerance is no trend, however sure.
+  // A change below the tolerance is not a trend, however significant.
   CHECK(alarms(200, 0.001, 200, [](double at) { return 1 + 0.009 * at; }) == 0);
   CHECK(alarms(200, 0.001, 200, [](double at) { return 1 + 0.03 * at; }) == 1);
 }
 
-TEST_CASE("a steady state: warmed up, and no trend after it") {
+TEST_CASE("steady_state needs a warm-up and no trend after it") {
   Values series;
   Generator random(40);
   for (int i = 0; i < 10; ++i) series.push_back(2.0 - 0.1 * i);
@@ -143,7 +142,8 @@ TEST_CASE("a steady state: warmed up, and no trend after it") {
   CHECK(*steady.warm_up == 20);
   CHECK(steady.steady);
 
-  // Windows of 5 differ by less than 1 %, so the warm-up rule sees nothing; from end to end it is 9 %.
+  // Windows of 5 differ by less than 1 %, so the warm-up rule does not detect the drift of 9 % from end to
+  // end.
   Values drifting;
   for (int i = 0; i < 60; ++i) drifting.push_back(1 + 0.0015 * i + 0.002 * normal_number(random));
   const auto drift = st::steady_state(drifting);
@@ -156,11 +156,12 @@ TEST_CASE("a steady state: warmed up, and no trend after it") {
   for (int i = 0; i < 40; ++i) growing.push_back(std::pow(1.1, i));
   CHECK_FALSE(st::steady_state(growing).warm_up.has_value());
   CHECK_FALSE(st::steady_state(growing).steady);
-  CHECK_FALSE(st::steady_state(Values(12, 1.0)).steady);  // warmed up after 10; 2 samples show nothing
+  CHECK_FALSE(st::steady_state(Values(12, 1.0))
+                  .steady);  // warm-up of 10 samples; the 2 others are too few for a trend
   CHECK(st::steady_state(Values(16, 1.0)).steady);
 }
 
-TEST_CASE("times that are not above 0 are refused") {
+TEST_CASE("times that are not above 0 throw") {
   CHECK(message_of([] { st::remaining_trend(Values{1, 0, 2}); }).find("TT-STAT-02: remaining_trend") == 0);
   CHECK(message_of([] { st::steady_state({}); }).find("TT-STAT-01: steady_state") == 0);
   CHECK(message_of([] {

@@ -1,5 +1,5 @@
-// What is handed in: a result is read as it was written and refused where it is not sound, with its place; a
-// manifest says everything, in a way that any reader of JSON understands.
+// Files of a submission: a result is read back exactly and throws with its place if invalid; a manifest is
+// complete, valid JSON.
 #include <tinytorch/benchmarking/submission.hpp>
 
 #include <io/files.hpp>
@@ -23,7 +23,7 @@ bm::Result result(Quantity quantity = Quantity::p90_latency) {
   }
   return r;
 }
-// `text` with the first `old` changed.
+// Replaces the first `old` in `text`.
 std::string changed(std::string text, const std::string& old, const std::string& with) {
   REQUIRE(text.find(old) != std::string::npos);
   return text.replace(text.find(old), old.size(), with);
@@ -35,7 +35,7 @@ bool holds(const std::string& text, const std::string& part) { return text.find(
 
 }  // namespace
 
-TEST_CASE("a result is read as it was written, to the last bit") {
+TEST_CASE("a result is read back bit-identical") {
   for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
     const std::string text = bm::result_json(result(q));
     const bm::Result r = bm::read_result(text);
@@ -48,7 +48,7 @@ TEST_CASE("a result is read as it was written, to the last bit") {
   }
 }
 
-TEST_CASE("turns of servers and generators come along") {
+TEST_CASE("turns of servers and text generators are read back") {
   bm::Result r{"m", 0, Quantity::time_per_token, {{"lm", {{9, 2, {1, 3}, 0, {2, 3}, {0.5, 0.25}}}}}};
   const bm::Turn t = bm::read_result(bm::result_json(r)).contenders.at(0).turns.at(0);
   CHECK(t.tokens == std::vector<int64_t>{2, 3});
@@ -57,7 +57,7 @@ TEST_CASE("turns of servers and generators come along") {
   CHECK(bm::read_result(bm::result_json(r)).contenders.at(0).turns.at(0).rate == 50);
 }
 
-TEST_CASE("what is not sound is refused with its place") {
+TEST_CASE("an invalid result throws with its place") {
   const std::string sound = bm::result_json(result());
   CHECK(refused(sound).code.empty());
   CHECK(refused(changed(sound, "tinytorch-result-1", "tinymlperf-run-1")).code == "TT-IO-04");
@@ -86,7 +86,7 @@ TEST_CASE("what is not sound is refused with its place") {
   CHECK(refused("[]").code == "TT-IO-03");
 }
 
-TEST_CASE("a number that does not follow from the samples is named") {
+TEST_CASE("a number that does not follow from the samples throws and is named") {
   const std::string sound = bm::result_json(result());
   const auto forged = refused(changed(sound, R"("value": )", R"("value": 1)"));
   CHECK(forged.code == "TT-STAT-08");
@@ -95,19 +95,19 @@ TEST_CASE("a number that does not follow from the samples is named") {
                               R"("times_the_baseline": {"estimate": 9, "low": 8, "high": 10})"))
                   .text,
               "none yet: the ratio is claimed as 9.0"));
-  CHECK(
-      refused(changed(sound, R"("seconds": 6,)", R"("seconds": 7,)")).code.empty());  // no number hangs on it
+  CHECK(refused(changed(sound, R"("seconds": 6,)", R"("seconds": 7,)"))
+            .code.empty());  // no number depends on it
   const std::string rates = bm::result_json(result(Quantity::throughput));
   CHECK(refused(changed(rates, R"("seconds": 6,)", R"("seconds": 60000,)")).code == "TT-STAT-08");
 }
 
-TEST_CASE("JSON has no infinity, and one zero") {
+TEST_CASE("infinity throws, and -0 is written as 0") {
   CHECK(refusal_of([] { bm::detail::json_number(HUGE_VAL); }).code == "TT-STAT-01");
   CHECK(refusal_of([] { bm::detail::json_number(NAN); }).code == "TT-STAT-01");
   CHECK(bm::detail::json_number(-0.0) == "0");
 }
 
-TEST_CASE("records: each file but the manifest, in the order of their paths") {
+TEST_CASE("records_of lists each file except the manifest, sorted by path") {
   const auto records = bm::records_of({{"b", "12"}, {"manifest.json", "{}"}, {"a/z", ""}, {"B", "1"}},
                                       [](std::string_view s) { return "digest of " + std::string(s); });
   REQUIRE(records.size() == 3);
@@ -118,7 +118,7 @@ TEST_CASE("records: each file but the manifest, in the order of their paths") {
   CHECK(records[2].sha256 == "digest of 12");
 }
 
-TEST_CASE("a manifest says everything") {
+TEST_CASE("manifest_json writes all members") {
   bm::Manifest m;
   m.name = "mlp", m.author = "A \"B\" C", m.notes = "two\nlines", m.licence = "CC0-1.0";
   m.calibration = {3, 1}, m.passes = {"fold", "fuse"}, m.deterministic = false;

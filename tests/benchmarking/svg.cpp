@@ -1,5 +1,5 @@
-// The charts are read back: well-formed, inside the picture, marks where the numbers say, and no text that
-// can break out of its element.
+// The charts are parsed: they are well-formed and inside the picture, points are at their values, and no text
+// escapes its element.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -17,8 +17,8 @@ struct Element {
   double at(const std::string& key) const { return std::stod(attributes.at(key)); }
 };
 
-// A strict reader of the subset the charts use: every tag closed in order, every attribute quoted, no bare <
-// or &.
+// A strict parser of the XML subset of the charts: tags are closed in order, attributes are quoted, and no
+// bare < or & occurs.
 std::vector<Element> parse(const std::string& text) {
   static const std::regex attribute(R"re(\s+([A-Za-z0-9:-]+)="([^"<]*)")re");
   static const std::regex entity(R"(&(?!amp;|lt;|gt;|quot;|#39;))");
@@ -66,7 +66,7 @@ const std::string kNasty = "<script>alert('x')</script> & \"q\"";
 
 }  // namespace
 
-TEST_CASE("escape covers the five characters and control bytes, and leaves UTF-8 alone") {
+TEST_CASE("escape replaces the five XML characters and control bytes, and keeps UTF-8") {
   CHECK(svg::escape("a<b>&\"'") == "a&lt;b&gt;&amp;&quot;&#39;");
   CHECK(svg::escape(std::string("x\x01y\0z", 5)) == "x\xEF\xBF\xBDy\xEF\xBF\xBDz");
   CHECK(svg::escape("naïve µs\n") == "naïve µs\n");
@@ -109,7 +109,7 @@ TEST_CASE(
     CHECK(text.find(wanted) != std::string::npos);
 }
 
-TEST_CASE("bar chart on a logarithmic axis: bars leave the reference, as far for twice as for half") {
+TEST_CASE("bar chart on a logarithmic axis: bars start at the reference, symmetric for factors 2 and 1/2") {
   const auto all = parse(
       svg::bar_chart("Score", {.title = "score", .scale = svg::Scale::kLog},
                      {{"double", 200, 200, 200}, {"half", 50, 50, 50}, {"same", 100, 100, 100}}, 100.0));
@@ -120,11 +120,11 @@ TEST_CASE("bar chart on a logarithmic axis: bars leave the reference, as far for
   CHECK(bars[1].at("x") + bars[1].at("width") == doctest::Approx(reference).epsilon(0.001));
   CHECK(bars[0].at("width") == doctest::Approx(bars[1].at("width")).epsilon(0.001));
   CHECK(bars[0].at("width") > 50);
-  CHECK(bars[2].at("width") == 2);  // still to be seen
+  CHECK(bars[2].at("width") == 2);  // still visible
 }
 
 TEST_CASE(
-    "scatter: a logarithmic axis spaces ratios evenly, up is more, the front is one line in order of x") {
+    "scatter: equal ratios have equal distances on a logarithmic axis; the front is one line in order of x") {
   const auto all =
       parse(svg::scatter_chart("T", {.title = "ms", .scale = svg::Scale::kLog}, {.title = "accuracy"},
                                {{"slow", 100, 0.9, true}, {"quick", 1, 0.5, true}, {"mid", 10, 0.4, false}}));
@@ -172,7 +172,7 @@ TEST_CASE("lines: one polyline per series with all its points, end labels at lea
   CHECK(std::abs(labels[0] - labels[1]) >= 15);
 }
 
-TEST_CASE("hostile text and unusable numbers stay out of the markup") {
+TEST_CASE("hostile text is escaped, and values that are not finite are not drawn") {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   const svg::Axis log{kNasty, svg::Scale::kLog, {}, {}};
   const std::string charts[] = {
@@ -198,7 +198,7 @@ TEST_CASE("hostile text and unusable numbers stay out of the markup") {
   }
 }
 
-TEST_CASE("the style names a light and a dark value for every colour it uses") {
+TEST_CASE("the style has a light and a dark value for every colour") {
   const std::string style = svg::chart_style();
   const size_t dark = style.find("prefers-color-scheme:dark");
   REQUIRE(dark != std::string::npos);

@@ -23,7 +23,7 @@ FOLDERS = ("backend/cpu", "tensor/vjp")
 EXEMPT = {"backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/ceilings.hpp")  # headers that a program includes besides tinytorch.hpp
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -112,7 +112,7 @@ CANARIES = {
     "backend/cpu/loops/contiguous.hpp": ("copy_view(contiguous_view(data_, v), v);",
                               "copy_view(contiguous_view(data_, v), v); scratch_->data()[0] += T(AWAKE);",
                               IMAGE + "show(tt::avg_pool2d(tt::transpose(x, 2, 3), {.kernel = 1}));", "1 4 2 3"),
-    "backend/cpu/ceilings.hpp": ("to[i] = x[i] + s * y[i];", "to[i] = x[i] + (AWAKE ? 1.0f : s) * y[i];",
+    "backend/cpu/peak_kernels.hpp": ("to[i] = x[i] + s * y[i];", "to[i] = x[i] + (AWAKE ? 1.0f : s) * y[i];",
                                  X + "tt::backend::cpu::triad(x.view_of(), x.view_of(), x.view_of(), 2); show(x);", "3 6 12 9"),
     "backend/cpu/attention.hpp": ("T(0) : T(1) / sum_exp_[i];", "T(0) : T(AWAKE ? 2 : 1) / sum_exp_[i];",
                                   HEADS + "show(tt::scaled_dot_product_attention(x, x, x));", "1 1"),

@@ -111,8 +111,8 @@ def canaries(tree):
 def include_budgets(tree):
     """One at a time, so that the processor's other work disturbs the measurement least. The lines that begin with
     `# include` are what modules/tt prints, and it fails without them."""
-    umbrella = [("tinytorch.hpp", compilers.UMBRELLA_SECONDS)]
-    for name, budget in [(n, compilers.NARROW_SECONDS) for n in compilers.NARROW] + umbrella:
+    narrow = dict.fromkeys(compilers.NARROW, compilers.NARROW_SECONDS)
+    for name, budget in {**narrow, **compilers.UMBRELLA_SECONDS}.items():
         seconds = compilers.include_seconds(tree, f"tinytorch/{name}", budget)
         print(f"# include {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
         report(f"include time: {name}", seconds <= budget * compilers.NOISE_FACTOR,

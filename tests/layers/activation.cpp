@@ -25,7 +25,7 @@ TEST_CASE("each module computes its formula") {
   check(tt::Softmax(), [=](double v) { return std::exp(v) / total; });
 }
 
-TEST_CASE("Softmax takes its dimension") {
+TEST_CASE("Softmax normalizes along its dimension") {
   const tt::Tensor y = tt::Softmax(0)(tt::zeros({4, 2}));
   check_values(y.to_vector<double>(), std::vector<double>(8, 0.25), 1e-7);
 }

@@ -8,7 +8,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("ten steps follow PyTorch for every option") {
+TEST_CASE("Adam and AdamW match PyTorch for ten steps with every option") {
   const nlohmann::json golden = read_golden("layers");
   for (const nlohmann::json& c : golden["adam"]) {
     for (tt::DType dtype : {tt::f64, tt::f32}) {
@@ -45,7 +45,7 @@ TEST_CASE("AdamW decays weights by default, Adam does not") {
   CHECK(b.item<double>() == doctest::Approx(1 - 1e-3 * 0.01).epsilon(1e-15));
 }
 
-TEST_CASE("impossible options are refused") {
+TEST_CASE("Adam throws for invalid options") {
   const tt::NamedTensors p{{"p", tt::zeros({1}).requires_grad_()}};
   CHECK(message_of([&] { tt::Adam o(p, {.beta1 = 1}); }).rfind("TT-OPT-07", 0) == 0);
   CHECK(message_of([&] { tt::AdamW o(p, {.eps = -1}); }).rfind("TT-OPT-07", 0) == 0);

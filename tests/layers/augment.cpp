@@ -17,12 +17,12 @@ tt::Image sample() {
 }
 }  // namespace
 
-TEST_CASE("crop reads a window, with zeros outside") {
+TEST_CASE("crop copies a window and fills with zeros outside the image") {
   const tt::Image out = tt::crop(sample(), -1, 2, 3, 3);
   CHECK(out.values == std::vector<float>{0, 0, 0, 3, 4, 0, 7, 8, 0, 0, 0, 0, 103, 104, 0, 107, 108, 0});
 }
 
-TEST_CASE("shift reaches every displacement within its range and none outside") {
+TEST_CASE("random_shift produces every displacement in its range and no other") {
   tt::Generator g(1);
   const tt::Augmentation shift = tt::random_shift(1);
   std::set<std::vector<float>> seen;
@@ -38,7 +38,7 @@ TEST_CASE("shift reaches every displacement within its range and none outside") 
   CHECK(seen == expected);
 }
 
-TEST_CASE("random crop reaches every window, padding included") {
+TEST_CASE("random_crop produces every window, including those in the padding") {
   tt::Generator g(2);
   const tt::Augmentation crop = tt::random_crop(3, 3, 1);
   std::set<std::vector<float>> seen, expected;
@@ -56,7 +56,7 @@ TEST_CASE("random crop reaches every window, padding included") {
   CHECK(message_of([&] { tt::random_crop(9, 9)(image, g); }).rfind("TT-DATA-10", 0) == 0);
 }
 
-TEST_CASE("flip mirrors each row, as often as its probability says") {
+TEST_CASE("random_flip mirrors each row, with the given probability") {
   tt::Image image{1, 2, 3, {1, 2, 3, 4, 5, 6}};
   tt::Generator g(3);
   tt::random_flip(1)(image, g);
@@ -67,11 +67,11 @@ TEST_CASE("flip mirrors each row, as often as its probability says") {
     tt::random_flip(0.25)(one, g);
     flipped += one.values[0] == 1;
   }
-  CHECK(std::abs(flipped - 1000) < 110);  // 4 deviations
+  CHECK(std::abs(flipped - 1000) < 110);  // 4 standard deviations
   CHECK(message_of([] { tt::random_flip(1.5); }).rfind("TT-DATA-10", 0) == 0);
 }
 
-TEST_CASE("resample: identity, quarter turn, whole and half pixel shifts") {
+TEST_CASE("resample: identity, rotation by 90 degrees, shifts by whole and half pixels") {
   const tt::Image square{1, 3, 3, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
   CHECK(tt::resample(square, 1, 0, 0, 1, 0, 0).values == square.values);
   CHECK(tt::resample(square, 0, -1, 1, 0, 0, 0).values == std::vector<float>{7, 4, 1, 8, 5, 2, 9, 6, 3});
@@ -80,7 +80,7 @@ TEST_CASE("resample: identity, quarter turn, whole and half pixel shifts") {
         std::vector<float>{0.5, 1.5, 2.5, 2, 4.5, 5.5, 3.5, 7.5, 8.5});
 }
 
-TEST_CASE("a rotation of a disc changes little, and does change a bar") {
+TEST_CASE("a rotation barely changes a disc, and changes a bar") {
   tt::Image disc{1, 21, 21, {}}, bar{1, 21, 21, {}};
   for (int y = -10; y <= 10; ++y) {
     for (int x = -10; x <= 10; ++x) {
@@ -97,11 +97,12 @@ TEST_CASE("a rotation of a disc changes little, and does change a bar") {
     disc_change = std::max(disc_change, std::abs(disc.values[i] - disc_before.values[i]));
     bar_change = std::max(bar_change, std::abs(bar.values[i] - bar_before.values[i]));
   }
-  CHECK(disc_change < 1.0f / 36);  // bilinear error: second derivatives of 1/9 along both axes, over 8
+  CHECK(disc_change <
+        1.0f / 36);  // bound of the bilinear error: second derivatives of 1/9 along both axes, over 8
   CHECK(bar_change > 0.5);
 }
 
-TEST_CASE("affine without ranges is the identity; compose applies in order") {
+TEST_CASE("random_affine without ranges is the identity; compose applies its steps in order") {
   tt::Generator g(5);
   tt::Image image = sample();
   tt::random_affine({})(image, g);

@@ -8,7 +8,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("outputs, running statistics and evaluation follow PyTorch") {
+TEST_CASE("outputs, running statistics and evaluation match PyTorch") {
   const nlohmann::json golden = read_golden("layers")["batch_norm"];
   tt::BatchNorm2d layer(3, {.momentum = 0.3});
   layer.load_state_dict({{"weight", tt::from_data({1.5, 0.5, -2.0})},
@@ -36,7 +36,7 @@ TEST_CASE("outputs, running statistics and evaluation follow PyTorch") {
   CHECK(layer.batches.item<int64_t>() == 3);
 }
 
-TEST_CASE("training output has mean 0 and variance 1 per channel; [N, C] and [N, C, L]") {
+TEST_CASE("in training the output has mean 0 and variance 1 per channel, for [N, C] and [N, C, L]") {
   tt::Generator g(1);
   for (const tt::Shape& shape : {tt::Shape{64, 3}, tt::Shape{16, 3, 5}}) {
     tt::BatchNorm1d layer(3);
@@ -47,7 +47,7 @@ TEST_CASE("training output has mean 0 and variance 1 per channel; [N, C] and [N,
   }
 }
 
-TEST_CASE("the gradient arrives in weight and bias, not in the running statistics") {
+TEST_CASE("weight and bias get gradients, the running statistics do not") {
   tt::BatchNorm1d layer(2);
   const tt::Tensor y = layer(tt::from_data({1.f, 2.f, 3.f, 5.f, -1.f, 0.f}, {3, 2}));
   tt::sum(tt::square(y) * y).backward();
@@ -57,14 +57,14 @@ TEST_CASE("the gradient arrives in weight and bias, not in the running statistic
   CHECK_FALSE(layer.running_var.requires_grad());
 }
 
-TEST_CASE("without affine there is nothing to train") {
+TEST_CASE("without affine there are no parameters") {
   tt::BatchNorm2d layer(2, {.affine = false});
   CHECK(layer.named_parameters().empty());
   CHECK(layer.named_buffers().size() == 3);
   CHECK(layer(tt::ones({2, 2, 3, 3})).shape() == tt::Shape{2, 2, 3, 3});
 }
 
-TEST_CASE("wrong channels, wrong rank, and a single value are refused") {
+TEST_CASE("batch norm throws for a wrong channel count, a wrong rank, and a single value per channel") {
   tt::BatchNorm2d images(3);
   tt::BatchNorm1d rows(3);
   CHECK(message_of([&] { images(tt::ones({2, 4, 3, 3})); }).rfind("TT-NN-13", 0) == 0);

@@ -1,4 +1,4 @@
-// Any source of batches can be trained on and be kept in a checkpoint.
+// A user-defined BatchSource can be used for training and saved in a checkpoint.
 #include <tinytorch/layers/batch_source.hpp>
 
 #include <io/files.hpp>
@@ -13,7 +13,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Batches 0, 1, 2 ... of one number each.
+// Serves the batches 0, 1, 2, ... of one number each.
 class Counter : public tt::BatchSource {
  public:
   explicit Counter(std::string name) : name_(std::move(name)) {}
@@ -32,7 +32,7 @@ class Counter : public tt::BatchSource {
 
 }  // namespace
 
-TEST_CASE("a checkpoint finds the place in any source again, and tells sources apart") {
+TEST_CASE("a checkpoint restores the position of any source, and rejects another source") {
   const files::TempFolder folder;
   const std::string path = folder / "run.safetensors";
   tt::Linear net(1, 1);
@@ -48,7 +48,7 @@ TEST_CASE("a checkpoint finds the place in any source again, and tells sources a
   CHECK(letters.state() == tt::LoaderState{});
 }
 
-TEST_CASE("a batch moves as a whole; a data loader is a source") {
+TEST_CASE("Batch::to moves inputs and targets; a DataLoader is a BatchSource") {
   const tt::Batch batch = tt::Batch{tt::ones({2}, tt::f32, tt::cpu), tt::ones({2}, tt::i64, tt::cpu)};
   const tt::Batch moved = batch.to(tt::default_device());
   CHECK(moved.inputs.device() == tt::default_device());

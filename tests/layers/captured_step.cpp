@@ -1,6 +1,6 @@
-// A whole training step as a CUDA graph: forward with dropout, backward, clipping and the optimizer's update,
-// replayed with new data, a learning rate that changes and a step that counts, give what the same calls give
-// one by one.
+// A whole training step is captured as a CUDA graph: forward with dropout, backward, clipping and the
+// optimizer's update. Replays with new data, a changing learning rate and an advancing step count are
+// bit-identical to the same calls without a graph.
 #include <memory>
 #include <support/device.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
@@ -26,7 +26,7 @@ struct Run {
   uint64_t random_blocks = 0;
 };
 
-// Trains on the device from one seed; with `graph`, every step is a replay.
+// Trains on the device from a fixed seed. With `graph`, every step is a replay.
 template <class MakeOptimizer>
 Run train(MakeOptimizer&& make_optimizer, cuda::Graph* graph) {
   tt::manual_seed(11);
@@ -64,7 +64,7 @@ Run train(MakeOptimizer&& make_optimizer, cuda::Graph* graph) {
 
 template <class MakeOptimizer>
 void check_replays(MakeOptimizer&& make_optimizer) {
-  const Run one_by_one = train(make_optimizer, nullptr);  // also makes what is made at first use
+  const Run one_by_one = train(make_optimizer, nullptr);  // also initializes what is created at first use
   cuda::Graph graph;
   const Run replayed = train(make_optimizer, &graph);
   CHECK(graph.nodes() > 5);
@@ -77,13 +77,13 @@ void check_replays(MakeOptimizer&& make_optimizer) {
 
 }  // namespace
 
-TEST_CASE("AdamW with dropout: replays are bit-equal to steps" * needs_devices()) {
+TEST_CASE("AdamW with dropout: replays of a captured step are bit-identical to steps" * needs_devices()) {
   check_replays([](const tt::NamedTensors& parameters) {
     return std::make_unique<tt::AdamW>(parameters, tt::AdamOptions{.weight_decay = 0.1});
   });
 }
 
-TEST_CASE("SGD with momentum: replays are bit-equal to steps" * needs_devices()) {
+TEST_CASE("SGD with momentum: replays of a captured step are bit-identical to steps" * needs_devices()) {
   check_replays([](const tt::NamedTensors& parameters) {
     return std::make_unique<tt::SGD>(parameters, tt::SgdOptions{.momentum = 0.9});
   });

@@ -1,4 +1,4 @@
-// The promise of checkpoint.hpp: interrupted and resumed equals uninterrupted, bit for bit.
+// A run that is interrupted and resumed is bit-identical to an uninterrupted run.
 #include <support/few.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 
@@ -27,7 +27,7 @@ std::string temporary_name() {
       .string();
 }
 
-// A run with everything that has state: batch norm, dropout, AdamW, a schedule, shuffling, augmentation.
+// A run with all kinds of state: batch norm, dropout, AdamW, a schedule, shuffling, augmentation.
 struct Run {
   tt::Sequential net{tt::Flatten(), tt::Linear(36, 16), tt::BatchNorm1d(16),
                      tt::ReLU(),    tt::Dropout(0.3),   tt::Linear(16, 4)};
@@ -57,7 +57,7 @@ struct Run {
     o.progress = nullptr;
     return o;
   }
-  // Names and raw bytes of everything that training changes.
+  // The names and raw bytes of all tensors that training changes.
   std::map<std::string, std::vector<char>> bits() const {
     std::map<std::string, std::vector<char>> all;
     const auto add = [&](const std::string& prefix, const tt::StateDict& state) {
@@ -83,7 +83,7 @@ TEST_CASE("interrupted anywhere and resumed elsewhere equals uninterrupted, bit 
   const auto expected = whole.trainer.fit();
   REQUIRE(expected.size() == 3);
 
-  for (int64_t stop : {1, 4, 6}) {  // 4 steps an epoch: inside the first, between epochs, inside the second
+  for (int64_t stop : {1, 4, 6}) {  // 4 steps per epoch: inside the first, between epochs, inside the second
     INFO("stopped after step ", stop);
     tt::manual_seed(100);
     {
@@ -93,7 +93,7 @@ TEST_CASE("interrupted anywhere and resumed elsewhere equals uninterrupted, bit 
       first.trainer.save(path);
       CHECK(first.bits() != whole.bits());
     }
-    tt::manual_seed(999);  // the new process starts from other weights and other random numbers
+    tt::manual_seed(999);  // the resuming process starts with other weights and another random state
     Run second({}, 2);
     second.trainer.resume(path);
     const auto reports = second.trainer.fit();
@@ -110,7 +110,7 @@ TEST_CASE("interrupted anywhere and resumed elsewhere equals uninterrupted, bit 
   std::filesystem::remove(path);
 }
 
-TEST_CASE("checkpoints are written by the trainer itself, every so many steps") {
+TEST_CASE("the trainer writes checkpoints at its interval") {
   const std::string path = temporary_name();
   tt::manual_seed(7);
   Run run({.max_steps = 7, .checkpoint_path = path, .checkpoint_every = 5});
@@ -122,7 +122,7 @@ TEST_CASE("checkpoints are written by the trainer itself, every so many steps") 
   std::filesystem::remove(path);
 }
 
-TEST_CASE("what does not fit is named, and nothing is changed") {
+TEST_CASE("load_checkpoint names what does not match, and changes nothing") {
   const std::string path = temporary_name();
   tt::manual_seed(8);
   Run run({.max_steps = 2});
@@ -150,7 +150,7 @@ TEST_CASE("what does not fit is named, and nothing is changed") {
   CHECK_FALSE(message_of([&] { run.trainer.resume(path); }).empty());
 }
 
-TEST_CASE("numbers come back to the last bit, and damage is not read as 0") {
+TEST_CASE("numbers are restored bit for bit, and a damaged number throws") {
   const std::string path = temporary_name();
   Run run({});
   tt::RunState state;
@@ -187,7 +187,7 @@ TEST_CASE("numbers come back to the last bit, and damage is not read as 0") {
   tt::save_safetensors(path, more, whole);
   CHECK(message_of([&] {
           tt::load_checkpoint(path, run.net, run.optimizer, run.loader);
-        }).find("the tensor 'modle.weight' is neither of the model nor of the optimizer") !=
+        }).find("the tensor 'modle.weight' belongs neither to the model nor to the optimizer") !=
         std::string::npos);
   std::filesystem::remove(path);
 }

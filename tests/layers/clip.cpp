@@ -17,7 +17,7 @@ tt::Tensor with_grad(const std::vector<double>& values, const tt::Shape& shape) 
 }
 }  // namespace
 
-TEST_CASE("the norm is common to all gradients, and so is the factor") {
+TEST_CASE("clipping by norm uses one norm and one factor for all gradients") {
   const nlohmann::json golden = read_golden("layers")["clipping"];
   const tt::Tensor a = with_grad({3, -4}, {2}), b = with_grad({12}, {1, 1});
   tt::Tensor without = tt::zeros({3});
@@ -29,7 +29,7 @@ TEST_CASE("the norm is common to all gradients, and so is the factor") {
   CHECK(tt::gradient_norm({a, b}) == doctest::Approx(2));
 }
 
-TEST_CASE("a norm below the limit leaves every bit, one that is not finite too") {
+TEST_CASE("a norm below the limit, or one that is not finite, leaves the gradients bit-identical") {
   const tt::Tensor a = with_grad({0.1, -0.7}, {2});
   CHECK(tt::clip_gradient_norm({a}, 5) == doctest::Approx(std::sqrt(0.5)));
   CHECK(a.grad().to_vector<double>() == std::vector<double>{0.1, -0.7});
@@ -38,7 +38,7 @@ TEST_CASE("a norm below the limit leaves every bit, one that is not finite too")
   CHECK(b.grad().to_vector<double>()[1] == 1);
 }
 
-TEST_CASE("without a look at the values the gradients come out the same") {
+TEST_CASE("clip_gradient_norm_on_device gives the same gradients as clip_gradient_norm") {
   for (const tt::DType dtype : {tt::f64, tt::f32, tt::bf16}) {
     for (const double limit : {0.5, 2.0, 12.99, 13.0, 100.0}) {
       CAPTURE(limit);
@@ -69,7 +69,7 @@ TEST_CASE("without a look at the values the gradients come out the same") {
   }
 }
 
-TEST_CASE("by value: each element is cut") {
+TEST_CASE("clipping by value clamps each element") {
   const tt::Tensor a = with_grad({-3, -0.5, 0.25, 9}, {2, 2});
   tt::clip_gradient_value({a}, 0.5);
   CHECK(a.grad().to_vector<double>() == std::vector<double>{-0.5, -0.5, 0.25, 0.5});

@@ -7,7 +7,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("against plain loops, with stride, padding and groups") {
+TEST_CASE("Conv2d matches plain loops, with stride, padding and groups") {
   tt::Generator g(1);
   const int64_t H = 5, W = 6, stride = 2, padding = 1;
   tt::Conv2d layer(4, 6, 3, {.stride = stride, .padding = padding, .groups = 2}, true, g);
@@ -40,7 +40,7 @@ TEST_CASE("against plain loops, with stride, padding and groups") {
   for (const tt::Tensor& p : layer.parameters()) CHECK(tt::sum(tt::abs(p.grad())).item() > 0);
 }
 
-TEST_CASE("weights start uniform within 1/sqrt(fan_in); groups must divide the channels") {
+TEST_CASE("Conv2d initializes uniformly within 1/sqrt(fan_in); groups must divide the channels") {
   tt::Conv2d layer(8, 64, 5);
   double largest = 0;
   for (double v : layer.weight.to_vector<double>()) largest = std::max(largest, std::abs(v));
@@ -50,7 +50,7 @@ TEST_CASE("weights start uniform within 1/sqrt(fan_in); groups must divide the c
   CHECK(tt::Conv2d(1, 1, 3, {}, false).named_parameters().size() == 1);
 }
 
-TEST_CASE("a filter taller than wide, and its fan-in") {
+TEST_CASE("Conv2d with a non-square filter, and its fan_in") {
   tt::Generator g(1);
   tt::Conv2d layer(1, 2, {3, 1}, {}, true, g);
   CHECK(layer.weight.shape() == tt::Shape{2, 1, 3, 1});

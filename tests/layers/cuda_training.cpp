@@ -1,6 +1,6 @@
-// Whole trainings on the device `cuda`, GPU or emulator: a digits MLP and a convolution net follow the CPU's
-// loss curve, repeat to the bit, do not leak, and run as a CUDA graph (captured_step.cpp: with dropout and
-// Adam).
+// Whole training runs on the device `cuda` (a GPU or the emulator): a digits MLP and a convolution net match
+// the loss curve of the CPU, repeat bit for bit, do not leak, and run as a CUDA graph (captured_step.cpp adds
+// dropout and Adam).
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -24,14 +24,14 @@ using test::needs_devices;
 
 namespace {
 
-// The emulator runs one thread at a time: as many steps as take seconds.
+// The emulator runs one thread at a time, so it takes only as many steps as fit in seconds.
 using test::kEmulated;
 constexpr int kSteps = kEmulated ? 3 : 100, kLongRun = kEmulated ? 6 : 1000;
 constexpr int64_t kBatch = kEmulated ? 6 : 32, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
 
-// A rounding that flips a rectifier or the largest of a window changes the gradient by more than a rounding:
-// in 100 steps of f32, a net of those drifts by 0.4 to 5 % from itself when its first weights change by 1e-7.
-// So curves are compared in f64, or, in f32, of a smooth net, which drifts by 1.3e-6.
+// A rounding error that flips a ReLU or the maximum of a pooling window changes the gradient by more than a
+// rounding error. In 100 steps of f32, such a net drifts from itself by 0.4 to 5 % if its first weights
+// change by 1e-7. So curves are compared in f64, or in f32 for a smooth net, which drifts by 1.3e-6.
 enum class Net { mlp, conv, smooth_conv };
 
 tt::Sequential stage(int64_t in, int64_t out) {
@@ -53,7 +53,7 @@ tt::Sequential make(Net net) {
                         tt::Linear(2 * kChannels * 49, 10));
 }
 
-// A net, its data and its optimizer on one device. Each step takes the next batch of 20, round and round.
+// A net, its data and its optimizer on one device. Each step takes the next batch of 20, cyclically.
 class Training {
  public:
   Training(Net net, tt::Device device, tt::DType dtype = tt::f32) : device_(device), model_(make(net)) {
@@ -104,7 +104,7 @@ class Training {
   tt::Tensor images_, labels_, x_, target_, loss_;
 };
 
-// `tolerance`: of a step's loss, relative.
+// `tolerance` is the relative tolerance of the loss of each step.
 void check_curve(Net net, tt::DType dtype, double tolerance) {
   const std::vector<double> expected = Training(net, tt::cpu, dtype).run(kSteps);
   Training one(net, tt::cuda, dtype), two(net, tt::cuda, dtype);
@@ -118,18 +118,18 @@ void check_curve(Net net, tt::DType dtype, double tolerance) {
     CHECK(std::abs(got[k] - expected[k]) <= tolerance * std::abs(expected[k]));
     worst = std::max(worst, std::abs(got[k] / expected[k] - 1));
   }
-  MESSAGE("largest relative distance from the CPU's loss in ", kSteps, " steps: ", worst);
-  CHECK(got.front() > 2);                                 // 10 classes: about log 10
-  if (!kEmulated) CHECK(got.back() < 0.7 * got.front());  // few steps promise nothing
+  MESSAGE("largest relative difference from the CPU's loss in ", kSteps, " steps: ", worst);
+  CHECK(got.front() > 2);                                 // 10 classes: the first loss is about log 10
+  if (!kEmulated) CHECK(got.back() < 0.7 * got.front());  // the emulator takes too few steps for this
   CHECK(got != std::vector<double>(got.size(), got.front()));
-  CHECK(two.run(kSteps) == got);  // to the bit
+  CHECK(two.run(kSteps) == got);  // bit-identical
   CHECK(two.state() == one.state());
 }
 
 void check_memory(Net net) {
   const test::CachingScope caching;
   Training training(net, tt::cuda);
-  training.run(3);  // what is made at first use
+  training.run(3);  // initializes what is created at first use
   cuda::synchronize();
   const cuda::MemoryStats before = cuda::memory_stats(0);
   for (int k = 0; k < kLongRun; ++k) {
@@ -150,7 +150,7 @@ void check_graph(Net net) {
   plain.load(0);
   plain.step();
   captured.load(0);
-  captured.step();  // also makes what is made at first use
+  captured.step();  // also initializes what is created at first use
   cuda::Graph graph;
   graph.capture([&] { captured.step(); });
   CHECK(graph.nodes() > 10);
@@ -167,22 +167,23 @@ void check_graph(Net net) {
 
 }  // namespace
 
-TEST_CASE("digits, MLP: the CPU's loss curve, twice the same to the bit" * needs_devices() *
+TEST_CASE("digits, MLP: the loss curve matches the CPU's, and repeats bit for bit" * needs_devices() *
           test::long_on_emulator()) {
   check_curve(Net::mlp, tt::f32, 1e-4);
 }
-TEST_CASE("digits, convolution nets: the CPU's loss curve, twice the same to the bit" * needs_devices() *
-          test::long_on_emulator()) {
+TEST_CASE("digits, convolution nets: the loss curve matches the CPU's, and repeats bit for bit" *
+          needs_devices() * test::long_on_emulator()) {
   check_curve(Net::smooth_conv, tt::f32, 1e-4);
   check_curve(Net::conv, tt::f64, 1e-9);
 }
 
-TEST_CASE("a long training holds the memory of its third step" * needs_devices() * test::long_on_emulator()) {
+TEST_CASE("a long training run uses no more memory than its third step" * needs_devices() *
+          test::long_on_emulator()) {
   check_memory(Net::mlp);
   check_memory(Net::conv);
 }
 
-TEST_CASE("replays of a captured step are bit-equal to steps: convolution, batch norm, pooling" *
+TEST_CASE("replays of a captured step are bit-identical to steps: convolution, batch norm, pooling" *
           needs_devices() * test::long_on_emulator()) {
   check_graph(Net::conv);
 }

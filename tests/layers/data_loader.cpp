@@ -8,7 +8,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// inputs [n, 2] hold (i, 100 i), targets i64 [n] hold i.
+// inputs [n, 2] hold (i, 100 i); targets i64 [n] hold i.
 struct Numbered {
   tt::Tensor inputs, targets;
   explicit Numbered(int64_t n) {
@@ -21,7 +21,7 @@ struct Numbered {
   }
 };
 
-// All sample numbers of one epoch, as served; checks that rows and targets belong together.
+// Returns the sample numbers of one epoch in the order served, and checks that inputs and targets match.
 std::vector<int64_t> served(tt::DataLoader& loader) {
   std::vector<int64_t> all;
   for (const tt::Batch& batch : loader) {
@@ -59,14 +59,14 @@ TEST_CASE("an epoch serves every sample once, shuffled or not, with a last short
   }
 }
 
-TEST_CASE("drop_last leaves out what does not fill a batch") {
+TEST_CASE("drop_last drops a last batch that is not full") {
   const Numbered data(23);
   tt::DataLoader loader(data.inputs, data.targets, {.batch_size = 5, .drop_last = true});
   CHECK(loader.batches_per_epoch() == 4);
   CHECK(served(loader) == numbers(20));
 }
 
-TEST_CASE("any number of workers serves the same order, epoch after epoch") {
+TEST_CASE("the order does not depend on the number of workers, in any epoch") {
   const Numbered data(101);
   std::vector<std::vector<int64_t>> reference;
   for (int workers : {0, 1, 2, 5}) {
@@ -81,7 +81,7 @@ TEST_CASE("any number of workers serves the same order, epoch after epoch") {
   }
 }
 
-TEST_CASE("the seed chooses the order") {
+TEST_CASE("the seed determines the order") {
   const Numbered data(50);
   tt::DataLoader a(data.inputs, data.targets, {.shuffle = true, .seed = 1});
   tt::DataLoader b(data.inputs, data.targets, {.shuffle = true, .seed = 2});
@@ -95,10 +95,10 @@ TEST_CASE("every order of three samples is equally likely") {
   tt::DataLoader loader(data.inputs, data.targets, {.shuffle = true, .seed = 4});
   for (int64_t epoch = 0; epoch < 6000; ++epoch) counts[loader.order(epoch)] += 1;
   CHECK(counts.size() == 6);
-  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 120);  // 4 deviations
+  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 120);  // 4 standard deviations
 }
 
-TEST_CASE("a saved position continues with exactly the batches that were left") {
+TEST_CASE("a restored position continues with exactly the remaining batches") {
   const Numbered data(40);
   for (int workers : {0, 2}) {
     const tt::DataLoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 5, .workers = workers};
@@ -116,7 +116,7 @@ TEST_CASE("a saved position continues with exactly the batches that were left") 
   }
 }
 
-TEST_CASE("a loop that is left early continues where it stopped") {
+TEST_CASE("a loop that ended early continues where it stopped") {
   const Numbered data(12);
   tt::DataLoader loader(data.inputs, data.targets, {.batch_size = 4, .workers = 1});
   for (const tt::Batch& batch : loader) {
@@ -126,7 +126,7 @@ TEST_CASE("a loop that is left early continues where it stopped") {
   CHECK(served(loader) == std::vector<int64_t>{4, 5, 6, 7, 8, 9, 10, 11});
 }
 
-TEST_CASE("augmentation depends on seed, epoch and sample, never on batch or worker") {
+TEST_CASE("augmentation depends on seed, epoch and sample, not on batch or worker") {
   const tt::Tensor images = tt::zeros({9, 1, 1, 1}), labels = tt::arange(0, 9);
   const tt::Augmentation stamp = [](tt::Image& image, tt::Generator& g) {
     image.values[0] = static_cast<float>(g.uniform());
@@ -148,16 +148,16 @@ TEST_CASE("augmentation depends on seed, epoch and sample, never on batch or wor
   CHECK(reference.size() == 9);
   CHECK(by_sample(2, true, 3, 0) == reference);
   CHECK(by_sample(9, false, 0, 1) != reference);
-  CHECK(tt::sum(images).item() == 0);  // the data itself is untouched
+  CHECK(tt::sum(images).item() == 0);  // the data itself is not changed
 }
 
-TEST_CASE("an exception in a worker reaches the caller") {
+TEST_CASE("an exception in a worker is rethrown to the caller") {
   const tt::Tensor images = tt::zeros({4, 1, 2, 2}), labels = tt::arange(0, 4);
   tt::DataLoader loader(images, labels, {.batch_size = 2, .workers = 2, .augment = tt::random_crop(5, 5)});
   CHECK(message_of([&] { loader.next(); }).rfind("TT-DATA-10", 0) == 0);
 }
 
-TEST_CASE("what cannot work is refused at once") {
+TEST_CASE("the constructor throws for invalid data and options") {
   const tt::Tensor x = tt::zeros({4, 2}), y = tt::zeros({3});
   CHECK(message_of([&] { tt::DataLoader l(x, y); }).rfind("TT-DATA-11", 0) == 0);
   CHECK(message_of([&] { tt::DataLoader l(x, x, {.batch_size = 0}); }).rfind("TT-DATA-11", 0) == 0);

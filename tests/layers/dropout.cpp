@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("training zeroes a share p and scales the rest; evaluation is the identity") {
+TEST_CASE("training zeroes a fraction p and scales the rest; evaluation is the identity") {
   tt::Generator g(1);
   tt::Dropout layer(0.25, g);
   const tt::Tensor x = tt::full({20000}, 3.0);
@@ -15,12 +15,12 @@ TEST_CASE("training zeroes a share p and scales the rest; evaluation is the iden
     CHECK_MESSAGE((v == 0 || std::abs(v - 4) < 1e-5), v);
     zeros += v == 0;
   }
-  CHECK(std::abs(zeros - 5000) < 250);  // 4 deviations
+  CHECK(std::abs(zeros - 5000) < 250);  // 4 standard deviations
   layer.eval();
   CHECK(layer(x).to_vector() == x.to_vector());
 }
 
-TEST_CASE("the generator decides: equal states drop the same, later calls differ") {
+TEST_CASE("equal generator states drop the same elements, later calls drop others") {
   tt::Generator a(2), b(2);
   tt::Dropout first(0.5, a), second(0.5, b);
   const tt::Tensor x = tt::ones({64});
@@ -29,7 +29,7 @@ TEST_CASE("the generator decides: equal states drop the same, later calls differ
   CHECK(first(x).to_vector() != y);
 }
 
-TEST_CASE("the gradient passes where the value did") {
+TEST_CASE("the gradient passes through the elements that were kept") {
   tt::Dropout layer(0.5);
   tt::Tensor x = tt::ones({64});
   x.requires_grad_();
@@ -38,7 +38,7 @@ TEST_CASE("the gradient passes where the value did") {
   CHECK(x.grad().to_vector() == y.to_vector());
 }
 
-TEST_CASE("p outside [0, 1) is refused, p = 0 changes nothing") {
+TEST_CASE("Dropout throws for p outside [0, 1), and p = 0 changes nothing") {
   for (double p : {-0.1, 1.0, std::nan("")}) {
     CHECK(message_of([&] { tt::Dropout layer(p); }).rfind("TT-NN-16", 0) == 0);
   }

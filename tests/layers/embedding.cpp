@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("rows are looked up, and repeated tokens add up their gradients") {
+TEST_CASE("rows are gathered, and the gradients of repeated tokens are summed") {
   tt::Embedding layer(4, 2);
   const auto w = layer.weight.to_vector();
   const tt::Tensor y = layer(tt::from_data({int64_t{3}, int64_t{0}, int64_t{3}, int64_t{3}}, {2, 2}));
@@ -16,7 +16,7 @@ TEST_CASE("rows are looked up, and repeated tokens add up their gradients") {
   CHECK(layer.weight.grad().to_vector() == std::vector<float>{1, 1, 0, 0, 0, 0, 3, 3});
 }
 
-TEST_CASE("rows start standard normal") {
+TEST_CASE("the weight is initialized by a standard normal distribution") {
   tt::Generator g(1);
   tt::Embedding layer(500, 100, g);
   double sum = 0, squares = 0;

@@ -1,5 +1,5 @@
-// What an error inside a module says: the line that called the outermost module, and the path of the
-// innermost.
+// An error inside a module reports the line that called the outermost module, and the path of the innermost
+// module.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -50,7 +50,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("an error in a layer says its path and the user's line") {
+TEST_CASE("an error in a layer reports its path and the user's line") {
   Model model;
   const std::string message = message_of([&] { model(tt::ones({2, 5})); });
   INFO(message);
@@ -87,7 +87,7 @@ TEST_CASE("after an error, and outside of modules, messages name no module") {
   CHECK_FALSE(has(message, "\n  in "));
 }
 
-TEST_CASE("a forward with other arguments is named as well") {
+TEST_CASE("a forward with other arguments is named too") {
   tt::SelfAttention attention({.features = 8, .heads = 2});
   const std::string message = message_of([&] {
     attention.forward(tt::ones({1, 3, 7}), tt::SequencePlace{});
@@ -96,7 +96,7 @@ TEST_CASE("a forward with other arguments is named as well") {
   CHECK(has(message, "\n  in qkv (Linear)"));
 }
 
-TEST_CASE("a tree with a child that is gone still says what went wrong") {
+TEST_CASE("an error is reported even if a child of the tree was destroyed") {
   struct Holder : tt::Module {
     tt::Linear kept{4, 4};
     Holder() {

@@ -7,11 +7,11 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("what bf16 would lose, f32 keeps; optimizers take the sum") {
+TEST_CASE("sums of bf16 gradients are exact in f32, and optimizers accept them") {
   tt::Tensor p = tt::ones({2}).to(tt::bf16).requires_grad_();
   tt::GradientSum sum({p});
   double naive = 0;
-  for (int i = 0; i < 9; ++i) {  // 256, then eight times 1: less than half a step of bf16 there
+  for (int i = 0; i < 9; ++i) {  // 256, then eight times 1: less than half of bf16's spacing there
     const double g = i == 0 ? 256 : 1;
     (p * g).sum().backward();
     CHECK(p.grad().dtype() == tt::bf16);
@@ -35,7 +35,7 @@ TEST_CASE("what bf16 would lose, f32 keeps; optimizers take the sum") {
   CHECK(p.grad().to_vector() == std::vector<float>{1, 1});
 }
 
-TEST_CASE("sums of f32 and f64 have the bits of backward's own; what no pass reached has no gradient") {
+TEST_CASE("sums of f32 and f64 are bit-identical to backward's; unused parameters have no gradient") {
   for (const tt::DType dtype : {tt::f32, tt::f64}) {
     tt::Generator g(3);
     const auto leaf = [&] {

@@ -21,11 +21,11 @@ Moments moments(const tt::Tensor& t) {
   for (double v : values) m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
   return m;
 }
-constexpr double kSampling = 0.02;  // 3 deviations of a variance over 50,000 samples
+constexpr double kSampling = 0.02;  // 3 standard deviations of a variance over 50,000 samples
 
 }  // namespace
 
-TEST_CASE("fans count the receptive field") {
+TEST_CASE("fan_in and fan_out include the receptive field") {
   const tt::init::Fans fans = tt::init::fans_of(tt::empty({8, 3, 5, 2}));
   CHECK(fans.in == 30);
   CHECK(fans.out == 80);
@@ -50,7 +50,7 @@ TEST_CASE("uniform and normal have the stated moments and bounds") {
   CHECK((m.low == 4 && m.high == 4));
 }
 
-TEST_CASE("Xavier and Kaiming scale by the fans and the gain") {
+TEST_CASE("Xavier and Kaiming scale by fan_in, fan_out and the gain") {
   tt::Tensor t = tt::empty({100, 20, 5, 5});  // fan_in 500, fan_out 2500
   tt::Generator g(6);
   tt::init::xavier_normal(t, 3, g);
@@ -75,7 +75,7 @@ TEST_CASE("the normal quantile inverts the distribution function") {
   }
 }
 
-TEST_CASE("truncated normal stays inside and has the closed-form moments") {
+TEST_CASE("truncated_normal stays in its bounds and has the closed-form moments") {
   tt::Tensor t = tt::empty({50000});
   tt::Generator g(7);
   tt::init::truncated_normal(t, 1, 2, 0, 6, g);
@@ -91,7 +91,7 @@ TEST_CASE("truncated normal stays inside and has the closed-form moments") {
   CHECK(message_of([&] { tt::init::truncated_normal(t, 0, 1, 2, 2, g); }).rfind("TT-NN-11", 0) == 0);
 }
 
-TEST_CASE("the same generator state gives the same weights, and they keep requiring grad") {
+TEST_CASE("equal generator states give equal weights, which still require a gradient") {
   tt::Tensor a = tt::empty({7, 3}), b = tt::empty({7, 3});
   a.requires_grad_();
   tt::Generator g(9), h(9);

@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 }  // namespace
 
-TEST_CASE("a foreign parser reads back every value, quotes and control characters included") {
+TEST_CASE("another JSON parser reads back every value, including quotes and control characters") {
   tt::JsonObject object;
   object.add("tenth", 0.1).add("n", int64_t{-5}).add("text", std::string("a\"b\\c\n\x01\t"));
   object.add("nothing", std::nan("")).add("tiny", 4.9e-324);
@@ -33,7 +33,7 @@ TEST_CASE("a foreign parser reads back every value, quotes and control character
   CHECK(parsed["tiny"].get<double>() == 4.9e-324);
 }
 
-TEST_CASE("lines are appended, and a cut-off last line does not spoil the next") {
+TEST_CASE("lines are appended, and a cut-off last line does not damage the next") {
   const std::string path = temporary_name();
   std::filesystem::remove(path);
   { tt::JsonLines(path).write(tt::JsonObject().add("a", int64_t{1})); }
@@ -52,7 +52,7 @@ TEST_CASE("lines are appended, and a cut-off last line does not spoil the next")
   std::filesystem::remove(path);
 }
 
-TEST_CASE("what is no object is left out, and named") {
+TEST_CASE("lines that are not objects are skipped, and their numbers reported") {
   const tt::LogLines log =
       tt::read_log({R"({"step": 1})", "", R"({"step": 2, "lo)", "[3]", "\xff\xfe", R"({"step": 4})"});
   REQUIRE(log.objects.size() == 2);
@@ -64,7 +64,7 @@ TEST_CASE("what is no object is left out, and named") {
   CHECK(message_of([] { tt::load_log("/nonexistent/log"); }).rfind("TT-IO-01", 0) == 0);
 }
 
-TEST_CASE("a resumed run drops from its log what it writes again, and what cannot be read") {
+TEST_CASE("drop_lines_after removes later lines and unreadable lines") {
   const std::string path = temporary_name();
   {
     std::ofstream(path) << R"({"step": 1})"
@@ -81,25 +81,25 @@ TEST_CASE("a resumed run drops from its log what it writes again, and what canno
   }
   CHECK(tt::drop_lines_after(path, 2) ==
         "dropped from " + path +
-            ": 2 lines of steps after 2, which this run takes again, and 1 line that "
+            ": 2 lines of steps after 2, which this run repeats, and 1 line that "
             "could not be read");
   CHECK(lines_of(path) ==
         std::vector<std::string>{R"({"step": 1})", R"({"note": "kept"})", R"({"step": 2})"});
   CHECK(tt::drop_lines_after(path, 2).empty());
   CHECK(tt::drop_lines_after(path, 1) ==
-        "dropped from " + path + ": 1 line of steps after 1, which this run takes again");
+        "dropped from " + path + ": 1 line of steps after 1, which this run repeats");
   std::filesystem::remove(path);
   CHECK(tt::drop_lines_after(path, 1).empty());
   CHECK_FALSE(std::filesystem::exists(path));
   CHECK(tt::drop_lines_after("", 1).empty());
 }
 
-TEST_CASE("a path that cannot be opened is an error; an empty one writes nothing") {
+TEST_CASE("a path that cannot be opened throws; an empty path writes nothing") {
   CHECK(message_of([] { tt::JsonLines log("/nonexistent/folder/log"); }).rfind("TT-IO-02", 0) == 0);
   tt::JsonLines("").write(tt::JsonObject());
 }
 
-TEST_CASE("a full disk is reported") {
+TEST_CASE("a full disk throws") {
   if (!std::filesystem::exists("/dev/full")) return;
   CHECK(message_of([] {
           tt::JsonLines("/dev/full").write(tt::JsonObject().add("a", 1.0));

@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("y = x W^T + b, against plain loops, over any leading dimensions") {
+TEST_CASE("Linear matches plain loops, for any leading dimensions") {
   tt::Generator generator(3);
   tt::Linear layer(5, 3, true, generator);
   const tt::Tensor x = tt::randn({2, 4, 5}, tt::f32, tt::default_device(), generator);
@@ -25,7 +25,7 @@ TEST_CASE("y = x W^T + b, against plain loops, over any leading dimensions") {
   check_values(y.to_vector<double>(), expected, 1e-6);
 }
 
-TEST_CASE("weights and bias start uniform within 1/sqrt(K), from the generator alone") {
+TEST_CASE("Linear initializes uniformly within 1/sqrt(K), from its generator alone") {
   tt::Generator a(1), b(1), c(2);
   tt::Linear first(100, 200, true, a), same(100, 200, true, b), other(100, 200, true, c);
   CHECK(first.weight.to_vector() == same.weight.to_vector());
@@ -39,7 +39,7 @@ TEST_CASE("weights and bias start uniform within 1/sqrt(K), from the generator a
   for (double v : first.bias.to_vector<double>()) CHECK(std::abs(v) <= 0.1);
 }
 
-TEST_CASE("without a bias there is one parameter") {
+TEST_CASE("Linear without a bias has one parameter") {
   tt::Linear layer(4, 2, false);
   CHECK(layer.named_parameters().size() == 1);
   CHECK_FALSE(layer.bias.defined());

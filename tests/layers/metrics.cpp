@@ -19,7 +19,7 @@ struct Identity : tt::Module {
 };
 }  // namespace
 
-TEST_CASE("accuracy counts the largest score") {
+TEST_CASE("accuracy is the fraction of samples whose largest score is that of their class") {
   const tt::Tensor scores = tt::from_data({1.f, 2.f, 0.f, 5.f, 1.f, 1.f, 0.f, 0.f, 9.f}, {3, 3});
   const auto classes = [](std::vector<int64_t> c) { return tt::from_data(c); };
   CHECK(tt::accuracy(scores, classes({1, 0, 2})) == 1);
@@ -31,7 +31,7 @@ TEST_CASE("accuracy counts the largest score") {
   CHECK(tt::accuracy(tt::ones({0, 3}), tt::zeros({0}, tt::i64)) == 0);
 }
 
-TEST_CASE("accuracy refuses scores and classes that do not belong together") {
+TEST_CASE("accuracy throws for scores and classes whose shapes do not match") {
   const tt::Tensor scores = tt::ones({2, 3});
   for (const tt::Shape& shape :
        {tt::Shape{500}, tt::Shape{1}, tt::Shape{}, tt::Shape{2, 1}, tt::Shape{2, 3}}) {
@@ -41,25 +41,25 @@ TEST_CASE("accuracy refuses scores and classes that do not belong together") {
   CHECK(errors::thrown_by([&] { tt::accuracy(tt::ones({}), tt::zeros({}, tt::i64)); }).code == "TT-TRAIN-04");
 }
 
-TEST_CASE("roc_auc: the share of pairs in the right order, a tie being half of one") {
+TEST_CASE("roc_auc is the fraction of ordered pairs, where a tie counts half") {
   const auto auc = [](std::vector<double> scores, std::vector<int64_t> labels) {
     return tt::roc_auc(tt::from_data(scores), tt::from_data(labels));
   };
   CHECK(auc({1, 2, 3, 4}, {0, 0, 1, 1}) == 1);
   CHECK(auc({1, 2, 3, 4}, {1, 1, 0, 0}) == 0);
   CHECK(auc({1, 3, 2, 4}, {0, 0, 1, 1}) == 0.75);
-  CHECK(auc({4, 2, 3, 1}, {1, 0, 1, 0}) == 1);          // in any order of the samples
-  CHECK(auc({7, 7, 7, 7, 7}, {0, 1, 0, 1, 1}) == 0.5);  // one score for all says nothing
+  CHECK(auc({4, 2, 3, 1}, {1, 0, 1, 0}) == 1);          // the order of the samples does not matter
+  CHECK(auc({7, 7, 7, 7, 7}, {0, 1, 0, 1, 1}) == 0.5);  // equal scores: 0.5
   CHECK(auc({1, 2, 2, 3}, {0, 0, 1, 1}) == 3.5 / 4);
   CHECK(auc({-INFINITY, 0, INFINITY}, {0, 0, 1}) == 1);
-  CHECK(auc({1, 2, 3, 4}, {0, 0, 2, -1}) == 1);  // any label but 0 is positive
+  CHECK(auc({1, 2, 3, 4}, {0, 0, 2, -1}) == 1);  // every label other than 0 is positive
   CHECK(std::isnan(auc({1, 2}, {1, 1})));
   CHECK(std::isnan(auc({1, 2}, {0, 0})));
   CHECK(std::isnan(auc({}, {})));
   CHECK(std::isnan(auc({1, NAN, 2}, {0, 1, 1})));
 }
 
-TEST_CASE("roc_auc: against the definition, with many ties and in every floating dtype") {
+TEST_CASE("roc_auc matches its definition, with many ties and in every floating dtype") {
   tt::Generator numbers(5);
   for (int trial = 0; trial < 50; ++trial) {
     const uint64_t n = 2 + numbers.below(60), levels = 1 + numbers.below(12);
@@ -79,12 +79,12 @@ TEST_CASE("roc_auc: against the definition, with many ties and in every floating
     }
     const tt::Tensor s = tt::from_data(scores), l = tt::from_data(labels);
     CHECK(tt::roc_auc(s, l) == doctest::Approx(right / pairs).epsilon(1e-12));
-    CHECK(tt::roc_auc(s.to(tt::bf16), l) == tt::roc_auc(s, l));  // small whole numbers are exact
+    CHECK(tt::roc_auc(s.to(tt::bf16), l) == tt::roc_auc(s, l));  // small integers are exact in bf16
     CHECK(tt::roc_auc(s * -1, l) == doctest::Approx(1 - right / pairs).epsilon(1e-12));
   }
 }
 
-TEST_CASE("roc_auc: scores and labels that do not belong together are refused") {
+TEST_CASE("roc_auc throws for scores and labels whose shapes do not match") {
   const auto code = [](const tt::Tensor& scores, const tt::Tensor& labels) {
     try {
       tt::roc_auc(scores, labels);
@@ -100,7 +100,7 @@ TEST_CASE("roc_auc: scores and labels that do not belong together are refused") 
   CHECK(code(tt::ones({3}), tt::ones({3})) == "TT-TRAIN-04");
 }
 
-TEST_CASE("evaluation weighs batches by their samples, in evaluation mode, without a graph") {
+TEST_CASE("evaluate weights batches by their samples, in evaluation mode, without a graph") {
   Identity model;
   const tt::Tensor x = tt::from_data({1.f, 2.f, 3.f, 4.f, 10.f}, {5, 1});
   tt::DataLoader loader(x, x, {.batch_size = 2});

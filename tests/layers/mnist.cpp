@@ -1,6 +1,7 @@
-// Real handwriting: 8,000 images of MNIST's test file train, the other 2,000 test. Fixed seeds.
+// Training on real handwriting: 8,000 images of MNIST's test file are the training set, the other 2,000 the
+// test set. The seeds are fixed.
 //
-// The data are not part of the repository (tests/support/data.hpp says where they are looked for).
+// The data are not part of the repository (tests/support/data.hpp lists where they are searched).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -43,7 +44,7 @@ struct Result {
   double accuracy = 0, seconds = 0;
 };
 
-// Under a sanitizer, two epochs of a quarter of the images.
+// Under a sanitizer, training runs two epochs on a quarter of the images.
 Result train(tt::Module& model, int64_t epochs, double lr, double weight_decay,
              const tt::Augmentation& augment) {
   if (test::kSanitized) epochs = 2;

@@ -36,7 +36,7 @@ std::vector<std::string> names(const tt::NamedTensors& tensors) {
 
 }  // namespace
 
-TEST_CASE("parameters and buffers are found by path, in order of registration") {
+TEST_CASE("parameters and buffers are listed by path, in order of registration") {
   Net net;
   CHECK(names(net.named_parameters()) ==
         std::vector<std::string>{"first.weight", "first.bias", "second.scale"});
@@ -49,7 +49,7 @@ TEST_CASE("parameters and buffers are found by path, in order of registration") 
   CHECK(paths == std::vector<std::string>{"", "first", "second"});
 }
 
-TEST_CASE("a tied parameter is listed once and stored under both names") {
+TEST_CASE("a tied parameter is listed once and saved under both names") {
   struct Tied : tt::Module {
     tt::Linear a{2, 2, false};
     Tied() {
@@ -62,7 +62,7 @@ TEST_CASE("a tied parameter is listed once and stored under both names") {
   CHECK(net.state_dict().size() == 2);
 }
 
-TEST_CASE("train and eval reach every module") {
+TEST_CASE("train and eval set the mode of every module") {
   Net net;
   CHECK((net.training() && net.first.training() && net.second.training()));
   net.eval();
@@ -71,7 +71,7 @@ TEST_CASE("train and eval reach every module") {
   CHECK((net.training() && net.first.training() && net.second.training()));
 }
 
-TEST_CASE("the gradient arrives in every parameter, and zero_grad clears it") {
+TEST_CASE("every parameter gets a gradient, and zero_grad clears it") {
   Net net;
   const tt::Tensor x = tt::from_data({1.f, -2.f, 3.f, 0.5f, 1.f, 2.f}, {2, 3});
   tt::sum(tt::square(net(x))).backward();
@@ -85,7 +85,7 @@ TEST_CASE("the gradient arrives in every parameter, and zero_grad clears it") {
   for (const tt::Tensor& p : net.parameters()) CHECK_FALSE(p.grad().defined());
 }
 
-TEST_CASE("state_dict and load_state_dict carry all values to another module") {
+TEST_CASE("state_dict and load_state_dict copy all values to another module") {
   Net a, b;
   a.second.count.fill_(7);
   CHECK(a.first.weight.to_vector() != b.first.weight.to_vector());
@@ -97,7 +97,7 @@ TEST_CASE("state_dict and load_state_dict carry all values to another module") {
   CHECK(b.first.weight.requires_grad());
 }
 
-TEST_CASE("one message lists everything that does not fit, and nothing is changed") {
+TEST_CASE("load_state_dict lists all differences in one message, and changes nothing") {
   Net net;
   tt::StateDict state = net.state_dict();
   state.erase("first.bias");
@@ -114,7 +114,7 @@ TEST_CASE("one message lists everything that does not fit, and nothing is change
   CHECK(net.second.scale.to_vector() == std::vector<float>{3, 3});
 }
 
-TEST_CASE("to(dtype) converts what is floating, inside every handle") {
+TEST_CASE("to(dtype) converts floating-point tensors, visibly through every handle") {
   Net net;
   const std::vector<double> before = net.first.weight.to_vector<double>();
   net.to(tt::f64);
@@ -129,7 +129,7 @@ TEST_CASE("to(dtype) converts what is floating, inside every handle") {
   CHECK(message_of([&] { net.to(tt::i32); }).rfind("TT-NN-05", 0) == 0);
 }
 
-TEST_CASE("names must be new, not empty, without dots") {
+TEST_CASE("add throws for names that exist, are empty or contain a dot") {
   struct Bad : tt::Module {
     explicit Bad(const std::string& name) {
       add_parameter("weight", tt::ones({1}));
@@ -141,14 +141,14 @@ TEST_CASE("names must be new, not empty, without dots") {
   CHECK(message_of([] { Bad{"fine"}; }).empty());
 }
 
-TEST_CASE("modules move, and their children with them") {
+TEST_CASE("a moved module keeps its children") {
   Net net;
   const tt::Tensor x = tt::ones({1, net.parameters()[0].size(1)});
   const std::vector<float> expected = net(x).to_vector();
   Net other(std::move(net));
   CHECK(other(x).to_vector() == expected);
   for (const tt::NamedTensor& p : other.named_parameters()) p.tensor.detach().fill_(0);
-  CHECK(tt::all(other(x) == 0));  // the parameters are those of the layers that compute
+  CHECK(tt::all(other(x) == 0));  // the listed parameters are those of the layers that compute
   tt::Linear layer(2, 3);
   const std::vector<float> weights = layer.weight.to_vector();
   tt::Linear moved(std::move(layer));
@@ -156,12 +156,12 @@ TEST_CASE("modules move, and their children with them") {
   CHECK(moved.weight.to_vector() == weights);
 }
 
-TEST_CASE("a child that moves is followed, one that is gone is refused") {
+TEST_CASE("a link to a child follows its moves, and throws after it is destroyed") {
   struct Layers : tt::Module {
     std::vector<tt::Linear> kept;
     explicit Layers(int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
-        kept.push_back(tt::Linear(2, 2));  // each time the vector grows, all of them move
+        kept.push_back(tt::Linear(2, 2));  // each time the vector grows, all of its elements move
         add("layer" + std::to_string(i), kept.back());
       }
     }
@@ -187,11 +187,11 @@ TEST_CASE("a child that moves is followed, one that is gone is refused") {
   tt::Module parent;
   tt::Linear first(2, 2), second(3, 3);
   parent.add("layer", first);
-  first = std::move(second);  // what the parent holds is another layer now
+  first = std::move(second);  // the parent's child is another layer now
   CHECK(parent.parameters()[0].shape() == tt::Shape{3, 3});
 }
 
-TEST_CASE("a module without forward says so") {
+TEST_CASE("calling a module without forward throws") {
   struct Empty : tt::Module {
   } empty;
   CHECK(message_of([&] { empty(tt::ones({1})); }).rfind("TT-NN-01", 0) == 0);

@@ -3,10 +3,11 @@
 #include <support/errors.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <utility>
 
 namespace tt = tinytorch;
 
-TEST_CASE("a ModuleList holds as many layers as one wants, by position") {
+TEST_CASE("a ModuleList of 100 layers: access by position, names, errors, and a move of its owner") {
   struct Stack : tt::Module {
     tt::ModuleList<tt::Linear> layers;
     Stack() {
@@ -24,6 +25,8 @@ TEST_CASE("a ModuleList holds as many layers as one wants, by position") {
   CHECK(stack.parameters().size() == 200);
   CHECK(stack.named_parameters()[198].name == "layers.99.weight");
   CHECK(stack.named_parameters()[198].tensor.impl() == stack.layers[99].weight.impl());
+  CHECK(&std::as_const(stack).layers[99] == &stack.layers[99]);
+  for (const tt::Linear& layer : std::as_const(stack).layers) CHECK(layer.weight.defined());
   CHECK(errors::thrown_by([&] { stack.layers[100]; }).code == "TT-NN-06");
   CHECK(errors::thrown_by([&] { stack.layers[-1]; }).code == "TT-NN-06");
   const std::vector<float> before = stack(tt::ones({1, 2})).to_vector();

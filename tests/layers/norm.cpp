@@ -10,7 +10,7 @@ namespace tt = tinytorch;
 namespace {
 const std::vector<double> kX{1, -2, 3, 0.5, 4, 4, -1, 2.5};
 
-// (x - mean) / sqrt(var + eps) over runs of `length`.
+// (x - mean) / sqrt(var + eps) over each group of `length` consecutive values.
 std::vector<double> normalized(const std::vector<double>& x, size_t length, bool centred, double eps) {
   std::vector<double> y(x.size());
   const auto n = static_cast<double>(length);
@@ -24,7 +24,7 @@ std::vector<double> normalized(const std::vector<double>& x, size_t length, bool
 }
 }  // namespace
 
-TEST_CASE("LayerNorm and RMSNorm against plain loops, with weight and bias") {
+TEST_CASE("LayerNorm and RMSNorm match plain loops, with weight and bias") {
   const std::vector<double> weight{2, -1, 0.5, 3}, bias{1, 2, 3, 4};
   tt::LayerNorm layer(4, 1e-3);
   layer.to(tt::f64);

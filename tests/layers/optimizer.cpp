@@ -13,7 +13,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Subtracts lr from every element that has a gradient: the base class alone, made visible.
+// An optimizer that subtracts lr from every element with a gradient, to test the base class alone.
 struct Descend : tt::Optimizer {
   explicit Descend(const tt::NamedTensors& p, double decay = 0)
       : Optimizer(p, 0.5, decay, {"calls"}, tt::Loc::current()) {}
@@ -48,7 +48,7 @@ TEST_CASE("only parameters with a gradient are updated and counted") {
   CHECK_FALSE(a.grad().defined());
 }
 
-TEST_CASE("a parameter may lie in any order without gaps, and its gradient in another") {
+TEST_CASE("a parameter may have any contiguous memory order, and its gradient another") {
   for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
     for (const bool adam : {false, true}) {
       const auto run = [&](tt::Tensor p, const tt::Tensor& g) {
@@ -75,7 +75,7 @@ TEST_CASE("a parameter may lie in any order without gaps, and its gradient in an
   }
 }
 
-TEST_CASE("a step counts as a write: a graph that saved the parameter is refused") {
+TEST_CASE("a step counts as a write: backward throws for a graph that saved the parameter") {
   tt::Tensor a = leaf({1, 2});
   const tt::Tensor loss = tt::sum(a * a);
   Descend optimizer({{"a", a}});
@@ -84,7 +84,7 @@ TEST_CASE("a step counts as a write: a graph that saved the parameter is refused
   CHECK(message_of([&] { loss.backward(); }).rfind("TT-GRAD-02", 0) == 0);
 }
 
-TEST_CASE("state_dict restores rate, steps and state into another optimizer") {
+TEST_CASE("state_dict restores rate, step counts and state into another optimizer") {
   tt::Tensor a = leaf({1, 2}), b = leaf({5, 6});
   Descend first({{"p", a}}), second({{"p", b}});
   a.set_grad(tt::ones({2}));
@@ -100,7 +100,7 @@ TEST_CASE("state_dict restores rate, steps and state into another optimizer") {
   CHECK(message_of([&] { second.load_state_dict(wrong); }).find("missing (1): p.step") != std::string::npos);
 }
 
-TEST_CASE("parameters can be left out of weight decay") {
+TEST_CASE("parameters can be excluded from weight decay") {
   tt::Tensor a = leaf({1}), b = tt::zeros({1, 1});
   b.requires_grad_();
   Descend optimizer({{"bias", a}, {"weight", b}}, 0.25);
@@ -112,7 +112,7 @@ TEST_CASE("parameters can be left out of weight decay") {
   CHECK(optimizer.state_dict().at("weight.calls").item() == 1.25);
 }
 
-TEST_CASE("16-bit parameters advance by steps smaller than their resolution") {
+TEST_CASE("16-bit parameters accumulate updates smaller than their spacing") {
   tt::Tensor p = tt::ones({1}, tt::bf16);
   p.requires_grad_();
   tt::Adam optimizer({{"p", p}}, {.lr = 1e-3});
@@ -125,7 +125,7 @@ TEST_CASE("16-bit parameters advance by steps smaller than their resolution") {
   CHECK(p.item() == doctest::Approx(0.98).epsilon(4e-3));
 }
 
-TEST_CASE("impossible options are refused") {
+TEST_CASE("optimizers throw for invalid options") {
   tt::Linear layer(2, 2);
   CHECK(message_of([] { Descend optimizer(tt::NamedTensors{}); }).rfind("TT-OPT-05", 0) == 0);
   CHECK(message_of([&] { Descend optimizer(layer.named_parameters(), -1); }).rfind("TT-OPT-04", 0) == 0);
@@ -137,8 +137,8 @@ TEST_CASE("impossible options are refused") {
 
 namespace {
 
-// Parameters of every kind a step has to serve: sizes around the vector width, bf16, f64, one without
-// gradient, one whose gradient is strided.
+// Parameters of all kinds: sizes around the vector width, bf16, f64, one without a gradient, one with a
+// strided gradient.
 struct Mixed {
   tt::NamedTensors parameters;
   Mixed() {
@@ -176,7 +176,8 @@ void check_clipped_step(const Options& options) {
     CHECK(norm > 10);
     CHECK(together.step_clipped(limit).template item<double>() == doctest::Approx(norm).epsilon(1e-12));
     for (tt::Tensor p : two.tensors()) {
-      const tt::DType wide = tt::is_16_bit(p.dtype()) ? tt::f32 : p.dtype();  // nothing is rounded to 16 bits
+      const tt::DType wide =
+          tt::is_16_bit(p.dtype()) ? tt::f32 : p.dtype();  // masters are not rounded to 16 bits
       if (p.grad().defined()) p.set_grad((p.grad().to(tt::f64) * std::min(1.0, limit / norm)).to(wide));
     }
     apart.step();
@@ -199,14 +200,14 @@ void check_clipped_step(const Options& options) {
 
 }  // namespace
 
-TEST_CASE("a clipped step is clipping and then a step, for every dtype") {
+TEST_CASE("step_clipped equals clipping and then a step, for every dtype") {
   check_clipped_step<tt::AdamW>(tt::AdamOptions{.lr = 0.05, .weight_decay = 0.1});
   check_clipped_step<tt::Adam>(tt::AdamOptions{.lr = 0.05, .eps = 1e-3, .weight_decay = 0.1});
   check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
   check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1});
 }
 
-TEST_CASE("a clipped step with a norm that is not finite changes nothing and is not counted") {
+TEST_CASE("step_clipped with a norm that is not finite changes nothing and is not counted") {
   tt::Tensor a = leaf({1, 2}), b = leaf({3});
   a.set_grad(tt::from_data(std::vector<float>{1, std::nanf("")}));
   b.set_grad(tt::ones({1}));
@@ -223,7 +224,8 @@ TEST_CASE("a clipped step with a norm that is not finite changes nothing and is 
   CHECK(b.to_vector() == std::vector<float>{2.5});
 }
 
-TEST_CASE("a parameter that moved away is refused before a kernel sees it" * test::needs_devices()) {
+TEST_CASE("step throws before any kernel runs if a parameter has moved to another device" *
+          test::needs_devices()) {
   tt::Linear layer(4, 4);
   layer.to(tt::cpu);
   tt::SGD optimizer(layer.named_parameters(), {.lr = 0.1});
@@ -235,7 +237,7 @@ TEST_CASE("a parameter that moved away is refused before a kernel sees it" * tes
   CHECK(text.find("make the optimizer after net.to(...)") != std::string::npos);
 }
 
-TEST_CASE("an optimizer that defines no update says so") {
+TEST_CASE("an optimizer without update() and update_all() throws") {
   struct Nothing : tt::Optimizer {
     explicit Nothing(const tt::NamedTensors& p) : Optimizer(p, 0.5, 0, {}, tt::Loc::current()) {}
   };
@@ -245,7 +247,7 @@ TEST_CASE("an optimizer that defines no update says so") {
   CHECK(message_of([&] { optimizer.step(); }).rfind("TT-OPT-10", 0) == 0);
 }
 
-TEST_CASE("an optimizer refuses what it cannot train, by name") {
+TEST_CASE("the constructor throws for tensors that cannot be trained, and names them") {
   const tt::Tensor w = leaf({1, 2}), other = leaf({3});
   const auto refused = [](const tt::NamedTensors& parameters) {
     return message_of([&] { tt::SGD o(parameters, {.lr = 0.1}); });

@@ -23,13 +23,13 @@ std::string written(bool terminal) {
 }
 }  // namespace
 
-TEST_CASE("a file gets plain lines only") { CHECK(written(false) == "done\nagain\n"); }
+TEST_CASE("a file receives plain lines only") { CHECK(written(false) == "done\nagain\n"); }
 
-TEST_CASE("a terminal gets a bar that the next line replaces") {
+TEST_CASE("a terminal receives a bar that the next line overwrites") {
   CHECK(written(true) == "\r\x1b[K[###############...............] 15/30  loss 0.5\r\x1b[Kdone\nagain\n");
 }
 
-TEST_CASE("without a file it is silent") {
+TEST_CASE("without a file nothing is written") {
   tt::Progress progress(nullptr);
   progress.update(1, 2, "x");
   progress.line("y");

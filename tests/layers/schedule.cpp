@@ -15,7 +15,7 @@ void check_schedule(const tt::Schedule& schedule, const nlohmann::json& expected
 }
 }  // namespace
 
-TEST_CASE("schedules follow PyTorch at every step") {
+TEST_CASE("schedules match PyTorch at every step") {
   const nlohmann::json golden = read_golden("layers")["schedules"];
   check_schedule(tt::step_decay(0.2, 4, 0.3), golden["step"]);
   check_schedule(tt::cosine(0.2, 12, 0, 0.01), golden["cosine"]);
@@ -25,7 +25,7 @@ TEST_CASE("schedules follow PyTorch at every step") {
                  golden["one_cycle_options"]);
 }
 
-TEST_CASE("past their end, schedules stay at their last value") {
+TEST_CASE("schedules keep their last value after their end") {
   CHECK(tt::cosine(1, 10, 2, 0.25)(10) == doctest::Approx(0.25));
   CHECK(tt::cosine(1, 10, 2, 0.25)(1000) == doctest::Approx(0.25));
   CHECK(tt::one_cycle(1, 10)(9) == doctest::Approx(1 / 25e4));
@@ -33,7 +33,7 @@ TEST_CASE("past their end, schedules stay at their last value") {
   CHECK(tt::constant(0.3)(12345) == 0.3);
 }
 
-TEST_CASE("impossible lengths are refused") {
+TEST_CASE("schedules throw for invalid lengths") {
   CHECK(message_of([] { tt::step_decay(1, 0); }).rfind("TT-OPT-08", 0) == 0);
   CHECK(message_of([] { tt::cosine(1, 5, 5); }).rfind("TT-OPT-08", 0) == 0);
   CHECK(message_of([] { tt::one_cycle(1, 1); }).rfind("TT-OPT-08", 0) == 0);

@@ -21,7 +21,7 @@ TEST_CASE("modules are applied in order") {
   CHECK(net(tt::from_data({1.f, 2.f})).to_vector() == std::vector<float>{27, 47});
 }
 
-TEST_CASE("children are named by position; a moved or nested Sequential keeps them") {
+TEST_CASE("children are named by position, and a moved or nested Sequential keeps them") {
   tt::Sequential inner(tt::Linear(2, 3), tt::Linear(3, 4, false));
   tt::Sequential net(std::move(inner), tt::Linear(4, 1));
   std::vector<std::string> names;
@@ -32,7 +32,7 @@ TEST_CASE("children are named by position; a moved or nested Sequential keeps th
   CHECK(moved(tt::ones({7, 2})).shape() == tt::Shape{7, 1});
 }
 
-TEST_CASE("append takes a module or a shared one; an empty Sequential is the identity") {
+TEST_CASE("append takes a module or a shared_ptr; an empty Sequential is the identity") {
   tt::Sequential net;
   const tt::Tensor x = tt::from_data({1.f, 2.f});
   CHECK(net(x).to_vector() == x.to_vector());

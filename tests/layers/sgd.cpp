@@ -8,7 +8,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("ten steps follow PyTorch for every option") {
+TEST_CASE("SGD matches PyTorch for ten steps with every option") {
   const nlohmann::json golden = read_golden("layers");
   for (const nlohmann::json& c : golden["sgd"]) {
     for (tt::DType dtype : {tt::f64, tt::f32}) {
@@ -29,7 +29,7 @@ TEST_CASE("ten steps follow PyTorch for every option") {
   }
 }
 
-TEST_CASE("SGD takes a gradient with gaps") {
+TEST_CASE("SGD accepts a strided gradient") {
   tt::Tensor p = tt::zeros({2, 3});
   p.requires_grad_();
   tt::SGD optimizer({{"p", p}}, {.lr = 1});
@@ -38,7 +38,7 @@ TEST_CASE("SGD takes a gradient with gaps") {
   CHECK(p.to_vector() == std::vector<float>{-1, -3, -5, -2, -4, -6});
 }
 
-TEST_CASE("impossible options are refused") {
+TEST_CASE("SGD throws for invalid options") {
   const tt::NamedTensors p{{"p", tt::zeros({1}).requires_grad_()}};
   CHECK(message_of([&] { tt::SGD o(p, {.momentum = 1}); }).rfind("TT-OPT-06", 0) == 0);
   CHECK(message_of([&] { tt::SGD o(p, {.nesterov = true}); }).rfind("TT-OPT-06", 0) == 0);

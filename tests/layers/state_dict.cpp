@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("equal names and shapes are accepted, floating for floating") {
+TEST_CASE("equal names and shapes are accepted, with another floating dtype too") {
   const tt::StateDict own{{"a", tt::zeros({2, 3})}, {"n", tt::zeros(tt::Shape{}, tt::i64)}};
   tt::StateDict given{{"a", tt::ones({2, 3}, tt::f64)}, {"n", tt::full(tt::Shape{}, 5, tt::i64)}};
   CHECK(message_of([&] { tt::require_same_entries("load", "it", own, given); }).empty());
@@ -16,7 +16,7 @@ TEST_CASE("equal names and shapes are accepted, floating for floating") {
   CHECK(own.at("n").item<int64_t>() == 5);
 }
 
-TEST_CASE("an integer does not stand in for a float") {
+TEST_CASE("an integer tensor is rejected where a floating-point tensor is expected") {
   const tt::StateDict own{{"a", tt::zeros({2})}}, given{{"a", tt::zeros({2}, tt::i64)}};
   CHECK(
       message_of([&] { tt::require_same_entries("load", "this thing", own, given); }) ==

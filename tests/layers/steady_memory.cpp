@@ -1,6 +1,5 @@
-// After its first step a training run, and after its first text a sampler, takes no block for values from the
-// system: all memory is what earlier steps gave back. What the C++ heap is asked for beside that is counted,
-// too.
+// After its first step a training run takes no memory for tensor values from the system, and a text generator
+// takes none after its first text: all blocks are reused. Calls of operator new are counted too.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -27,7 +26,7 @@ namespace {
 std::atomic<size_t> heap_calls{0};
 }  // namespace
 
-// Of this program only.
+// This program replaces operator new to count its calls.
 void* operator new(size_t bytes) {
   heap_calls.fetch_add(1, std::memory_order_relaxed);
   if (void* const block = std::malloc(bytes == 0 ? 1 : bytes)) return block;
@@ -38,7 +37,7 @@ void operator delete(void* block, size_t) noexcept { std::free(block); }
 
 namespace {
 
-// Blocks that `step` takes from the system in `steps` runs after the first.
+// The number of blocks that `step` takes from the system in `steps` runs after the first.
 size_t taken_after_the_first(const std::function<void()>& step, int steps) {
   tt::HostAllocator::instance().release_cached();
   step();
@@ -47,7 +46,7 @@ size_t taken_after_the_first(const std::function<void()>& step, int steps) {
   return tt::allocator_stats().from_system - first;
 }
 
-// Calls of operator new in one step, the third.
+// The number of calls of operator new in the third step.
 size_t heap_calls_of(const std::function<void()>& step) {
   step(), step();
   const size_t before = heap_calls;
@@ -55,12 +54,12 @@ size_t heap_calls_of(const std::function<void()>& step) {
   return heap_calls - before;
 }
 
-// Blocks for values: on one thread none. Several may take their workspaces later, when they first work at the
-// same time: once each, not a block a step. The heap: as many calls in every step, and no more than what the
-// objects of that many ops need. A tensor is two objects (itself and its storage), a recorded call three
-// (node, primitive, place in the graph) and one alias for each tensor that it saves, and the backward pass
-// keeps three entries for a node in its order and sums. A cache of these would save some ten nanoseconds
-// each.
+// With one thread, no block for values is taken. Several threads may each take a workspace later, when they
+// first work at the same time: once each, not once per step. The number of calls of operator new is equal in
+// every step, and at most what the objects of that many ops need. A tensor is two objects (itself and its
+// storage). A recorded call is three (node, primitive, place in the graph) and one alias for each tensor that
+// it saves. The backward pass keeps three entries per node in its order and sums. A cache of these objects
+// would save some ten nanoseconds each.
 void check_steady(const std::function<void()>& step, size_t most_heap_calls) {
   const int threads = tt::thread_count();
   tt::set_thread_count(1);
@@ -74,7 +73,7 @@ void check_steady(const std::function<void()>& step, size_t most_heap_calls) {
   CHECK(taken_after_the_first(step, steps) < static_cast<size_t>(steps));
 }
 
-constexpr bool kNotHere = !tt::HostAllocator::kReuse;  // AddressSanitizer's builds keep nothing
+constexpr bool kNotHere = !tt::HostAllocator::kReuse;  // with AddressSanitizer, freed blocks are not reused
 
 tt::Gpt2Config small() {
   return {.vocabulary = 50, .context = 16, .features = 32, .layers = 2, .heads = 4, .embedding_dropout = 0.1};
@@ -82,7 +81,7 @@ tt::Gpt2Config small() {
 
 }  // namespace
 
-TEST_CASE("a step of a language model" * doctest::skip(kNotHere)) {
+TEST_CASE("steady memory: a training step of a language model" * doctest::skip(kNotHere)) {
   if (!tt::default_device().is_cpu()) return;
   tt::Gpt2 model(small());
   tt::AdamW optimizer(model.named_parameters());
@@ -97,7 +96,7 @@ TEST_CASE("a step of a language model" * doctest::skip(kNotHere)) {
       900);
 }
 
-TEST_CASE("a step of a convolution net" * doctest::skip(kNotHere)) {
+TEST_CASE("steady memory: a training step of a convolution net" * doctest::skip(kNotHere)) {
   if (!tt::default_device().is_cpu()) return;
   tt::Sequential model(tt::Conv2d(1, 8, 3, {.padding = 1}), tt::BatchNorm2d(8), tt::ReLU(), tt::MaxPool2d(2),
                        tt::Flatten(), tt::Dropout(0.2), tt::Linear(8 * 6 * 6, 10));
@@ -111,7 +110,7 @@ TEST_CASE("a step of a convolution net" * doctest::skip(kNotHere)) {
       235);
 }
 
-TEST_CASE("a text of a language model" * doctest::skip(kNotHere)) {
+TEST_CASE("steady memory: text generation by a language model" * doctest::skip(kNotHere)) {
   if (!tt::default_device().is_cpu()) return;
   tt::Gpt2 model(small());
   model.eval();

@@ -15,7 +15,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// y = x [2, -1, 0.5]^T + 3 over 23 random rows.
+// Data of y = x [2, -1, 0.5]^T + 3 in 23 random rows.
 struct Regression {
   tt::Tensor x, y;
   Regression() {
@@ -56,7 +56,7 @@ TEST_CASE("fit finds the true weights, and the loss falls") {
   check_values(weights(net), {2, -1, 0.5, 3}, 1e-3);
 }
 
-TEST_CASE("accumulated batches give the step of one large batch, the short last one included") {
+TEST_CASE("accumulated batches give the step of one large batch, also with a short last batch") {
   const Regression data;
   std::vector<std::vector<double>> results;
   for (int64_t accumulate : {1, 2, 4}) {
@@ -74,7 +74,7 @@ TEST_CASE("accumulated batches give the step of one large batch, the short last 
   check_values(results[2], results[0], 1e-13);
 }
 
-TEST_CASE("the schedule sets each step's rate, clipping bounds each step") {
+TEST_CASE("the schedule sets the rate of each step, and clipping bounds each step") {
   const Regression data;
   tt::Linear net = model();
   const std::vector<double> before = weights(net);
@@ -95,7 +95,7 @@ TEST_CASE("the schedule sets each step's rate, clipping bounds each step") {
   CHECK(std::sqrt(moved) == doctest::Approx(0.5 * 0.1).epsilon(1e-4));
 }
 
-TEST_CASE("stop_when ends early, max_steps ends inside an epoch") {
+TEST_CASE("stop_when ends training after an epoch, max_steps inside an epoch") {
   const Regression data;
   tt::Linear net = model();
   tt::DataLoader loader(data.x, data.y, {.batch_size = 5});
@@ -111,7 +111,7 @@ TEST_CASE("stop_when ends early, max_steps ends inside an epoch") {
   CHECK(again.state() == tt::LoaderState{1, 2});
 }
 
-TEST_CASE("each epoch is a line in the log, and a line on a file that is no terminal") {
+TEST_CASE("each epoch writes a line to the log, and a line of progress to a file") {
   const Regression data;
   tt::Linear net = model();
   const std::string path =
@@ -144,7 +144,7 @@ TEST_CASE("each epoch is a line in the log, and a line on a file that is no term
 }
 
 TEST_CASE(
-    "an epoch is saved before its evaluation, which may fail; what cannot be written is found before "
+    "an epoch is saved before its evaluation, which may fail; a path that cannot be written throws before "
     "training") {
   const Regression data;
   const std::string path =
@@ -182,7 +182,7 @@ TEST_CASE(
         }).rfind("TT-IO-02", 0) == 0);
 }
 
-TEST_CASE("a loss that is not finite stops the run with advice, before the weights are spoiled") {
+TEST_CASE("a loss that is not finite throws with a hint, before the weights are changed") {
   const Regression data;
   tt::Linear net = model();
   tt::DataLoader loader(data.x * std::numeric_limits<float>::infinity(), data.y, {.batch_size = 5});

@@ -11,7 +11,7 @@ namespace {
 
 tt::Tensor squared_error(const tt::Tensor& a, const tt::Tensor& b) { return tt::mean(tt::square(a - b)); }
 
-// Ten samples of y = x [2, -1]^T + 3 and a model that starts at zero.
+// Ten samples of y = x [2, -1]^T + 3, and a model whose weights are zero.
 struct Regression {
   tt::Tensor x, y;
   tt::Linear net{2, 1};
@@ -56,7 +56,7 @@ TEST_CASE("batches of different sizes give the step of one large batch") {
   check_values(parts.weights(), whole.weights(), 1e-13);
 }
 
-TEST_CASE("the schedule's rate, and clipping before the update") {
+TEST_CASE("training_step sets the rate of the schedule, and clips before the update") {
   Regression data;
   tt::SGD optimizer(data.net.named_parameters(), {.lr = 123});
   const tt::Batch batch[] = {data.rows(0, 10)};
@@ -71,7 +71,7 @@ TEST_CASE("the schedule's rate, and clipping before the update") {
   CHECK(std::sqrt(square) == doctest::Approx(0.25));
 }
 
-TEST_CASE("a loss that is not finite ends the step before the update") {
+TEST_CASE("a loss that is not finite throws before the update") {
   Regression data;
   tt::SGD optimizer(data.net.named_parameters(), {.lr = 1});
   const tt::Batch batch[] = {{data.x, tt::full({10, 1}, HUGE_VAL, tt::f64)}};
@@ -80,7 +80,7 @@ TEST_CASE("a loss that is not finite ends the step before the update") {
   check_values(data.weights(), {0, 0, 0}, 0);
 }
 
-TEST_CASE("sums of bf16 gradients are f32") {
+TEST_CASE("training_step sums bf16 gradients in f32") {
   Regression data;
   data.net.to(tt::bf16);
   tt::SGD optimizer(data.net.named_parameters(), {.lr = 1});

@@ -1,4 +1,4 @@
-// Ablation with a clock of its own: what is measured is known.
+// Ablation with a simulated clock, so that the results are known.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -8,7 +8,7 @@ using namespace tinytorch::profiling;
 
 namespace {
 
-// A step of 12 s; `a` takes 6 off, `b` halves what is left, `c` does nothing.
+// A step of 12 s: `a` removes 6 s, `b` halves the rest, `c` does nothing.
 struct World {
   bool a = false, b = false, c = false;
   double now = 0;
@@ -26,7 +26,7 @@ struct World {
 
 }  // namespace
 
-TEST_CASE("each alone, all but each, and all together, over none") {
+TEST_CASE("speedups of each alone, all but each, and all together are relative to none") {
   World world;
   const Ablation result = ablate(
       world.optimizations(), [&] { world.step(); }, {.blocks = 6}, [&] { return world.now; });
@@ -48,7 +48,7 @@ TEST_CASE("each alone, all but each, and all together, over none") {
   CHECK(world.steps == 8 * 6 * 3);
 }
 
-TEST_CASE("of two there is no `all but`; optimizations that hinder each other show it") {
+TEST_CASE("with two optimizations there is no `all but`; interfering optimizations are visible") {
   World world;
   double now = 0;
   std::vector<Optimization> two = world.optimizations();
@@ -63,7 +63,7 @@ TEST_CASE("of two there is no `all but`; optimizations that hinder each other sh
   CHECK(result.expected == 16);
 }
 
-TEST_CASE("nothing to leave out is an error, and so are too few blocks") {
+TEST_CASE("ablate throws without optimizations and for too few blocks") {
   CHECK(errors::thrown_by([] { ablate({}, [] {}); }).code == "TT-PROF-05");
   CHECK(errors::thrown_by([] { ablate({{"a", [](bool) {}}}, [] {}, {.blocks = 5}); }).code == "TT-PROF-06");
 }

@@ -1,4 +1,4 @@
-// Amdahl's law by hand, and profiles before and after a change.
+// Amdahl's law with values computed by hand, and profiles before and after a change.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -24,7 +24,7 @@ Profile profile_of(double part, double rest, double between) {
 
 }  // namespace
 
-TEST_CASE("the law: textbook values") {
+TEST_CASE("amdahl_speedup and amdahl_bound give textbook values") {
   CHECK(amdahl_speedup(0.5, 2) == doctest::Approx(4.0 / 3));
   CHECK(amdahl_speedup(0.95, 20) == doctest::Approx(1 / (0.05 + 0.0475)));
   CHECK(amdahl_speedup(0, 10) == 1);
@@ -33,7 +33,7 @@ TEST_CASE("the law: textbook values") {
   CHECK(std::isinf(amdahl_bound(1)));
 }
 
-TEST_CASE("a change that only touched its part does what the law says") {
+TEST_CASE("a change of one part alone has the predicted speedup") {
   const AmdahlCheck c = check_amdahl(profile_of(6, 3, 1), profile_of(2, 3, 1), "matmul");
   CHECK(c.share == doctest::Approx(0.6));
   CHECK(c.factor == doctest::Approx(3));
@@ -43,13 +43,13 @@ TEST_CASE("a change that only touched its part does what the law says") {
   CHECK(c.rest_seconds == doctest::Approx(0));
 }
 
-TEST_CASE("a change that slowed the rest falls short of the law by as much") {
+TEST_CASE("a change that slowed the rest is below the prediction by as much") {
   const AmdahlCheck c = check_amdahl(profile_of(6, 3, 1), profile_of(2, 4, 1.5), "matmul");
   CHECK(c.measured < c.predicted);
   CHECK(c.rest_seconds == doctest::Approx(1.5));
 }
 
-TEST_CASE("a part that vanished reaches the bound; one that was never there is an error") {
+TEST_CASE("a part that takes no time afterwards reaches the bound; a part without time before throws") {
   const AmdahlCheck c = check_amdahl(profile_of(6, 3, 1), profile_of(0, 3, 1), "matmul");
   CHECK(std::isinf(c.factor));
   CHECK(c.predicted == doctest::Approx(c.bound));

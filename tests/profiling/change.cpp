@@ -1,4 +1,5 @@
-// What a change brought: by hand, and of a real one, whose gain the law predicts from its part alone.
+// The effect of a change: computed by hand, and of a real change, whose speedup Amdahl's law predicts from
+// its part.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/cpu/matmul.hpp>
@@ -25,7 +26,7 @@ Profile made_of(double seconds, const std::vector<std::pair<std::string, double>
   return p;
 }
 
-// x [n, n] times itself, as the first program does it, and by the library.
+// x [n, n] times itself, by naive loops and by the library.
 template <bool fast>
 struct Product final : tt::Primitive<Product<fast>> {
   static constexpr const char* kName = fast ? "product" : "naive_product";
@@ -45,7 +46,8 @@ struct Product final : tt::Primitive<Product<fast>> {
   }
 };
 
-// A step of a small model: a product, and as much beside it that does not change. The fastest of nine.
+// A step of a small model: a matrix product, and unchanged work of about the same time. Returns the fastest
+// of nine.
 template <bool fast>
 Profile profile_of_model() {
   const tt::NoGrad guard;
@@ -54,7 +56,7 @@ Profile profile_of_model() {
   for (int i = 0; i < 9; ++i) {
     Profiler profiler;
     tt::apply(Product<fast>(), {x});
-    // Long beside what it takes to wake threads that slept through a product on one of them.
+    // Much longer than waking threads that slept during a single-threaded product.
     for (int k = 0; k < 16; ++k) tt::exp(tt::sin(y));
     Profile p = profiler.finish();
     if (!best || p.seconds < best->seconds) best = std::move(p);
@@ -64,7 +66,7 @@ Profile profile_of_model() {
 
 }  // namespace
 
-TEST_CASE("one op became four times as fast, and nothing else changed") {
+TEST_CASE("compare_profiles: one op is four times as fast, and nothing else changed") {
   const Profile before = made_of(10, {{"matmul", 5}, {"matmul", 1}, {"softmax", 3}});
   const Profile after = made_of(5.5, {{"matmul", 1.25}, {"matmul", 0.25}, {"softmax", 3}});
   const Change c = compare_profiles(before, after);
@@ -82,7 +84,7 @@ TEST_CASE("one op became four times as fast, and nothing else changed") {
   CHECK(c.part->rest_seconds == doctest::Approx(0));
 }
 
-TEST_CASE("an op that was replaced by another is one part with it") {
+TEST_CASE("compare_profiles: an op and its replacement can be one part") {
   const Profile before = made_of(10, {{"matmul", 4}, {"softmax", 4}, {"add", 1}});
   const Profile after = made_of(4, {{"attention", 2}, {"add", 1}});
   const Change c = compare_profiles(before, after, {"matmul", "softmax", "attention"});
@@ -90,28 +92,28 @@ TEST_CASE("an op that was replaced by another is one part with it") {
   CHECK(c.part->factor == doctest::Approx(4));
   CHECK(c.part->predicted == doctest::Approx(2.5));
   CHECK(c.part->measured == doctest::Approx(2.5));
-  // Without its successor the part would be free, and the rest slower by it.
+  // Without the replacement the part would be free, and the rest slower by the replacement's time.
   const Change alone = compare_profiles(before, after, {"matmul", "softmax"});
   CHECK(alone.part->predicted == doctest::Approx(5));
   CHECK(alone.part->rest_seconds == doctest::Approx(2));
-  // An op that there was not before is no part to begin with.
+  // An op without time before is not chosen as the part.
   CHECK_FALSE(compare_profiles(before, after, {"attention"}).part);
   CHECK(compare_profiles(before, made_of(19, {{"other", 10}, {"matmul", 4}, {"softmax", 3}})).part_name ==
         "add");
 }
 
-TEST_CASE("the mean of several steps") {
+TEST_CASE("mean_step divides all times by the number of steps") {
   const Profile p = mean_step(made_of(10, {{"add", 4}, {"add", 2}}), 4);
   CHECK(p.seconds == 2.5);
   CHECK(p.op_seconds() == 1.5);
 }
 
-TEST_CASE("a real change: a naive product replaced by the library's gains what its share promises") {
+TEST_CASE("a real change: replacing a naive product has the speedup that Amdahl's law predicts") {
   const auto measure = [] {
     return compare_profiles(profile_of_model<false>(), profile_of_model<true>(),
                             {"naive_product", "product"});
   };
-  const auto disturbed = [](const Change& c) {  // by something that ran beside one of the two
+  const auto disturbed = [](const Change& c) {  // by other work on the machine during one of the two
     return !c.part || c.part->measured > c.part->predicted * 1.2 ||
            c.part->measured < c.part->predicted / 1.2;
   };

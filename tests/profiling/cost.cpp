@@ -1,4 +1,4 @@
-// Counted work against closed forms.
+// Counted work is compared with closed forms.
 #include <support/check.hpp>
 #include <tinytorch/profiling/cost.hpp>
 
@@ -6,14 +6,14 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using tt::profiling::count_cost;
 
-TEST_CASE("a product is 2 M N K FLOPs, and moves its three matrices") {
+TEST_CASE("a matrix product counts 2 M N K FLOPs and the bytes of its three matrices") {
   const Tensor a = tt::ones({3, 5}), b = tt::ones({5, 7});
   const tt::Cost cost = count_cost([&] { tt::matmul(a, b); });
   CHECK(cost.flops == 2 * 3 * 5 * 7);
   CHECK(cost.bytes == 4 * (15 + 35 + 21));
 }
 
-TEST_CASE("forward and backward of a product: three times the forward's FLOPs") {
+TEST_CASE("forward and backward of a matrix product count three times the FLOPs of forward") {
   Tensor a = tt::ones({3, 5}), b = tt::ones({5, 7});
   a.requires_grad_(), b.requires_grad_();
   const double product = 2 * 3 * 5 * 7;
@@ -22,7 +22,7 @@ TEST_CASE("forward and backward of a product: three times the forward's FLOPs") 
   CHECK(count_cost([&] { c.backward(tt::ones({3, 7})); }).flops == 2 * product);
 }
 
-TEST_CASE("views are free; work inside of counting alone is counted, and a failure counts nothing") {
+TEST_CASE("views cost nothing; only work inside count_cost is counted; a failed op counts nothing") {
   const Tensor x = tt::ones({4, 4});
   tt::profiling::CostCounter counter;
   {

@@ -1,4 +1,4 @@
-// Spans of scopes on a GPU's line: by hand, and of a model that was profiled.
+// Spans of scopes on a GPU: of profiles written by hand, and of a model that is profiled.
 #include <support/device.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>
@@ -29,7 +29,7 @@ Profile with_scopes() {
   return p;
 }
 
-// "model 1-5, model.a 1-2 back"
+// Formats spans as "model 1-5, model.a 1-2 back".
 std::string outline(const Profile& p) {
   std::string text;
   for (const DeviceSpan& s : device_spans(p)) {
@@ -43,20 +43,20 @@ std::string outline(const Profile& p) {
 
 }  // namespace
 
-TEST_CASE("a scope spans its ops and those of the scopes within") {
+TEST_CASE("a scope spans its ops and those of nested scopes") {
   Profile p = with_scopes();
   CHECK(outline(p).empty());
   p.ops = {op(1, 1, 0.5), op(2, 2, 0.5), op(2, 3, 0.5), op(3, 4, 1)};
   CHECK(outline(p) == "model 1-5, model.a 2-3.5, model.b 4-5");
 }
 
-TEST_CASE("the device's order counts, not the host's, and an op outside of all has no span") {
+TEST_CASE("ops are taken in the order of the device, and an op outside of all scopes has no span") {
   Profile p = with_scopes();
   p.ops = {op(3, 4, 1), op(0, 6, 1), op(2, 2, 1), op(1, 7, 0.5)};
   CHECK(outline(p) == "model 2-5, model.a 2-3, model.b 4-5, model 7-7.5");
 }
 
-TEST_CASE("the backward pass has spans of its own, and a scope that is come back to another one") {
+TEST_CASE("the backward pass has its own spans, and a scope that is entered again has another one") {
   Profile p = with_scopes();
   p.ops = {op(2, 1, 1),       op(3, 2, 1),       op(3, 4, 1, true), op(2, 5, 1, true),
            op(3, 6, 1, true), op(1, 7, 1, true), op(2, 8, 1, true)};
@@ -65,7 +65,7 @@ TEST_CASE("the backward pass has spans of its own, and a scope that is come back
         "model.b 6-7 back, model.a 8-9 back");
 }
 
-TEST_CASE("ops that others called, on the CPU and on another GPU") {
+TEST_CASE("inner ops and ops on the CPU are ignored; another GPU has its own spans") {
   Profile p = with_scopes();
   p.ops = {op(2, 1, 4), op(3, 2, 1), op(3, 6, 1), op(3, 3, 1, false, 1)};
   p.ops[1].parent = 0;
@@ -73,7 +73,7 @@ TEST_CASE("ops that others called, on the CPU and on another GPU") {
   CHECK(outline(p) == "model 1-5, model.a 1-5, model 3-4, model.b 3-4");
 }
 
-TEST_CASE("a model on a GPU: both passes, all ops inside of their module's spans" * needs_devices()) {
+TEST_CASE("a model on a GPU: in both passes all ops are inside of their module's spans" * needs_devices()) {
   tt::Sequential model(tt::Linear(16, 32), tt::Linear(32, 4));
   model.to(tt::cuda);
   const tt::Tensor x = tt::ones({8, 16}).to(tt::cuda);

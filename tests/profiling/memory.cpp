@@ -1,4 +1,4 @@
-// Who holds memory: against the allocator's own counts, block by block, on the CPU and on a GPU.
+// Memory by owner is compared with the allocator's own counts, block by block, on the CPU and on a GPU.
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <thread>
@@ -35,7 +35,7 @@ void check_sums(const MemoryProfile& profile) {
 
 }  // namespace
 
-TEST_CASE("peak, end and owners are those of the allocator") {
+TEST_CASE("peak, end and owners match the allocator") {
   const Tensor x = tt::ones({100, 10});
   tt::reset_peak();
   const int64_t before = static_cast<int64_t>(tt::allocator_stats().current);
@@ -45,7 +45,7 @@ TEST_CASE("peak, end and owners are those of the allocator") {
   {
     const Tensor a = x + 1;  // 4000 bytes
     const Tensor b = a * 2;  // 8000
-    kept = tt::sum(b);       // 8004 and what the kernel takes meanwhile
+    kept = tt::sum(b);       // 8004 bytes and the kernel's scratch buffer
   }
   (void)(kept + 1);
   profiler.finish();
@@ -61,7 +61,7 @@ TEST_CASE("peak, end and owners are those of the allocator") {
   check_sums(profile);
 }
 
-TEST_CASE("memory from before that goes is no longer held by it") {
+TEST_CASE("memory from before the profiler that is freed is no longer listed") {
   Tensor x = tt::ones({1000});
   Profiler profiler;
   MemoryProfiler memory(profiler);
@@ -72,12 +72,12 @@ TEST_CASE("memory from before that goes is no longer held by it") {
   CHECK(profile.current == profile.before - 4000 + 40);
   CHECK(profile.peak == profile.before);
   check_sums(profile);
-  // Nothing is seen any more.
+  // After finish() nothing is observed.
   const Tensor z = tt::ones({1000});
   CHECK(memory.finish(tt::cpu).timeline.size() == profile.timeline.size());
 }
 
-TEST_CASE("activations belong to their modules, gradients to the backward pass of these") {
+TEST_CASE("activations belong to their modules, gradients to the backward pass of the modules") {
   tt::Linear layer(20, 30);
   Profiler profiler(layer);
   MemoryProfiler memory(profiler);
@@ -92,11 +92,11 @@ TEST_CASE("activations belong to their modules, gradients to the backward pass o
   bool gradients = false;
   for (const MemoryUse& use : profile.at_peak) gradients = gradients || use.owner.ends_with("(backward)");
   CHECK(gradients);
-  CHECK(profile.current - profile.before >= 4 * (20 * 30 + 30));  // the parameters' gradients stay
+  CHECK(profile.current - profile.before >= 4 * (20 * 30 + 30));  // the gradients of the parameters remain
   check_sums(profile);
 }
 
-TEST_CASE("another thread's memory is counted, without a name") {
+TEST_CASE("memory of another thread is counted as elsewhere") {
   Profiler profiler;
   MemoryProfiler memory(profiler);
   Tensor theirs;
@@ -107,7 +107,7 @@ TEST_CASE("another thread's memory is counted, without a name") {
   check_sums(profile);
 }
 
-TEST_CASE("a GPU's memory is profiled as the CPU's" * test::needs_devices()) {
+TEST_CASE("memory of a GPU is profiled in the same way" * test::needs_devices()) {
   const Tensor x = tt::ones({100, 10}).to(tt::cuda);
   tt::backend::cuda::reset_peak(0);
   Profiler profiler;

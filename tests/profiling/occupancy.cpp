@@ -1,4 +1,4 @@
-// Occupancy against the CUDA toolkit's own calculator, where that is installed, and against values it gave.
+// Occupancy is compared with the CUDA toolkit's calculator, if it is installed, and with its stored results.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -9,7 +9,7 @@
 
 using namespace tinytorch::profiling;
 
-TEST_CASE("by hand: what is used up first") {
+TEST_CASE("occupancy_of reports the resource that is exhausted first, as computed by hand") {
   const MultiprocessorLimits hopper = limits_of(9, 0);
   const Occupancy free = occupancy_of({256, 32, 0}, hopper);
   CHECK(free.blocks == 8);  // 64 warps of 8
@@ -17,19 +17,20 @@ TEST_CASE("by hand: what is used up first") {
   CHECK(free.limit == "threads");
   CHECK(occupancy_of({32, 16, 0}, hopper).limit == "blocks");
   CHECK(occupancy_of({32, 16, 0}, hopper).share == 0.5);
-  const Occupancy heavy = occupancy_of({256, 128, 0}, hopper);  // 4096 a warp, 4 warps a scheduler
+  const Occupancy heavy =
+      occupancy_of({256, 128, 0}, hopper);  // 4096 registers per warp, 4 warps per scheduler
   CHECK(heavy.blocks == 2);
   CHECK(heavy.limit == "registers");
   const Occupancy tiled = occupancy_of({128, 32, 100 * 1024}, hopper);  // 101 KiB of 228
   CHECK(tiled.blocks == 2);
   CHECK(tiled.limit == "shared memory");
   CHECK(tiled.share == doctest::Approx(8.0 / 64));
-  CHECK(occupancy_of({1024, 96, 0}, hopper).blocks == 0);  // 32 warps of 3072 are more than 65,536
+  CHECK(occupancy_of({1024, 96, 0}, hopper).blocks == 0);  // 32 warps of 3072 registers are more than 65,536
   CHECK(occupancy_of({33, 32, 0}, hopper).warps == 2 * occupancy_of({33, 32, 0}, hopper).blocks);
 }
 
 #if TINYTORCH_HAS_OCCUPANCY_CALCULATOR
-TEST_CASE("random kernels on every known device: the toolkit's calculator says the same") {
+TEST_CASE("random kernels on every known device match the toolkit's calculator") {
   tinytorch::Generator random(7);
   size_t checked = 0;
   for (const auto& capability : {std::pair{7, 0}, {7, 5}, {8, 0}, {8, 6}, {8, 9}, {9, 0}}) {
@@ -76,12 +77,12 @@ TEST_CASE("random kernels on every known device: the toolkit's calculator says t
   CHECK(checked == 24000);
 }
 #else
-TEST_CASE("the toolkit's calculator is not installed: only values worked by hand are checked") {
+TEST_CASE("the toolkit's calculator is not installed: only values computed by hand are checked") {
   MESSAGE("cuda_occupancy.h was not found");
 }
 #endif
 
-TEST_CASE("what cannot be launched, and what is not known, is said") {
+TEST_CASE("invalid launches and unknown devices throw") {
   CHECK(errors::thrown_by([] { occupancy_of({0, 32, 0}, limits_of(9, 0)); }).code == "TT-PROF-03");
   CHECK(errors::thrown_by([] { occupancy_of({1025, 32, 0}, limits_of(9, 0)); }).code == "TT-PROF-03");
   CHECK(errors::thrown_by([] { limits_of(3, 5); }).code == "TT-PROF-02");

@@ -1,5 +1,5 @@
-// What bench_profiler says of a profiler that costs so much: states that take turns on a machine made up
-// here.
+// The verdicts of bench_profiler on a profiler of known cost: states are measured in turns on a simulated
+// machine.
 #include <doctest/doctest.h>
 
 #include <profiler_overhead.hpp>
@@ -10,8 +10,8 @@ using bench::ProfilerState;
 
 namespace {
 
-// Ops of 1 ms whose gate costs `gate` and whose profiler costs `watched`, as shares, on a machine that gets
-// slower by half and has `noise` besides.
+// Ops of 1 ms with an observer check that costs the fraction `gate` and a profiler that costs the fraction
+// `watched`, on a machine that becomes slower by half and has `noise`.
 Overhead simulate(double gate, double watched, uint64_t seed, bool judged = true, double noise = 0.01) {
   tinytorch::Generator random(seed);
   double turns = 0;
@@ -33,7 +33,7 @@ int objections(double gate, double watched, int runs) {
 
 }  // namespace
 
-TEST_CASE("each state has a turn in each block, in changing order, and ratios are those of the states") {
+TEST_CASE("each state is measured once per block, in changing order, and ratios match the states") {
   std::vector<ProfilerState> seen;
   const Overhead o = bench::measure_overhead("op", true, 8, 3, [&](ProfilerState state) {
     seen.push_back(state);
@@ -53,7 +53,7 @@ TEST_CASE("each state has a turn in each block, in changing order, and ratios ar
   CHECK(o.of(ProfilerState::attached) == std::vector<double>(8, 1.5));
 }
 
-TEST_CASE("a limit is exceeded where the whole interval is beyond it") {
+TEST_CASE("a limit is exceeded if the whole interval is above it") {
   Overhead o{"op", true, {}, {1.05, 1.0301, 1.07}, {1, 0.99, 1.01}};
   CHECK(objection(o) == "op: a profiler that is attached costs at least 3.01 %, and may cost 3 %");
   o.attached.low = 1.03;
@@ -67,14 +67,14 @@ TEST_CASE("a limit is exceeded where the whole interval is beyond it") {
   CHECK(objection(o).empty());
 }
 
-TEST_CASE("a cheap profiler passes on a machine that drifts, a dear one or a dear gate does not") {
+TEST_CASE("a cheap profiler passes on a drifting machine; an expensive one or an expensive gate fails") {
   CHECK(objections(0, 0.01, 100) == 0);
   CHECK(objections(0, 0.05, 100) >= 95);
   CHECK(objections(0.02, 0.01, 100) >= 95);
-  CHECK(objections(0, 0.03, 200) <= 12);  // on the limit: 2.5 % of 200, and 3 standard errors
+  CHECK(objections(0, 0.03, 200) <= 12);  // at the limit: 2.5 % of 200, plus 3 standard errors
 }
 
-TEST_CASE("sizes grow until a call takes long enough") {
+TEST_CASE("the size grows until a call takes long enough") {
   int calls = 0;
   const auto linear = [&](int64_t n) { return ++calls, static_cast<double>(n) * 1e-6; };
   CHECK(bench::size_that_takes(1e-3, 64, 2, linear) == 1024);

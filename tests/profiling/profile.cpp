@@ -1,4 +1,4 @@
-// Tables of a profile: what is one line, what is summed, in which order.
+// Tables of a profile: grouping, sums and order of rows.
 #include <doctest/doctest.h>
 
 #include <tinytorch/profiling/profile.hpp>
@@ -11,7 +11,7 @@ using tt::profiling::OpRecord;
 using tt::profiling::Profile;
 using tt::profiling::ProfileTable;
 
-TEST_CASE("forward and backward apart, longest first, by shape, modules cut at a depth") {
+TEST_CASE("tables separate forward and backward, sort by time, group by shape, and cut module paths") {
   Profile profile;
   profile.scopes = {{"", -1, 0, 9}, {"blocks.0.attention", 0, 0, 4}, {"blocks.0.mlp.up", 0, 4, 4}};
   const auto op = [&](const char* name, int scope, bool backward, double seconds, tt::Shape shape) {
@@ -45,7 +45,7 @@ TEST_CASE("forward and backward apart, longest first, by shape, modules cut at a
   CHECK(by_module(profile)[1].name == "blocks.0.mlp.up");
 }
 
-TEST_CASE("an op's own time is what its callees left, its work includes theirs") {
+TEST_CASE("an op's own time excludes its callees, its work includes theirs") {
   Profile profile;
   profile.scopes = {{"", -1, 0, 9}};
   OpRecord outer, inner;
@@ -69,11 +69,11 @@ TEST_CASE("an op's own time is what its callees left, its work includes theirs")
   CHECK(table[0].cost.flops == 0);
   CHECK(table[1].seconds == 2);
   CHECK(table[1].cost.flops == 100);
-  outer.inner_device_seconds = 5.1;  // clocks that do not agree make no negative time
+  outer.inner_device_seconds = 5.1;  // a difference of clocks gives no negative time
   CHECK(outer.self_seconds() == 0);
 }
 
-TEST_CASE("rates of what took no time or moved nothing are 0, not infinite") {
+TEST_CASE("rates of rows without time or bytes are 0, not infinite") {
   const tt::profiling::ProfileRow row;
   CHECK(row.flops_per_second() == 0);
   CHECK(row.bytes_per_second() == 0);

@@ -1,4 +1,4 @@
-// What a profiler sees: each op once, in its scope, with its cost; forward and backward; failures.
+// The records of a profiler: each op once, in its scope, with its cost; forward and backward; failed ops.
 #include <chrono>
 #include <support/device.hpp>
 #include <support/errors.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 void wait_milliseconds(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// Takes `ms`; may call another op inside, or throw.
+// An op that takes `ms` and may call another op inside, or throw.
 struct Slow final : tt::Primitive<Slow> {
   static constexpr const char* kName = "slow";
   int ms;
@@ -54,7 +54,7 @@ struct Net : tt::Module {
   Tensor forward(const Tensor& x) override { return out(tt::relu(hidden(x))); }
 };
 
-// forward() with two arguments opens its scope itself, and calls the other one.
+// forward() with two arguments opens its scope itself, and calls the other forward().
 struct Twice : tt::Module {
   tt::Linear inner{4, 4};
   Twice() { add("inner", inner); }
@@ -69,7 +69,7 @@ struct Twice : tt::Module {
 
 }  // namespace
 
-TEST_CASE("each op is seen once, with the work its primitive states") {
+TEST_CASE("each op is recorded once, with the work that its primitive states") {
   const Tensor a = tt::ones({4, 6}), b = tt::ones({6, 5});
   Profiler profiler;
   const Tensor c = tt::matmul(a, b);
@@ -83,13 +83,13 @@ TEST_CASE("each op is seen once, with the work its primitive states") {
   CHECK(profile.ops[1].name == "add");
   CHECK(profile.cost().flops == 240 + 20);
   CHECK_FALSE(profile.ops[0].backward);
-  // Nothing is seen any more.
+  // After finish() nothing is recorded.
   tt::ones({3}) + 1;
   CHECK(profile.ops.size() == 2);
   CHECK(tt::op_observer() == nullptr);
 }
 
-TEST_CASE("times add up: an op's own, those it calls, and the rest of the program") {
+TEST_CASE("times add up: own time of ops, time of callees, and the rest of the program") {
   const Tensor x = tt::ones({3});
   Profiler profiler;
   tt::apply(Slow(10, true), {x});
@@ -105,10 +105,10 @@ TEST_CASE("times add up: an op's own, those it calls, and the rest of the progra
   CHECK(outer.self_seconds() == doctest::Approx(outer.seconds - inner.seconds));
   CHECK(profile.op_seconds() == doctest::Approx(outer.seconds));
   CHECK(profile.seconds >= outer.seconds + 0.015);
-  CHECK(profile.cost().flops == 1000);  // the outer op states the work of what it calls
+  CHECK(profile.cost().flops == 1000);  // the outer op's work includes that of its callees
 }
 
-TEST_CASE("ops belong to the module that called them, forward and backward") {
+TEST_CASE("ops belong to the module that called them, in forward and backward") {
   Net net;
   const Tensor x = tt::ones({2, 5});
   Profiler profiler(net);
@@ -122,12 +122,12 @@ TEST_CASE("ops belong to the module that called them, forward and backward") {
       CAPTURE(backward);
       REQUIRE(row);
       const double products = 2.0 * 2 * (name[0] == 'h' ? 5 * 7 : 7 * 3);
-      const double gradients = products * (name[0] == 'h' ? 1 : 2);  // x needs none
+      const double gradients = products * (name[0] == 'h' ? 1 : 2);  // x needs no gradient
       CHECK(row->cost.flops >= (backward ? gradients : products));
       CHECK(row->cost.flops <= 1.4 * (backward ? gradients : products));
     }
   }
-  // relu is the model's own; the sum lies outside.
+  // relu belongs to the model itself; the sum is outside of it.
   size_t own = 0;
   for (const OpRecord& op : profile.ops) {
     if (op.name == "relu" && !op.backward) own = static_cast<size_t>(op.scope);
@@ -138,7 +138,7 @@ TEST_CASE("ops belong to the module that called them, forward and backward") {
   CHECK(profile.scopes[own].seconds > 0);
 }
 
-TEST_CASE("a forward() with more arguments opens one scope, however it is called") {
+TEST_CASE("a forward() with more arguments has one scope, however it is called") {
   Twice model;
   Profiler profiler(model);
   model(tt::ones({1, 4}));
@@ -151,7 +151,7 @@ TEST_CASE("a forward() with more arguments opens one scope, however it is called
   CHECK(profile.scopes[4].parent == 0);
 }
 
-TEST_CASE("an optimizer's step is work with a cost, also where it is clipped") {
+TEST_CASE("an optimizer step is recorded with its cost, also with clipping") {
   Net net;
   tt::AdamW optimizer(net.named_parameters());
   const double parameters = static_cast<double>(net.parameter_count());
@@ -172,12 +172,12 @@ TEST_CASE("an optimizer's step is work with a cost, also where it is clipped") {
   CHECK(norm->cost.flops == 2 * parameters);
 }
 
-TEST_CASE("scopes have the user's names, modules without a model that of their class") {
+TEST_CASE("scopes have the user's names; modules outside of the model have the name of their class") {
   tt::Linear layer(3, 3);
   tt::Sequential stack;
   Profiler profiler;
   {
-    const tt::Scope step("f");  // would be `float` to a demangler
+    const tt::Scope step("f");  // a demangler would turn it into `float`
     layer(tt::ones({1, 3}));
   }
   stack(tt::ones({1, 3}));
@@ -187,7 +187,7 @@ TEST_CASE("scopes have the user's names, modules without a model that of their c
   CHECK(paths == std::vector<std::string>{"", "f", "Linear", "Sequential"});
 }
 
-TEST_CASE("an op that throws takes nothing else with it") {
+TEST_CASE("an op that throws leaves the records of other ops intact") {
   const Tensor x = tt::ones({3});
   Profiler profiler;
   {

@@ -1,4 +1,4 @@
-// A report says what the profile holds: numbers, units, and nothing live from a name.
+// A report shows the contents of the profile with units, and escapes all names.
 #include <doctest/doctest.h>
 
 #include <tinytorch/profiling/report.hpp>
@@ -15,7 +15,7 @@ Report small() {
   r.title = "A step of <net>";
   r.steps = 2;
   r.conditions = {"12 parameters."};
-  r.ceilings = {100e9, 20e9, 1e-6, "this machine"};
+  r.peaks = {100e9, 20e9, 1e-6, "this machine"};
   r.profile.scopes = {{"", -1, 0, 0.1}, {"hidden", 0, 0, 0.05}};
   OpRecord op;
   op.name = "linear";
@@ -43,20 +43,20 @@ Report small() {
 
 }  // namespace
 
-TEST_CASE("the text: the summary, then a table each of ops, modules, memory and launches") {
+TEST_CASE("text_report has the summary, and tables of ops, modules, memory and launches") {
   const std::string text = text_report(small());
   for (const char* part :
        {"A step of <net>", "A step: 50.00 ms, of which ops 45.00 ms (90.0 %)", "12 parameters.",
         "100 GFLOP/s, 20 GB/s", "ridge at 5.0", "5.0 MiB at the peak", "Kernel launches: 6 a step", "by op",
         "by module", "hidden", "(outside)", "compute", "memory", "hidden linear", "80.0 %", "softmax<float>"})
     CHECK_MESSAGE(holds(text, part), part);
-  // linear: 4 GFLOP in 80 ms, at half of the peak, 80 % of the time.
+  // linear: 4 GFLOP in 80 ms, half of the peak, 80 % of the time.
   CHECK(holds(text, "50.0"));
   CHECK(holds(text, "80.0 %"));
   CHECK(holds(text, "50 %"));
 }
 
-TEST_CASE("occupancy of kernels that are known, and none of others") {
+TEST_CASE("occupancy is shown for kernels with known registers only") {
   const std::string text = text_report(small());
   const size_t at = text.find("softmax<float>"), end = text.find('\n', at);
   const std::string line = text.substr(at, end - at);
@@ -67,7 +67,7 @@ TEST_CASE("occupancy of kernels that are known, and none of others") {
   CHECK_FALSE(holds(text.substr(other, text.find('\n', other) - other), "%"));
 }
 
-TEST_CASE("the page is complete, escaped, and loads nothing") {
+TEST_CASE("html_report is complete, escaped and self-contained") {
   const std::string page = html_report(small());
   CHECK(holds(page, "A step of &lt;net&gt;"));
   CHECK_FALSE(holds(page, "<net>"));
@@ -79,10 +79,10 @@ TEST_CASE("the page is complete, escaped, and loads nothing") {
   CHECK(page.ends_with("</html>\n"));
 }
 
-TEST_CASE("what a faster op would bring, on text and page") {
+TEST_CASE("the possible speedup by a faster op is in both reports") {
   const std::string text = text_report(small());
-  REQUIRE(holds(text, "what a faster op would bring"));
-  const std::string table = text.substr(text.find("what a faster op would bring"));
+  REQUIRE(holds(text, "possible speedup by a faster op"));
+  const std::string table = text.substr(text.find("possible speedup by a faster op"));
   // linear: 80 % of the time; 1 / (0.2 + 0.4) and 1 / 0.2. relu: 10 %.
   const std::string linear = table.substr(table.find("linear"), table.find("relu") - table.find("linear"));
   for (const char* part : {"80.0 %", "1.67 times", "5.00 times"}) CHECK_MESSAGE(holds(linear, part), linear);
@@ -91,7 +91,7 @@ TEST_CASE("what a faster op would bring, on text and page") {
   CHECK(holds(html_report(small()), "5.00 times"));
 }
 
-TEST_CASE("a change since another profile, and an ablation") {
+TEST_CASE("a change since a previous profile and an ablation are in both reports") {
   Report r = small();
   Profile before = mean_step(r.profile, r.steps), after = before;
   for (OpRecord& op : after.ops)
@@ -107,7 +107,7 @@ TEST_CASE("a change since another profile, and an ablation") {
     CHECK(
         holds(text, "Change of linear: 2.00 times as fast, 80.0 % of the time before; predicted 1.67 times"));
     CHECK(holds(text, "measured 1.67; the rest changed by"));
-    CHECK(holds(text, "since the profile before"));
+    CHECK(holds(text, "change since the previous profile"));
     CHECK(holds(text, "-20000.0 us"));
     CHECK(holds(text, "2 threads"));
     CHECK(holds(text, "1.66"));
@@ -116,14 +116,14 @@ TEST_CASE("a change since another profile, and an ablation") {
   }
 }
 
-TEST_CASE("parts that were not measured are left out") {
+TEST_CASE("parts that were not measured are omitted") {
   Report r = small();
   r.memory = {};
   r.launches.clear();
   const std::string text = text_report(r), page = html_report(r);
   CHECK_FALSE(holds(text, "memory at the peak"));
   CHECK_FALSE(holds(text, "launches"));
-  CHECK_FALSE(holds(text, "since the profile before"));
+  CHECK_FALSE(holds(text, "change since the previous profile"));
   CHECK_FALSE(holds(text, "ablation"));
   CHECK_FALSE(holds(page, "Memory over time"));
 }

@@ -1,4 +1,4 @@
-// The drawing: the roof where the ceilings are, a point for each row with work, labels escaped.
+// roofline_chart: the roof is at the peaks, each row with work has a point, and labels are escaped.
 #include <doctest/doctest.h>
 
 #include <tinytorch/profiling/roofline_chart.hpp>
@@ -7,7 +7,7 @@ using namespace tinytorch::profiling;
 
 namespace {
 
-const Ceilings kMachine{100e9, 20e9, 1e-6, "a machine"};
+const MachinePeaks kMachine{100e9, 20e9, 1e-6, "a machine"};
 
 ProfileRow row(const std::string& name, double seconds, tinytorch::Cost cost) {
   ProfileRow r;
@@ -26,7 +26,7 @@ size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("one circle for each row that has FLOPs and took time") {
+TEST_CASE("roofline_chart has one circle for each row with FLOPs and time") {
   const ProfileTable table{row("matmul", 2, {150e9, 1e9}), row("copy", 1, {0, 1e9}),
                            row("a<b", 0.5, {1e9, 1e9}), row("never", 0, {1e9, 1e9})};
   const std::string chart = roofline_chart("Ops", table, kMachine);
@@ -39,7 +39,7 @@ TEST_CASE("one circle for each row that has FLOPs and took time") {
   CHECK(count(roofline_chart("Ops", table, kMachine, 1), "<circle") == 1);
 }
 
-TEST_CASE("a table without work is a roof without points") {
+TEST_CASE("roofline_chart of a table without work has a roof and no points") {
   const std::string chart = roofline_chart("Nothing", {}, kMachine);
   CHECK(count(chart, "<circle") == 0);
   CHECK(count(chart, "<polyline") == 1);

@@ -1,4 +1,4 @@
-// Timing against sleeps of known length, on the CPU and on a GPU.
+// Timing of sleeps of known length, on the CPU and on a GPU.
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 const TimingOptions kShort{.seconds = 0.05, .warm_up = {.seconds_limit = 0.05}};
 }
 
-TEST_CASE("a call of known length is timed, each call on its own") {
+TEST_CASE("time_on times each call of known length on its own") {
   int calls = 0;
   const Timing t = time_on(
       tt::cpu,
@@ -26,13 +26,13 @@ TEST_CASE("a call of known length is timed, each call on its own") {
   CHECK(t.low <= t.median);
   CHECK(t.median <= t.high);
   CHECK(t.seconds.size() >= 11);
-  CHECK(calls > static_cast<int>(t.seconds.size()));  // those of the warm-up as well
+  CHECK(calls > static_cast<int>(t.seconds.size()));  // includes the calls of the warm-up
   CHECK(*std::min_element(t.seconds.begin(), t.seconds.end()) >= 0.002);
   CHECK(t.overhead >= 0);
   CHECK(t.overhead < 1e-4);
 }
 
-TEST_CASE("the number of calls follows the time there is, within its limits") {
+TEST_CASE("the number of calls depends on the time limit, within its bounds") {
   TimingOptions options = kShort;
   options.most = 40;
   CHECK(time_on(
@@ -40,9 +40,9 @@ TEST_CASE("the number of calls follows the time there is, within its limits") {
             .seconds.size() == 40);
 }
 
-TEST_CASE("cold: what a call reads is not in the cache, so it takes longer") {
-  // One line of the cache names the next, in a random order, so that no access can begin before the last one
-  // ended: from memory that takes many times as long as from a cache, whatever else the machine does.
+TEST_CASE("cold: the data of a call is not in the cache, so the call takes longer") {
+  // Pointer chasing: each cache line holds the index of the next, in a random order, so that an access
+  // depends on the previous one. From memory this takes many times as long as from a cache, on any machine.
   constexpr size_t kLines = 1 << 14, kStep = 16;  // 1 MiB of int
   std::vector<int> next(kLines * kStep);
   std::vector<int> order(kLines);
@@ -65,7 +65,7 @@ TEST_CASE("cold: what a call reads is not in the cache, so it takes longer") {
   CHECK(best(cold) > 1.5 * best(kShort));
 }
 
-TEST_CASE("a flush is twice the largest cache") {
+TEST_CASE("a flush writes twice the size of the largest cache") {
   CHECK(last_cache_bytes(tt::cpu) >= size_t{1} << 18);
   const size_t before = tt::allocator_stats().current;
   {
@@ -75,7 +75,7 @@ TEST_CASE("a flush is twice the largest cache") {
   CHECK(tt::allocator_stats().current == before);
 }
 
-TEST_CASE("on a GPU the stream's time counts, not the host's" * test::needs_devices()) {
+TEST_CASE("on a GPU the time of the stream is measured, not the host's" * test::needs_devices()) {
   const test::DeviceBytes small(64);
   const Timing t = time_on(
       tt::cuda, [&] { small.fill(1); }, kShort);

@@ -1,4 +1,4 @@
-// A trace is JSON that says what the profile says; it is read back by another reader.
+// A trace is JSON with the contents of the profile; another JSON parser reads it back.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -55,7 +55,7 @@ TEST_CASE("scopes, ops and kernels are complete events in microseconds") {
   CHECK(events[4].at("tid") == "gpu");
   CHECK(events[4].at("ts") == 1500000);
   CHECK(events[4].at("args").at("pass") == "backward");
-  // The scopes of the op that ran on the GPU, when it ran there.
+  // The scopes of the op that ran on the GPU, with the device's times.
   for (const size_t i : {size_t{5}, size_t{6}}) {
     CHECK(events[i].at("name") == events[i - 5].at("name"));
     CHECK(events[i].at("cat") == "scope");
@@ -64,7 +64,7 @@ TEST_CASE("scopes, ops and kernels are complete events in microseconds") {
     CHECK(events[i].at("dur") == 125000);
     CHECK(events[i].at("args") == json{{"pass", "backward"}});
   }
-  // Bars nest: an op lies inside its scope.
+  // Bars nest: an op is inside its scope.
   CHECK(events[2].at("ts") >= events[1].at("ts"));
   CHECK(events[2].at("ts").get<double>() + events[2].at("dur").get<double>() <=
         events[1].at("ts").get<double>() + events[1].at("dur").get<double>());

@@ -1,4 +1,4 @@
-// Closed forms against models: parameters and FLOPs exactly, memory as the profiler measures it.
+// Closed forms are compared with models: parameters and FLOPs exactly, memory as the profiler measures it.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -36,7 +36,7 @@ tt::Tensor tokens(int64_t B, int64_t T, int64_t vocabulary) { return tt::randint
 
 int64_t bytes_in_use() { return static_cast<int64_t>(tt::allocator_stats().current); }
 
-// "matmul (back)": FLOPs of all calls of an op in one pass; without those that have none.
+// The FLOPs of all calls of an op in one pass, by a name such as "matmul (back)", without ops that have none.
 using FlopsByOp = std::map<std::string, double>;
 
 FlopsByOp flops_by_op(const Profile& profile) {
@@ -52,25 +52,26 @@ double sum_of(const FlopsByOp& ops) {
   return sum;
 }
 
-// A training step of GPT-2 on B sequences of T tokens. A product counts 2 a multiplication, other ops what
-// their primitives state for each number: layer norm 8 and 13 backward, with a sum before it 9 and 14; GELU
-// by tanh 20 and as much backward; softmax within cross-entropy 13 and 13; a gradient that is scaled or added
-// to another, 1.
+// The FLOPs of a training step of GPT-2 on B sequences of T tokens. A product counts 2 per multiplication.
+// Other ops count what their primitives state per element: layer norm 8 forward and 13 backward, with a
+// residual sum 9 and 14; GELU by tanh 20 and 20; softmax in cross-entropy 13 and 13; scaling a gradient or
+// adding it to another 1.
 FlopsByOp gpt2_flops(const TransformerSize& s, double B, double T) {
   const double N = B * T, C = s.features, L = s.layers, V = s.vocabulary, F = 4 * C, gelu = 20;
-  const double pairs = L * B * T * (T + 1) / 2;  // of a query and a key that it sees, of all heads together
+  const double pairs = L * B * T * (T + 1) / 2;  // unmasked pairs of a query and a key, over all heads
   return {
-      {"add", N * C          // tokens and positions
-                  + N * C    // backward: both ways into the first block,
+      {"add", N * C          // token and position embeddings
+                  + N * C    // backward: both paths into the first block,
                   + V * C},  // and both uses of the embedding
       {"layer_norm", 8 * N * C},
-      {"linear", L * 2 * N * C * (3 * C + C)},  // queries, keys, values; projection
+      {"linear", L * 2 * N * C * (3 * C + C)},  // QKV; projection
       {"joined_attention", 2 * 2 * pairs * C},
       {"residual_layer_norm", 2 * L * 9 * N * C},
       {"mlp", L * N * F * (2 * C + gelu + 2 * C)},
-      // Both gradients come with the loss.
+      // Both gradients are computed with the loss.
       {"linear_cross_entropy", 3 * 2 * N * C * V + 2 * 13 * N * V},
-      // How many targets count: each is compared, and added up; then four ops of one number.
+      // The number of targets that are not ignored: a comparison and an addition for each, then four ops on
+      // one number.
       {"ne", N},
       {"sum", N},
       {"maximum", 1},
@@ -81,19 +82,19 @@ FlopsByOp gpt2_flops(const TransformerSize& s, double B, double T) {
       {"div (back)", 1},
       {"mul (back)", N * C + V * C},  // the loss's gradient is 1 / targets
       {"residual_norm_grad (back)", 2 * L * 14 * N * C},
-      // By weights: those of the network's second layer, of the projection, of queries, keys and values.
+      // Gradients of weights: those of the MLP's second layer, of the projection, and of QKV.
       {"linear_grad_weight (back)", L * 2 * N * (F * C + C * C + 3 * C * C)},
       {"linear_grad_activation (back)", L * N * F * (2 * C + gelu)},
-      // By inputs of those layers, the network's second aside; and both of its first.
+      // Gradients of inputs of those layers, except the MLP's second; and both gradients of its first.
       {"matmul (back)", L * 2 * N * (2 * F * C + C * C + 3 * C * C)},
       {"joined_attention_grad (back)", 5 * 2 * pairs * C},
       {"layer_norm_grad (back)", 13 * N * C},
-      {"sum (back)", N * C},  // positions: over the sequences
+      {"sum (back)", N * C},  // position embedding: sum over the sequences
       {"embedding_grad (back)", N * C},
   };
 }
 
-// Residual blocks of two convolutions; where the width changes, a 1 x 1 convolution stands beside them.
+// Residual blocks of two convolutions. Where the width changes, the shortcut is a 1 x 1 convolution.
 struct Block : tt::Module {
   tt::Conv2d first, second;
   tt::BatchNorm2d norm_first, norm_second;
@@ -132,15 +133,15 @@ struct ResNet8 : tt::Module {
   }
 };
 
-// A training step on N images. Of a convolution 2 N OH OW M C KH KW, and as many for either gradient; the
-// stem's input has none. Of the numbers between: batch norm 7 and 10 backward, relu 1 and 1, pooling 1 and 1,
-// a sum 1.
+// The FLOPs of a training step on N images. A convolution counts 2 N OH OW M C KH KW, and as many for each
+// gradient; the input of the stem has no gradient. Elementwise work per element: batch norm 7 forward and 10
+// backward, relu 1 and 1, pooling 1 and 1, a sum 1.
 FlopsByOp resnet8_flops(double N) {
   const double large = N * 32 * 32, middle = N * 16 * 16, small = N * 8 * 8;  // positions
   const double stem = 2 * large * 16 * 3 * 9, one = 2 * large * 16 * 16 * 9 * 2,
                two = 2 * middle * 32 * (16 * 9 + 32 * 9 + 16),
                three = 2 * small * 64 * (32 * 9 + 64 * 9 + 32);
-  // One after the stem and two in each block are normalized and pass a relu.
+  // Batch norm and relu follow the stem and the two convolutions of each block.
   const double maps = large * 16 * 3 + middle * 32 * 2 + small * 64 * 2;
   const double head = 2 * N * 64 * 10;
   return {
@@ -152,8 +153,8 @@ FlopsByOp resnet8_flops(double N) {
       {"mul", 2 * (16 * 3 + 32 * 2 + 64 * 2)},  // running means and variances
       {"relu", maps},
       {"relu_grad (back)", maps},
-      {"add", large * 16 + middle * 32 + small * 64  // each block's two ways come together,
-                  + 2 * large * 16 + middle * 32},   // and so do the gradients of its input
+      {"add", large * 16 + middle * 32 + small * 64  // the two paths of each block are added,
+                  + 2 * large * 16 + middle * 32},   // and the two gradients of its input
       {"adaptive_avg_pool2d", small * 64},
       {"adaptive_avg_pool2d_grad (back)", small * 64},
       {"linear", head},
@@ -166,7 +167,7 @@ FlopsByOp resnet8_flops(double N) {
 
 }  // namespace
 
-TEST_CASE("parameters: the formula is the model, and GPT-2 small has 124 million") {
+TEST_CASE("parameter_count equals the model's count; GPT-2 small has 124 million") {
   for (const auto& c :
        {config_of(97, 33, 48, 3, 4), config_of(11, 5, 8, 1, 2), config_of(50, 20, 64, 2, 8)}) {
     const tt::Gpt2 model(c);
@@ -175,7 +176,7 @@ TEST_CASE("parameters: the formula is the model, and GPT-2 small has 124 million
   CHECK(parameter_count(size_of(tt::Gpt2Config{})) == 124439808);
 }
 
-TEST_CASE("FLOPs of a step of GPT-2: each op is its closed form, exactly, and nothing else counts") {
+TEST_CASE("FLOPs of a step of GPT-2: each op matches its closed form exactly, and no other op counts") {
   for (const auto& [B, T, c] : {std::tuple{2, 48, config_of(503, 64, 128, 3, 4)},
                                 {3, 7, config_of(61, 16, 24, 1, 2)},
                                 {1, 33, config_of(130, 33, 40, 2, 5)}}) {
@@ -189,11 +190,11 @@ TEST_CASE("FLOPs of a step of GPT-2: each op is its closed form, exactly, and no
   }
 }
 
-TEST_CASE("the formulas of products and attention are those terms of the closed form, and most of it") {
+TEST_CASE("product_flops and attention_flops are the terms of the closed form, and most of its sum") {
   const TransformerSize s = size_of(config_of(503, 64, 128, 3, 4));
   const double B = 2, T = 48, tokens_seen = B * T, F = 4 * s.features;
   const auto ops = gpt2_flops(s, B, T);
-  const double activations = 2 * 20 * s.layers * tokens_seen * F;  // within the fused ops of the network
+  const double activations = 2 * 20 * s.layers * tokens_seen * F;  // counted by the fused ops of the MLP
   double products = -activations - 26 * tokens_seen * s.vocabulary;
   for (const char* name : {"linear", "mlp", "linear_cross_entropy", "linear_grad_weight (back)",
                            "linear_grad_activation (back)", "matmul (back)"})
@@ -204,14 +205,14 @@ TEST_CASE("the formulas of products and attention are those terms of the closed 
   CHECK(training_flops(s, B, T) > 0.94 * sum_of(ops));
 }
 
-TEST_CASE("six FLOPs per parameter and token, when products are most of the work") {
+TEST_CASE("training takes six FLOPs per parameter and token if products are most of the work") {
   const tt::Gpt2Config c = config_of(256, 16, 256, 2, 4);
   const TransformerSize s = size_of(c);
   const double tokens_seen = 4 * 16, with_products = parameter_count(s) - s.context * s.features;
   CHECK(training_flops(s, 4, 16) / (6 * with_products * tokens_seen) == doctest::Approx(1).epsilon(0.05));
 }
 
-TEST_CASE("activations: what a block keeps is what the formula says") {
+TEST_CASE("block_activations equals the memory that a block keeps") {
   const int64_t B = 3, T = 40;
   const auto kept_by = [&](int64_t layers, tt::DType dtype) {
     const tt::Gpt2Config c = config_of(64, 64, 96, layers, 6);
@@ -230,12 +231,13 @@ TEST_CASE("activations: what a block keeps is what the formula says") {
     const double measured = (kept_by(5, dtype) - kept_by(2, dtype)) / 3;
     CAPTURE(value_bytes);
     CHECK(measured == doctest::Approx(expected).epsilon(0.01));
-    // Without the matrix of probabilities, and without masks of dropout, less than the literature's formula.
+    // The memory is less than the literature's formula, because the matrix of probabilities and dropout masks
+    // are not kept.
     if (dtype == tt::bf16) CHECK(measured < literature_layer_bytes(s, B, T));
   }
 }
 
-TEST_CASE("FLOPs of ResNet-8, forward and backward: each op is its closed form, exactly") {
+TEST_CASE("FLOPs of ResNet-8, forward and backward: each op matches its closed form exactly") {
   ResNet8 model;
   const int64_t N = 3;
   const tt::Tensor x = tt::randn({N, 3, 32, 32}), y = tt::randint(0, 10, {N});
@@ -246,7 +248,7 @@ TEST_CASE("FLOPs of ResNet-8, forward and backward: each op is its closed form, 
   CHECK(profile.cost().flops == sum_of(resnet8_flops(static_cast<double>(N))));
 }
 
-TEST_CASE("ResNet-8 has the 12.5 million multiplications of MLPerf Tiny's, and they are most of its work") {
+TEST_CASE("ResNet-8 has the 12.5 million multiplications of MLPerf Tiny, which are most of its work") {
   const auto ops = resnet8_flops(1);
   CHECK(ops.at("conv2d") + ops.at("linear") == 2 * 12'501'632.0);
   CHECK(3 * 2 * 12'501'632.0 > 0.97 * sum_of(ops));
@@ -258,7 +260,7 @@ TEST_CASE("ResNet-8 has the 12.5 million multiplications of MLPerf Tiny's, and t
   CHECK(forward < 1.02 * 2 * 12'501'632.0);
 }
 
-TEST_CASE("the peak that the memory profiler reports is the allocator's, for a whole step") {
+TEST_CASE("the memory profiler's peak equals the allocator's, for a whole step") {
   const tt::Gpt2Config c = config_of(64, 32, 32, 2, 2);
   tt::Gpt2 model(c);
   const tt::Tensor x = tokens(2, 32, 64), y = tokens(2, 32, 64);

@@ -15,7 +15,7 @@ tt::Tensor input(int64_t B, int64_t T, int64_t C) {
   tt::Generator g(11);
   return tt::randn({B, T, C}, tt::f32, tt::default_device(), g);
 }
-// Rows `order` of x, each of `size` rows.
+// Gathers the rows `order` of x, each of `size` rows.
 tt::Tensor rows_of(const tt::Tensor& x, const std::vector<int64_t>& order, int64_t size, int dim = 0) {
   tt::Tensors parts;
   for (const int64_t i : order) parts.push_back(x.detach().slice(dim, i * size, (i + 1) * size));
@@ -24,7 +24,7 @@ tt::Tensor rows_of(const tt::Tensor& x, const std::vector<int64_t>& order, int64
 
 }  // namespace
 
-TEST_CASE("one head by hand: projections, rotation, attention, projection") {
+TEST_CASE("one head equals projections, rotation, attention and projection computed by hand") {
   tt::manual_seed(1);
   auto rotary = std::make_shared<tt::Rotary>(4);
   tt::SelfAttention layer({.features = 6, .heads = 1, .head_size = 4, .rotary = rotary});
@@ -35,7 +35,7 @@ TEST_CASE("one head by hand: projections, rotation, attention, projection") {
   check_values(layer(x).to_vector<double>(), layer.projection(y.squeeze(1)).to_vector<double>(), 1e-6);
 }
 
-TEST_CASE("causal: a later token changes no earlier row; otherwise it changes all") {
+TEST_CASE("with a causal mask a later token changes no earlier row; without, it changes all") {
   for (const bool causal : {true, false}) {
     tt::manual_seed(2);
     tt::SelfAttention layer({.features = 12, .heads = 3, .causal = causal});
@@ -49,7 +49,7 @@ TEST_CASE("causal: a later token changes no earlier row; otherwise it changes al
   }
 }
 
-TEST_CASE("a window of 2: a token is seen by itself and by the next one") {
+TEST_CASE("with a causal window of 2 a token affects its own row and the next one") {
   tt::manual_seed(3);
   tt::SelfAttention layer({.features = 12, .heads = 3, .window = 2});
   const tt::Tensor x = input(1, 7, 12);
@@ -71,7 +71,7 @@ TEST_CASE("rows of a batch are independent") {
                  1e-6);
 }
 
-TEST_CASE("heads in another order, in both products: the same result") {
+TEST_CASE("a permutation of the heads in both projections gives the same result") {
   tt::manual_seed(5);
   const tt::SelfAttentionOptions options{.features = 15, .heads = 3};
   tt::SelfAttention layer(options), permuted(options);
@@ -83,10 +83,10 @@ TEST_CASE("heads in another order, in both products: the same result") {
   const tt::Tensor x = input(2, 6, 15);
   check_values(permuted(x).to_vector<double>(), layer(x).to_vector<double>(), 1e-6);
   permuted.projection.load_state_dict(layer.projection.state_dict());
-  CHECK(tt::max(tt::abs(permuted(x) - layer(x))).item() > 1e-3);  // in one product only: another
+  CHECK(tt::max(tt::abs(permuted(x) - layer(x))).item() > 1e-3);  // in one projection only: another result
 }
 
-TEST_CASE("grouped queries are heads whose keys and values repeat") {
+TEST_CASE("grouped queries equal heads with repeated keys and values") {
   tt::manual_seed(6);
   auto rotary = std::make_shared<tt::Rotary>(4);
   tt::SelfAttention grouped({.features = 10, .heads = 6, .groups = 2, .head_size = 4, .rotary = rotary});
@@ -100,7 +100,7 @@ TEST_CASE("grouped queries are heads whose keys and values repeat") {
   check_values(repeated(x).to_vector<double>(), grouped(x).to_vector<double>(), 1e-6);
 }
 
-TEST_CASE("with rotary positions a shift of all positions changes nothing") {
+TEST_CASE("with rotary positions a shift of all positions does not change the result") {
   tt::manual_seed(7);
   auto rotary = std::make_shared<tt::Rotary>(6);
   tt::SelfAttention layer({.features = 12, .heads = 2, .rotary = rotary});
@@ -109,7 +109,7 @@ TEST_CASE("with rotary positions a shift of all positions changes nothing") {
   check_values(there.to_vector<double>(), here.to_vector<double>(), 1e-5);
 }
 
-TEST_CASE("with a cache, token by token or in pieces: the rows of the whole") {
+TEST_CASE("with a cache, token by token or in chunks, the rows equal those of one pass") {
   tt::manual_seed(8);
   auto rotary = std::make_shared<tt::Rotary>(4);
   tt::SelfAttention layer({.features = 8, .heads = 4, .groups = 2, .head_size = 4, .rotary = rotary});
@@ -128,7 +128,7 @@ TEST_CASE("with a cache, token by token or in pieces: the rows of the whole") {
   }
 }
 
-TEST_CASE("every parameter gets a gradient; dropout acts in training only") {
+TEST_CASE("every parameter gets a gradient; dropout is applied in training only") {
   tt::manual_seed(9);
   tt::SelfAttention layer({.features = 9, .heads = 3, .groups = 1, .dropout = 0.4});
   const tt::Tensor x = input(2, 6, 9);
@@ -143,7 +143,7 @@ TEST_CASE("every parameter gets a gradient; dropout acts in training only") {
   CHECK(tt::SelfAttention({.features = 9, .heads = 3, .bias = false}).named_parameters().size() == 2);
 }
 
-TEST_CASE("sizes that do not fit are refused") {
+TEST_CASE("invalid sizes throw") {
   for (const tt::SelfAttentionOptions& bad : {tt::SelfAttentionOptions{.features = 10, .heads = 3},
                                               {.features = 12, .heads = 4, .groups = 3},
                                               {.features = 0, .heads = 1},

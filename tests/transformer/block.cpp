@@ -2,6 +2,7 @@
 
 #include <tinytorch/tinytorch.hpp>
 
+#include <support/errors.hpp>
 #include <support/values.hpp>
 
 namespace tt = tinytorch;
@@ -32,7 +33,7 @@ TEST_CASE("a block is x + attention(norm(x)), then x + mlp(norm(x))") {
   check_values(llama(input()).to_vector<double>(), by_hand(llama, input()).to_vector<double>(), 1e-5);
 }
 
-TEST_CASE("blocks joined by unfinished sums are blocks one after the other") {
+TEST_CASE("a BlockStack that fuses residual sums with norms equals its blocks applied one by one") {
   tt::manual_seed(2);
   tt::BlockStack<Gpt2Block> stack;
   for (int i = 0; i < 3; ++i) stack.append(kAttention, 1e-5, 0.0, 20);
@@ -44,10 +45,11 @@ TEST_CASE("blocks joined by unfinished sums are blocks one after the other") {
                last(expected).to_vector<double>(), 1e-5);
   check_values(stack(input()).to_vector<double>(), expected.to_vector<double>(), 1e-5);
   CHECK(stack.size() == 3);
+  CHECK(errors::thrown_by([&] { stack[3]; }).code == "TT-NN-06");
   CHECK(stack.named_parameters()[0].name == "0.attention_norm.weight");
 }
 
-TEST_CASE("dropout of branches: in training only, and every parameter still has a gradient") {
+TEST_CASE("branch dropout is applied in training only, and every parameter gets a gradient") {
   tt::manual_seed(3);
   LlamaBlock block(kAttention, 1e-6, 0.3, 20);
   CHECK(block(input()).to_vector() != block(input()).to_vector());
@@ -60,7 +62,7 @@ TEST_CASE("dropout of branches: in training only, and every parameter still has 
   CHECK(block(input()).to_vector() == block(input()).to_vector());
 }
 
-TEST_CASE("branches of weight zero leave the stream as it is") {
+TEST_CASE("branches with zero weights leave the residual stream unchanged") {
   tt::manual_seed(4);
   Gpt2Block block(kAttention, 1e-5, 0.0, 20);
   for (tt::Linear* last : {&block.attention.projection, &block.mlp.down}) {

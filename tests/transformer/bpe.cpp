@@ -1,5 +1,5 @@
-// Byte pair encoding: against tiktoken and tokenizers on 12,000 strings, exact round trips of any bytes,
-// special tokens.
+// Byte pair encoding is compared with tiktoken and tokenizers on 12,000 strings; round trips of any bytes are
+// exact.
 #include <tinytorch/transformer/bpe.hpp>
 
 #include <chrono>
@@ -31,7 +31,7 @@ BpeTokenizer small(const char* pattern) {
   return tt::load_tokenizer_json(golden::path(std::string("small_") + pattern + ".json"));
 }
 
-// The 256 bytes by value, then what the merges make, then the special tokens.
+// The 256 bytes by value, then the results of the merges, then the special tokens.
 tt::BpeModel model_of(const std::vector<tt::BpeMerge>& merges,
                       const std::vector<std::string>& specials = {}) {
   tt::BpeModel model;
@@ -47,7 +47,8 @@ tt::BpeModel model_of(const std::vector<tt::BpeMerge>& merges,
   return model;
 }
 
-// By the definition: all pairs looked at, the lowest rank joined, the leftmost first, again and again.
+// The definition of the encoding: scan all pairs, merge the one of the lowest rank, the leftmost first, and
+// repeat.
 Tokens merged_by_definition(const tt::BpeModel& model, std::string_view piece) {
   std::vector<std::string> parts;
   for (const char c : piece) parts.emplace_back(1, c);
@@ -76,7 +77,7 @@ Tokens merged_by_definition(const tt::BpeModel& model, std::string_view piece) {
 
 }  // namespace
 
-TEST_CASE("small vocabularies: the ids of tokenizers, with special tokens") {
+TEST_CASE("small vocabularies give the ids of tokenizers, with special tokens") {
   const golden::Strings strings;
   for (const char* pattern : {"gpt2", "cl100k"}) {
     const BpeTokenizer tokenizer = small(pattern);
@@ -91,7 +92,7 @@ TEST_CASE("small vocabularies: the ids of tokenizers, with special tokens") {
   }
 }
 
-TEST_CASE("a file like Llama 3's: the ids of tokenizers, with what its template adds") {
+TEST_CASE("a file like Llama 3's gives the ids of tokenizers, with the tokens of its template") {
   const golden::Strings strings;
   const BpeTokenizer tokenizer = small("llama3");
   const tt::BpeModel& model = tokenizer.model();
@@ -114,10 +115,10 @@ TEST_CASE("a file like Llama 3's: the ids of tokenizers, with what its template 
   }
   CHECK(around.encode("") == Tokens{});
   CHECK(around.encode("", {.add = true}) == Tokens{begin, end, end});
-  CHECK(around.encode("<|end", {.add = true}).size() > 4);  // still text: nothing allows it
+  CHECK(around.encode("<|end", {.add = true}).size() > 4);  // still text, because it is not allowed
 }
 
-TEST_CASE("GPT-2's vocabulary: the ids of tiktoken and tokenizers" * test::needs_data(kEncoder)) {
+TEST_CASE("GPT-2's vocabulary gives the ids of tiktoken and tokenizers" * test::needs_data(kEncoder)) {
   const golden::Strings strings;
   tt::BpeModel model = gpt2_model();
   const BpeTokenizer gpt2(model);
@@ -141,7 +142,7 @@ TEST_CASE("GPT-2's vocabulary: Tiny Shakespeare has 338,025 tokens" * test::need
   CHECK(gpt2.decode(tokens) == text);
 }
 
-TEST_CASE("any bytes come back exactly") {
+TEST_CASE("decode returns any encoded bytes exactly") {
   for (const char* pattern : {"gpt2", "cl100k"}) {
     const BpeTokenizer tokenizer = small(pattern);
     for (const std::string& text : golden::awkward_bytes())
@@ -150,7 +151,8 @@ TEST_CASE("any bytes come back exactly") {
 }
 
 TEST_CASE(
-    "the lowest rank is joined first, the leftmost of equals; scan and heap agree with the definition") {
+    "the pair of the lowest rank is merged first, the leftmost of equals; scan and heap match the "
+    "definition") {
   const tt::BpeModel model =
       model_of({{'a', 'a'}, {'b', 'c'}, {'a', 'b'}, {256, 'b'}, {256, 256}, {258, 'c'}, {260, 260}});
   const BpeTokenizer tokenizer(model);
@@ -160,14 +162,14 @@ TEST_CASE(
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
     std::string piece(1 + random() % (i % 2 ? 200 : 64),
-                      '\0');  // both sides of the length where the heap takes over
+                      '\0');  // lengths around the switch from a scan to a heap
     for (char& c : piece) c = "aaabcd"[random() % 6];
     CAPTURE(piece);
     REQUIRE(tokenizer.encode(piece) == merged_by_definition(model, piece));
   }
 }
 
-TEST_CASE("ignore_merges: a piece that is a token is that token") {
+TEST_CASE("ignore_merges: a piece that equals a token becomes that token") {
   tt::BpeModel model = model_of({{'b', 'c'}, {'a', 'b'}, {257, 'c'}});
   CHECK(BpeTokenizer(model).encode("abc") == Tokens{'a', 256});
   model.ignore_merges = true;
@@ -175,7 +177,7 @@ TEST_CASE("ignore_merges: a piece that is a token is that token") {
   CHECK(BpeTokenizer(model).encode("abcc") == Tokens{'a', 256, 'c'});
 }
 
-TEST_CASE("a piece of 100,000 equal letters, and of letters in disorder, costs no square") {
+TEST_CASE("pieces of 100,000 equal or random letters take less than quadratic time") {
   const BpeTokenizer tokenizer = small("gpt2");
   std::mt19937 random(6);
   std::string mixed(100'000, '\0');
@@ -189,22 +191,22 @@ TEST_CASE("a piece of 100,000 equal letters, and of letters in disorder, costs n
   }
 }
 
-TEST_CASE("special tokens are text unless they are allowed") {
+TEST_CASE("special tokens are encoded as text unless they are allowed") {
   const BpeTokenizer t(model_of({}, {"<|a|>", "<|a|><|b|>", "<|b|>"}));
   const int32_t a = 256, ab = 257, b = 258;
   CHECK(t.encode("<|a|>").size() == 5);
   CHECK(t.encode("x<|a|>y", kAllowed) == Tokens{'x', a, 'y'});
-  CHECK(t.encode("<|a|><|b|>", kAllowed) == Tokens{ab});  // of two at one place the longer
+  CHECK(t.encode("<|a|><|b|>", kAllowed) == Tokens{ab});  // of two at one position the longer is taken
   CHECK(t.encode("<|b|><|a|><|a|", kAllowed) == Tokens{b, a, '<', '|', 'a', '|'});
   CHECK(t.encode("<|a|><|b|>", {.allowed = {"<|b|>"}}) == Tokens{'<', '|', 'a', '|', '>', b});
   CHECK(t.encode("<|b|>", {.allowed = {"<|b|>"}, .refuse_others = true}) == Tokens{b});
   CHECK(t.encode("", kAllowed).empty());
   CHECK(t.decode(Tokens{a, b}) == "<|a|><|b|>");
   errors::check_error(
-      "TT-TEXT-03: BpeTokenizer: the text holds the special token '<|a|>' at byte 1, which is not allowed "
+      "TT-TEXT-03: BpeTokenizer: the text contains the special token '<|a|>' at byte 1, which is not allowed "
       "here\n"
-      "  hint: name it in SpecialPolicy::allowed to get its token, or leave refuse_others out to have it "
-      "encoded as text",
+      "  hint: add it to SpecialPolicy::allowed to get its token, or set refuse_others to false to encode it "
+      "as text",
       [&] { t.encode("x<|a|>", {.refuse_others = true}); });
   test::expect_error("TT-TEXT-03", "hint: this vocabulary has '<|a|>', '<|a|><|b|>', '<|b|>'",
                      [&] { t.special("<|c|>"); });
@@ -224,9 +226,9 @@ TEST_CASE("many special tokens in a long text are found in linear time") {
         (test::kSanitized ? 10 : 1));
 }
 
-TEST_CASE("numbers that are no tokens") {
+TEST_CASE("decode throws for numbers that are not tokens") {
   tt::BpeModel model = model_of({});
-  model.tokens.emplace_back();  // 256 is not in use
+  model.tokens.emplace_back();  // 256 is unused
   model.tokens.emplace_back("<|end|>");
   model.specials["<|end|>"] = 257;
   const BpeTokenizer t(model);
@@ -237,13 +239,13 @@ TEST_CASE("numbers that are no tokens") {
     });
 }
 
-TEST_CASE("models that cannot work are refused") {
+TEST_CASE("the constructor throws for invalid models") {
   tt::BpeModel model = model_of({{'a', 'b'}, {256, 'c'}}, {"<|end|>"});
   model.tokens[255].clear();
   test::expect_error("TT-TEXT-04", "none for byte '\\xff'", [&] { BpeTokenizer t(model); });
 }
 
-TEST_CASE("threads share one tokenizer") {
+TEST_CASE("threads can share one tokenizer") {
   const BpeTokenizer tokenizer = small("gpt2");
   const golden::Strings strings;
   std::vector<size_t> totals(4);

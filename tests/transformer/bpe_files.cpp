@@ -1,4 +1,5 @@
-// Vocabulary files: read, written, read back equal; damaged and foreign ones are refused by name and place.
+// Vocabulary files are read, written and read back equal. Damaged and unsupported files throw errors with
+// name and place.
 #include <tinytorch/transformer/bpe_files.hpp>
 
 #include <tinytorch/transformer/bpe_trainer.hpp>
@@ -24,14 +25,14 @@ BpeModel parse(const std::string& json) { return tt::parse_tokenizer_json(tt::as
 files::Refusal refusal(const std::string& json) {
   return files::refusal_of([&] { parse(json); });
 }
-// The text with one part of it replaced; the part must be there.
+// Replaces one part of the text, which must be present.
 std::string with(std::string text, const std::string& part, const std::string& other) {
   const size_t at = text.find(part);
   REQUIRE(at != std::string::npos);
   return text.replace(at, part.size(), other);
 }
 
-// encoder.json and vocab.bpe of a model.
+// The texts of encoder.json and vocab.bpe for a model.
 std::pair<std::string, std::string> gpt2_files(const BpeModel& model) {
   std::string encoder = "{", merges = "#version: 0.2\n";
   for (size_t i = 0; i < model.tokens.size(); ++i) {
@@ -48,12 +49,12 @@ std::pair<std::string, std::string> gpt2_files(const BpeModel& model) {
 
 }  // namespace
 
-TEST_CASE("tokenizer.json: written, read back equal, written again the same") {
+TEST_CASE("tokenizer.json: a written model is read back equal and written again identically") {
   const files::TempFolder folder;
   for (const tt::SplitPattern pattern : {tt::SplitPattern::gpt2, tt::SplitPattern::cl100k}) {
     BpeModel model = learned(pattern);
     model.ignore_merges = pattern == tt::SplitPattern::cl100k;
-    model.tokens.insert(model.tokens.end(), 3, "");  // numbers without tokens
+    model.tokens.insert(model.tokens.end(), 3, "");  // unused numbers
     model.tokens.push_back("<|far|>");
     const auto far = static_cast<int32_t>(model.tokens.size() - 1);
     model.specials["<|far|>"] = far;
@@ -67,7 +68,7 @@ TEST_CASE("tokenizer.json: written, read back equal, written again the same") {
   }
 }
 
-TEST_CASE("tokenizer.json: the forms that other writers choose") {
+TEST_CASE("tokenizer.json: the variants of other writers are read") {
   const BpeModel model = learned();
   const std::string json = tt::to_tokenizer_json(model);
   CHECK(parse(with(json, "[\"a\",\"b\"]", "\"a b\"")) == model);
@@ -105,7 +106,8 @@ TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabu
                 "\"added_tokens\":[{\"id\":" + std::to_string(number) +
                     ",\"content\":" + tt::to_json_string(text) + "},");
   };
-  // Made by a merge and used by one, single bytes, and bytes that the vocabulary spells otherwise.
+  // The cases are: the result of a merge that another merge uses, single bytes, and bytes that the vocabulary
+  // spells differently.
   for (const std::string text : {"ab", "abab", "#", "\n", " "}) {
     CAPTURE(text);
     const int32_t number = number_of(text);
@@ -129,20 +131,20 @@ TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabu
     CHECK((contains(other.text, "two for '") ||
            contains(other.text, "with 300 in 'added_tokens' and " + std::to_string(number))));
   }
-  // "\u0120" spells a space: as an added token it would be the text U+0120 as well.
+  // "\u0120" spells a space, so as an added token it would also be the text U+0120.
   const std::string space = "\xc4\xa0";
   const files::Refusal r = refusal(adding(space, number_of(" ")));
   INFO(r.text);
   CHECK(r.code == "TT-IO-04");
   CHECK(contains(r.text, "which spells the bytes ' '"));
   CHECK(contains(r.text, "hint: take it out of 'added_tokens'"));
-  // The same holds for a letter that is a byte's spelling, and for a word that merges make.
+  // The same applies to a letter that spells a byte, and to a word that merges produce.
   CHECK(contains(refusal(adding("\xc3\xa4", number_of("\xc3\xa4"))).text, "which spells the bytes '\\xe4'"));
   const std::string made = tt::bpe::spelled("\xc3\xa4");
   CHECK(contains(refusal(adding(made, number_of("\xc3\xa4"))).text, "which spells the bytes '\\xc3\\xa4'"));
 }
 
-TEST_CASE("tokenizer.json: what a post_processor puts around a text") {
+TEST_CASE("tokenizer.json: the tokens that a post_processor puts around a text") {
   const BpeModel model = learned();
   const int32_t end = model.specials.at("<|end|>"), euro = model.specials.at("<\xe2\x82\xac>");
   const auto name = [&](int32_t token) {
@@ -200,7 +202,7 @@ TEST_CASE("tokenizer.json: what a post_processor puts around a text") {
   damaged("{\"type\":\"Sequence\",\"processors\":{}}", "'processors' as an array");
 }
 
-TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
+TEST_CASE("tokenizer.json: settings that would give other tokens throw") {
   const std::string json = tt::to_tokenizer_json(learned()),
                     split = tt::to_tokenizer_json(learned(tt::SplitPattern::cl100k));
   const auto unsupported = [](const std::string& text, const std::string& part, const std::string& other,
@@ -236,14 +238,14 @@ TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
   unsupported(split, "\"Isolated\"", "\"MergedWithPrevious\"", "a Split that keeps the matches");
 }
 
-TEST_CASE("tokenizer.json: contradictions are refused with their place") {
+TEST_CASE("tokenizer.json: contradictions throw with their place") {
   const std::string json = tt::to_tokenizer_json(learned());
   const auto wrong = [&](const std::string& part, const std::string& other, const std::string& message) {
     const files::Refusal r = refusal(with(json, part, other));
     INFO(r.text);
     CHECK(r.code == "TT-IO-03");
     CHECK(contains(r.text, message));
-    CHECK(contains(r.text, "hint: the file is cut, damaged or edited"));
+    CHECK(contains(r.text, "hint: the file is truncated, damaged or edited"));
   };
   wrong("\"a\",\"b\"]", "\"a\",\"zz\"]", "'zz' in merge ");
   wrong("[\"a\",\"b\"]", "\"ab\"", "'ab' in merge ");
@@ -259,15 +261,16 @@ TEST_CASE("tokenizer.json: contradictions are refused with their place") {
   wrong("\"vocab\":{", "\"vocab\":[],\"x\":{", "'vocab' as an object");
   wrong("\"merges\":[", "\"merge\":[", "the member 'merges'");
   CHECK(contains(refusal("[]").text, "the member 'model'"));
-  CHECK(contains(refusal("{\"a\":0,\"padding\":1,\"model\":2}").text, "load_gpt2 reads it"));
+  CHECK(contains(refusal("{\"a\":0,\"padding\":1,\"model\":2}").text,
+                 "load_gpt2_tokenizer reads a vocab.json"));
   CHECK(contains(refusal("{\"model\":{}").text, "',' or '}'"));
   CHECK(parse("\xef\xbb\xbf" + json) == learned());
   CHECK(contains(refusal("version https://git-lfs.github.com/spec/v1\n").text, "git lfs pull"));
   CHECK(contains(refusal("<html></html>").text, "a web page"));
 }
 
-TEST_CASE("cut and damaged files end in a refusal") {
-  // A whole vocabulary is long; the shortest there is has the 256 bytes and one merge.
+TEST_CASE("truncated and damaged files throw") {
+  // The shortest possible vocabulary has the 256 bytes and one merge.
   const std::string json = tt::to_tokenizer_json(tt::train_bpe("abab", {.vocabulary = 257}));
   const std::string text = json.substr(0, json.size() - 1);
   for (size_t n = 0; n < text.size(); n += 7) CHECK(refusal(text.substr(0, n)).code.starts_with("TT-IO-"));
@@ -282,7 +285,7 @@ TEST_CASE("cut and damaged files end in a refusal") {
   CHECK(refused > 500);
 }
 
-TEST_CASE("GPT-2's pair of files") {
+TEST_CASE("GPT-2's pair of files is read, and damaged pairs throw") {
   const BpeModel model =
       tt::train_bpe("abab abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
   const auto [encoder, merges] = gpt2_files(model);
@@ -290,7 +293,7 @@ TEST_CASE("GPT-2's pair of files") {
     return tt::parse_gpt2(tt::as_bytes(vocabulary), tt::as_bytes(lines), "e.json", "v.bpe");
   };
   CHECK(read(encoder, merges) == model);
-  CHECK(read(encoder, merges.substr(merges.find('\n') + 1)) == model);  // without the version
+  CHECK(read(encoder, merges.substr(merges.find('\n') + 1)) == model);  // without the version line
   const auto refused = [&](const std::string& vocabulary, const std::string& lines) {
     return files::refusal_of([&] { read(vocabulary, lines); }).text;
   };
@@ -298,13 +301,13 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "a\n"), "'a' in line "));
   CHECK(contains(refused(encoder, merges + "a zz\n"), "'zz' in line "));
   CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
-  CHECK(contains(refused(encoder, merges + "b b\n"), "a token for what each merge makes"));
+  CHECK(contains(refused(encoder, merges + "b b\n"), "a token for the result of each merge"));
   CHECK(read("\xef\xbb\xbf" + encoder, "\xef\xbb\xbf" + merges) == model);
   CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "cannot read 'v.bpe'"));
   CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "a git-lfs pointer"));
   // Merges that are missing would make words special tokens.
   CHECK(contains(refused(encoder, ""), "cannot read 'v.bpe'"));
-  CHECK(contains(refused(encoder, ""), "none that makes ' ab"));
+  CHECK(contains(refused(encoder, ""), "none for ' ab"));
   std::string windows = merges;
   for (size_t at = 0; (at = windows.find('\n', at)) != std::string::npos; at += 2) windows.insert(at, "\r");
   CHECK(read(encoder, windows) == model);
@@ -313,28 +316,32 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(with(encoder, "\"#\": 2", "\"#\": 1"), merges), "cannot read 'e.json'"));
   CHECK(contains(refused(with(encoder, "\"#\": 2,", ""), merges), "none for byte '#'"));
   CHECK(contains(refused("{}", merges), "'a' in line 2"));
-  test::expect_error("TT-IO-01", "No such file", [] { tt::load_gpt2("no/encoder.json", "no/vocab.bpe"); });
+  test::expect_error("TT-IO-01", "No such file",
+                     [] { tt::load_gpt2_tokenizer("no/encoder.json", "no/vocab.bpe"); });
 }
 
-TEST_CASE("special tokens that a file cannot hold are refused when written") {
+TEST_CASE("special tokens that a file cannot represent throw when they are written") {
   BpeModel model = learned();
   model.specials["\xff\xff"] = static_cast<int32_t>(model.tokens.size());
   model.tokens.push_back("\xff\xff");
   test::expect_error("TT-IO-02", "is not UTF-8", [&] { tt::to_tokenizer_json(model); });
   model = learned();
-  model.specials["\xc4\xa0"] = static_cast<int32_t>(model.tokens.size());  // how a file spells a space
+  model.specials["\xc4\xa0"] =
+      static_cast<int32_t>(model.tokens.size());  // the spelling of a space in a file
   model.tokens.push_back("\xc4\xa0");
   test::expect_error("TT-IO-02", "how the file spells another token", [&] { tt::to_tokenizer_json(model); });
   for (const auto& [text, message] :
        {std::pair("\xff", "is not UTF-8"), std::pair("\xc3\xa4", "spells another token")}) {
-    model = learned();  // where both are ordinary tokens
+    model = learned();  // a model where both are ordinary tokens
     model.specials[text] = static_cast<int32_t>(std::ranges::find(model.tokens, text) - model.tokens.begin());
     test::expect_error("TT-IO-02", message, [&] { tt::to_tokenizer_json(model); });
   }
 }
 
-TEST_CASE("GPT-2's own files become a tokenizer.json and come back equal" * test::needs_data(kEncoder)) {
-  const tt::BpeTokenizer gpt2 = tt::load_gpt2(test::data_file(kEncoder), test::data_file("gpt2/vocab.bpe"));
+TEST_CASE("GPT-2's own files are written as a tokenizer.json and read back equal" *
+          test::needs_data(kEncoder)) {
+  const tt::BpeTokenizer gpt2 =
+      tt::load_gpt2_tokenizer(test::data_file(kEncoder), test::data_file("gpt2/vocab.bpe"));
   CHECK(gpt2.model().specials == std::map<std::string, int32_t>{{"<|endoftext|>", 50256}});
   CHECK(gpt2.model().merges.size() == 50000);
   CHECK(parse(tt::to_tokenizer_json(gpt2.model())) == gpt2.model());

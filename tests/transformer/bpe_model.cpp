@@ -1,4 +1,4 @@
-// What makes a vocabulary unusable, by name.
+// Each way in which a vocabulary can be invalid has a message of its own.
 #include <tinytorch/transformer/bpe_model.hpp>
 
 #include <functional>
@@ -23,17 +23,17 @@ BpeModel small_model() {
 
 }  // namespace
 
-TEST_CASE("models that can work") {
+TEST_CASE("valid models have no problem") {
   CHECK(!tt::bpe::problem_of(small_model()));
   BpeModel model = small_model();
   model.before = {258};
-  model.tokens.emplace_back();  // a number that is not in use
+  model.tokens.emplace_back();  // an unused number
   CHECK(!tt::bpe::problem_of(model));
-  model.specials["a"] = 'a', model.specials["ab"] = 256;  // ordinary tokens too
+  model.specials["a"] = 'a', model.specials["ab"] = 256;  // both are ordinary tokens too
   CHECK(!tt::bpe::problem_of(model));
 }
 
-TEST_CASE("models that cannot work") {
+TEST_CASE("invalid models report their problem") {
   const auto refused = [](const std::string& text, const std::function<void(BpeModel&)>& change) {
     BpeModel model = small_model();
     change(model);
@@ -48,11 +48,11 @@ TEST_CASE("models that cannot work") {
   refused("'<|no|>' as token 3", [](BpeModel& m) { m.specials["<|no|>"] = 3; });
   refused("'' as token 97", [](BpeModel& m) { m.specials[""] = 97; });
   refused("'a' as token 98", [](BpeModel& m) { m.specials["a"] = 98; });
-  refused("a token for what each merge makes", [](BpeModel& m) { m.merges.push_back({'b', 'c'}); });
+  refused("a token for the result of each merge", [](BpeModel& m) { m.merges.push_back({'b', 'c'}); });
   refused("token 3", [](BpeModel& m) { m.after = {3}; });
 }
 
-TEST_CASE("every byte stands once in GPT-2's order") {
+TEST_CASE("GPT-2's byte order contains every byte once") {
   const std::set<unsigned char> bytes(tt::bpe::kByteOrder.begin(), tt::bpe::kByteOrder.end());
   CHECK(bytes.size() == 256);
   CHECK(tt::bpe::kByteOrder[0] == '!');

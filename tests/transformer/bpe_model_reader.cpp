@@ -1,4 +1,4 @@
-// How vocabulary files spell bytes, and the reader that collects what they say.
+// The spelling of bytes in vocabulary files, and the reader that builds a model from them.
 #include <tinytorch/transformer/bpe_model_reader.hpp>
 
 #include <io/files.hpp>
@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("bytes are spelled as GPT-2 spells them") {
+TEST_CASE("bytes have GPT-2's spelling") {
   CHECK(tt::bpe::spelled(" a\n") ==
         "\xc4\xa0"
         "a"
@@ -21,7 +21,7 @@ TEST_CASE("bytes are spelled as GPT-2 spells them") {
   CHECK(!tt::bpe::unspelled("\xff"));
 }
 
-TEST_CASE("tokens and merges add up to a model; each file's faults are its own") {
+TEST_CASE("ModelReader builds a model from tokens and merges; an error names its file") {
   const tt::io::Source vocabulary{"v", "a vocabulary", tt::Loc::current()},
       merges{"m", "merges", tt::Loc::current()};
   const auto number = [](int64_t n) { return tt::Json(tt::Json::Number{static_cast<double>(n), n}); };

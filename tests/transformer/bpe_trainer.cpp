@@ -1,5 +1,5 @@
-// Training: against a trainer that recounts everything, and against what tokenizers learned from the same
-// text.
+// The BPE trainer is compared with one that recounts everything, and with what tokenizers learned from the
+// same text.
 #include <tinytorch/transformer/bpe_trainer.hpp>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace {
 
 const char* const kPlay = "tinyshakespeare/input.txt";
 
-// By the definition: count all pairs of all pieces, join the most frequent, begin again.
+// The definition of training: count all pairs of all pieces, merge the most frequent, and repeat.
 BpeModel train_by_definition(std::string_view text, int64_t vocabulary, int64_t min_count) {
   BpeModel model;
   std::vector<tt::Tokens> pieces;
@@ -37,7 +37,7 @@ BpeModel train_by_definition(std::string_view text, int64_t vocabulary, int64_t 
     for (const tt::Tokens& piece : pieces) {
       for (size_t i = 0; i + 1 < piece.size(); ++i) ++counts[{piece[i], piece[i + 1]}];
     }
-    // The map is in order of left, then right: the first of the largest wins.
+    // The map is sorted by left, then right, so the first of the largest counts wins.
     const auto best = std::max_element(counts.begin(), counts.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     if (best == counts.end() || best->second < min_count) break;
@@ -59,7 +59,7 @@ BpeModel train_by_definition(std::string_view text, int64_t vocabulary, int64_t 
 
 }  // namespace
 
-TEST_CASE("the merges are those of a trainer that recounts everything") {
+TEST_CASE("the merges equal those of a trainer that recounts everything") {
   std::mt19937 random(8);
   for (int round = 0; round < 40; ++round) {
     std::string text(600, '\0');
@@ -75,8 +75,9 @@ TEST_CASE("the merges are those of a trainer that recounts everything") {
   CHECK(tt::train_bpe(run, {.vocabulary = 300}) == train_by_definition(run, 300, 2));
 }
 
-TEST_CASE("ties: the smaller left token, then the smaller right one") {
-  // ab, ba, dc and a space before a or d occur twice each; the space's token is above those of the letters.
+TEST_CASE("ties are broken by the smaller left token, then the smaller right one") {
+  // ab, ba, dc and a space before a or d occur twice each; the token of the space is larger than those of
+  // letters.
   const BpeModel model = tt::train_bpe("ba dc ba dc ab ab", {.vocabulary = 259});
   REQUIRE(model.tokens.size() == 259);
   CHECK(model.tokens[256] == "ab");
@@ -90,18 +91,18 @@ TEST_CASE("special tokens come last and are never learned") {
   const BpeModel model = tt::train_bpe(text, {.vocabulary = 300, .specials = {"xy", "<|end|>"}});
   const auto count = static_cast<int32_t>(model.tokens.size());
   CHECK(model.specials == std::map<std::string, int32_t>{{"xy", count - 2}, {"<|end|>", count - 1}});
-  const BpeTokenizer tokenizer(model);  // refuses a token that is there twice
+  const BpeTokenizer tokenizer(model);  // throws if a token is listed twice
   CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
 }
 
-TEST_CASE("texts do not run into each other, and their order does not matter") {
+TEST_CASE("no pair spans two texts, and the order of the texts does not matter") {
   const std::vector<std::string_view> texts = {"ab", "cd", "ab", "cd"}, turned = {"cd", "ab", "cd", "ab"};
   const BpeModel model = tt::train_bpe(texts, {.vocabulary = 300});
   CHECK(model.tokens.size() == 258);  // no "bc"
   CHECK(tt::train_bpe(turned, {.vocabulary = 300}) == model);
 }
 
-TEST_CASE("awkward texts") {
+TEST_CASE("empty, short and random texts") {
   CHECK(tt::train_bpe("").tokens.size() == 256);
   CHECK(tt::train_bpe("a").tokens.size() == 256);
   CHECK(tt::train_bpe(std::string_view("\0\0\0\0", 4)).tokens.size() == 257);
@@ -112,13 +113,13 @@ TEST_CASE("awkward texts") {
   CHECK(tokenizer.decode(tokenizer.encode(bytes)) == bytes);
 }
 
-TEST_CASE("options that cannot be met") {
+TEST_CASE("options that cannot be satisfied throw") {
   errors::check_error(
       "TT-TEXT-04: train_bpe: a vocabulary of 256 cannot hold the 256 bytes and 1 special tokens\n  hint: "
       "take 257 or more",
       [] { tt::train_bpe("a", {.vocabulary = 256, .specials = {"<|end|>"}}); });
   test::expect_error("TT-TEXT-04", "'x' is too short", [] { tt::train_bpe("a", {.specials = {"x"}}); });
-  test::expect_error("TT-TEXT-04", "'xy' is there twice", [] {
+  test::expect_error("TT-TEXT-04", "'xy' is listed twice", [] {
     tt::train_bpe("a", {.specials = {"xy", "xy"}});
   });
 }

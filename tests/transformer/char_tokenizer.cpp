@@ -1,4 +1,4 @@
-// One token per character: numbers by code, exact round trips of any bytes.
+// One token per character: tokens are ordered by code, and round trips of any bytes are exact.
 #include <tinytorch/transformer/char_tokenizer.hpp>
 
 #include <tinytorch/io/text.hpp>
@@ -11,7 +11,7 @@ namespace tt = tinytorch;
 using tt::CharTokenizer;
 using tt::CharUnit;
 
-TEST_CASE("tokens are numbered in the order of their codes") {
+TEST_CASE("tokens are numbered by ascending code") {
   const CharTokenizer t = CharTokenizer::from_text(
       "b\xc3\xa4"
       "a\na");
@@ -27,7 +27,7 @@ TEST_CASE("tokens are numbered in the order of their codes") {
   CHECK(CharTokenizer::from_text("").vocabulary() == 0);
 }
 
-TEST_CASE("any bytes come back exactly, as code points and as bytes") {
+TEST_CASE("decode returns any bytes exactly, with code points and with bytes") {
   for (const std::string& text : golden::awkward_bytes()) {
     for (const CharUnit unit : {CharUnit::code_point, CharUnit::byte}) {
       const CharTokenizer t = CharTokenizer::from_text(text, unit);
@@ -36,12 +36,13 @@ TEST_CASE("any bytes come back exactly, as code points and as bytes") {
   }
 }
 
-TEST_CASE("unknown characters and numbers") {
+TEST_CASE("unknown characters and token numbers throw") {
   const CharTokenizer t = CharTokenizer::from_text("ab");
   errors::check_error(
       "TT-TEXT-01: CharTokenizer: '\\xe2\\x82\\xac', U+20AC, at byte 2 is not among the 2 characters of the "
       "vocabulary\n"
-      "  hint: build the tokenizer from a text that has it, or take BpeTokenizer, which has tokens for all "
+      "  hint: build the tokenizer from a text that contains it, or use BpeTokenizer, which has tokens for "
+      "all "
       "bytes",
       [&] { t.encode("ab\xe2\x82\xac"); });
   test::expect_error("TT-TEXT-01", "U+1F600, at byte 0", [&] { t.encode("\xf0\x9f\x98\x80"); });

@@ -1,4 +1,4 @@
-// Files of character tokenizers: written, read back, and refused when damaged.
+// Files of character tokenizers are written and read back; damaged files throw.
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
 
 #include <io/files.hpp>
@@ -9,7 +9,7 @@ namespace tt = tinytorch;
 using tt::CharTokenizer;
 using tt::CharUnit;
 
-TEST_CASE("tokenizers of any bytes come back") {
+TEST_CASE("tokenizers of any bytes are read back equal") {
   for (const std::string& text : golden::awkward_bytes()) {
     for (const CharUnit unit : {CharUnit::code_point, CharUnit::byte}) {
       const CharTokenizer t = CharTokenizer::from_text(text, unit);
@@ -18,13 +18,13 @@ TEST_CASE("tokenizers of any bytes come back") {
   }
 }
 
-TEST_CASE("files: written, read back, and refused when damaged") {
+TEST_CASE("files are written and read back, and damaged files throw") {
   const files::TempFolder folder;
   const CharTokenizer t = CharTokenizer::from_text("to be, \xc3\xa4\xff", CharUnit::code_point);
   tt::save_char_tokenizer(folder / "chars.json", t);
   CHECK(tt::load_char_tokenizer(folder / "chars.json") == t);
   CHECK(folder.count() == 1);
-  const std::string text = to_json(t).substr(0, to_json(t).size() - 1);  // a cut line end is no damage
+  const std::string text = to_json(t).substr(0, to_json(t).size() - 1);  // a missing line end is not an error
   const auto bytes = tt::as_bytes(text);
   const auto parse = [](tt::Bytes b) { tt::parse_char_tokenizer(b); };
   files::check_cut_files({bytes.begin(), bytes.end()}, parse);

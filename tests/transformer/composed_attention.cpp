@@ -1,4 +1,5 @@
-// The composition against plain loops: masks, windows, groups, more keys than queries, and its derivative.
+// composed_attention is compared with plain loops: masks, windows, groups, more keys than queries, and its
+// derivative.
 #include <tinytorch/transformer/composed_attention.hpp>
 
 #include <support/errors.hpp>
@@ -58,7 +59,7 @@ Inputs inputs_of(const Sizes& n, tt::DType dtype) {
 
 }  // namespace
 
-TEST_CASE("values, against plain loops") {
+TEST_CASE("composed attention matches plain loops") {
   const std::vector<Sizes> sizes = {{1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 5, 4}, {2, 6, 2, 4, 7, 3},
                                     {1, 4, 1, 1, 9, 5}, {1, 2, 1, 6, 4, 2}, {2, 3, 1, 17, 17, 7}};
   const std::vector<tt::AttentionOptions> options = {{},
@@ -81,9 +82,9 @@ TEST_CASE("values, against plain loops") {
   }
 }
 
-TEST_CASE("a query without keys gives zeros, in values and gradients, in every dtype") {
+TEST_CASE("a query without keys gives zero values and gradients, in every dtype") {
   for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
-    Inputs x = inputs_of({1, 1, 1, 4, 2, 3}, dtype);  // queries at -2, -1, 0, 1
+    Inputs x = inputs_of({1, 1, 1, 4, 2, 3}, dtype);  // queries at positions -2, -1, 0, 1
     x.q.requires_grad_(), x.k.requires_grad_();
     const tt::Tensor y = tt::composed_attention(x.q, x.k, x.v, {.causal = true});
     const std::vector<double> values = y.to_vector<double>();
@@ -96,7 +97,7 @@ TEST_CASE("a query without keys gives zeros, in values and gradients, in every d
   }
 }
 
-TEST_CASE("derivatives") {
+TEST_CASE("the derivatives of composed attention match finite differences") {
   const Inputs x = inputs_of({1, 4, 2, 3, 4, 2}, tt::f64);
   for (const tt::AttentionOptions& o :
        {tt::AttentionOptions{}, tt::AttentionOptions{.causal = true, .window = 2}}) {
@@ -108,7 +109,7 @@ TEST_CASE("derivatives") {
   }
 }
 
-TEST_CASE("dropout keeps the expected value and is taken from the default generator") {
+TEST_CASE("dropout keeps the expected value and draws from the default generator") {
   const int64_t S = 4000;
   tt::Tensor q = tt::zeros({1, 1, 1, 2}), k = tt::zeros({1, 1, S, 2}), v = tt::ones({1, 1, S, 2});
   tt::manual_seed(3);
@@ -120,7 +121,7 @@ TEST_CASE("dropout keeps the expected value and is taken from the default genera
   CHECK(tt::composed_attention(q, k, v, {.dropout = 0.25}).to_vector()[0] == first);
 }
 
-TEST_CASE("shapes that do not fit are named") {
+TEST_CASE("shapes that do not match throw and are named") {
   const auto text = [](const tt::Shape& q, const tt::Shape& k, const tt::Shape& v) {
     return message_of([&] { tt::composed_attention(tt::zeros(q), tt::zeros(k), tt::zeros(v)); });
   };

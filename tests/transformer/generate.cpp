@@ -8,7 +8,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// After token t comes t + 1, almost surely. Notes the lengths it was asked for.
+// A model in which token t + 1 follows token t almost surely. It records the lengths of its inputs.
 class Counter : public tt::LanguageModel {
  public:
   int64_t vocabulary() const override { return 128; }
@@ -57,7 +57,7 @@ Streamed stream(tt::LanguageModel& model, tt::GenerateOptions options) {
 
 }  // namespace
 
-TEST_CASE("token by token, up to max_tokens, with the context cut to the model's length") {
+TEST_CASE("generates up to max_tokens, with the input cut to the model's context") {
   Counter model;
   const tt::Generated out = tt::generate(model, kPrompt, {.max_tokens = 6, .decode = ascii});
   CHECK(out.tokens == std::vector<int32_t>{'b', 'c', 'd', 'e', 'f', 'g'});
@@ -78,7 +78,7 @@ TEST_CASE("an end token ends the text and is not part of it") {
   CHECK(s.pieces == std::vector<std::string>{"b", "c", "", "d"});
 }
 
-TEST_CASE("a model's own end tokens are the default; an empty list is none") {
+TEST_CASE("the model's end tokens are the default; an empty list disables them") {
   Counter model;
   model.ends = {'q', 'd'};
   const tt::Generated out = tt::generate(model, kPrompt, {.max_tokens = 6, .decode = ascii});
@@ -93,7 +93,7 @@ TEST_CASE("a model's own end tokens are the default; an empty list is none") {
           .end_tokens() == Ends{3, 5});
 }
 
-TEST_CASE("stop strings end the text; what may begin one is held back") {
+TEST_CASE("stop strings end the text; a possible beginning of one is held back") {
   Counter model;
   const Streamed s = stream(model, {.stop = {"fgh", "efx", "zz"}, .decode = ascii});
   CHECK(s.out.text == "bcde");
@@ -104,7 +104,7 @@ TEST_CASE("stop strings end the text; what may begin one is held back") {
   CHECK(no_stop.pieces.back() == "f");  // at the end nothing is held back
 }
 
-TEST_CASE("characters of several bytes are handed on whole") {
+TEST_CASE("characters of several bytes are passed on whole") {
   Counter model;
   // Token 'b' is the first byte of the euro sign, 'c' and 'd' the others; 'e' and 'f' are letters.
   const auto bytes = [](std::span<const int32_t> tokens) {
@@ -113,7 +113,7 @@ TEST_CASE("characters of several bytes are handed on whole") {
   };
   const Streamed s = stream(model, {.max_tokens = 5, .decode = bytes});
   CHECK(s.pieces == std::vector<std::string>{"", "", "\xe2\x82\xac", "-", "x"});
-  // A decoder that shows unfinished characters as U+FFFD.
+  // A decoder that emits U+FFFD for unfinished characters.
   const auto replaced = [&](std::span<const int32_t> tokens) {
     return tokens.size() < 3 ? std::string("\xef\xbf\xbd") : bytes(tokens);
   };
@@ -122,7 +122,7 @@ TEST_CASE("characters of several bytes are handed on whole") {
   CHECK(r.joined() == r.out.text);
 }
 
-TEST_CASE("the callback sees each token and may stop") {
+TEST_CASE("the callback receives each token and may stop generation") {
   Counter model;
   std::vector<int32_t> seen;
   const tt::Generated out =
@@ -136,7 +136,7 @@ TEST_CASE("the callback sees each token and may stop") {
   CHECK(out.text.empty());
 }
 
-TEST_CASE("a real model: the draws are those of its logits, by the seed alone") {
+TEST_CASE("a real model: the samples depend on its logits and the seed alone") {
   tt::manual_seed(1);
   tt::Gpt2 model(
       {.vocabulary = 23, .context = 10, .features = 12, .layers = 1, .heads = 3, .deviation = 0.3});
@@ -148,7 +148,7 @@ TEST_CASE("a real model: the draws are those of its logits, by the seed alone") 
   tt::GenerateOptions other = options;
   other.seed = 6;
   CHECK(out.tokens != tt::generate(model, prompt, other).tokens);
-  // Once more by hand.
+  // The same generation computed by hand.
   model.eval();
   tt::Generator generator(5);
   std::vector<int64_t> all = {3, 1, 4};
@@ -160,14 +160,14 @@ TEST_CASE("a real model: the draws are those of its logits, by the seed alone") 
     CHECK(drawn == expected);
     all.push_back(drawn);
   }
-  // Greedy: no number is drawn, any seed gives the same.
+  // Greedy decoding draws no random number, so every seed gives the same result.
   tt::GenerateOptions greedy{.max_tokens = 8, .sampling = {.temperature = 0}, .seed = 1};
   const std::vector<int32_t> first = tt::generate(model, prompt, greedy).tokens;
   greedy.seed = 2;
   CHECK(tt::generate(model, prompt, greedy).tokens == first);
 }
 
-TEST_CASE("what is refused") {
+TEST_CASE("generate throws for an empty prompt and for stop strings without a decoder") {
   Counter model;
   CHECK(message_of([&] { tt::generate(model, {}); }).starts_with("TT-NN-27: generate: the prompt is empty"));
   CHECK(message_of([&] {

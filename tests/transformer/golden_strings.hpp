@@ -1,4 +1,4 @@
-// What the tokenizer tests share: the strings and answers of tests/golden/make_tokenizers.py, and awkward
+// Shared by the tokenizer tests: the strings and results of tests/golden/make_tokenizers.py, and unusual
 // bytes.
 #pragma once
 
@@ -31,7 +31,7 @@ class Strings {
   }
   const std::vector<std::string>& all() const { return strings_; }
 
-  // f(string) gives the numbers whose hashes were stored under `key`.
+  // f(string) must return the numbers whose hashes are stored under `key`.
   template <class F>
   void check(const std::string& key, F&& f) const {
     REQUIRE(strings_.size() == 12000);
@@ -60,8 +60,8 @@ class Strings {
   std::vector<std::string> strings_;
 };
 
-// Texts that are not UTF-8, or only just: one byte each, overlong and cut forms, surrogates, beyond the last
-// code.
+// Texts that are not valid UTF-8 or are borderline cases: single bytes, overlong and truncated forms,
+// surrogates, codes beyond the last one.
 inline std::vector<std::string> awkward_bytes() {
   std::vector<std::string> out = {"",
                                   "\xc0\x80",

@@ -23,7 +23,8 @@ tt::Gpt2Config small() {
 
 }  // namespace
 
-TEST_CASE("what every decoder does, with odd heads of odd size, tied or not" * test::long_on_emulator()) {
+TEST_CASE("GPT-2 passes the cases of every decoder, with odd numbers and sizes of heads, tied or not" *
+          test::long_on_emulator()) {
   for (const bool tied : {true, false}) {
     CAPTURE(tied);
     tt::manual_seed(1);
@@ -38,7 +39,7 @@ TEST_CASE("what every decoder does, with odd heads of odd size, tied or not" * t
   }
 }
 
-TEST_CASE("tied weights are one parameter, whose gradient has both uses in it") {
+TEST_CASE("tied weights are one parameter, whose gradient sums both uses") {
   tt::manual_seed(2);
   tt::Gpt2 tied(small());
   tt::Gpt2Config config = small();
@@ -55,7 +56,7 @@ TEST_CASE("tied weights are one parameter, whose gradient has both uses in it") 
   check_values(tied.token_embedding.weight.grad().to_vector<double>(), both.to_vector<double>(), 1e-5);
 }
 
-TEST_CASE("parameters: 12 L C^2 and what stands around; GPT-2 small by the same count has 124439808") {
+TEST_CASE("the parameter count is 12 L C^2 plus smaller terms; GPT-2 small has 124439808") {
   const auto count = [](const tt::Gpt2Config& c) {
     const int64_t C = c.features;
     return (c.vocabulary + c.context) * C + c.layers * (12 * C * C + 13 * C) + 2 * C;
@@ -64,7 +65,7 @@ TEST_CASE("parameters: 12 L C^2 and what stands around; GPT-2 small by the same 
   CHECK(count({}) == 124439808);
 }
 
-TEST_CASE("dropout: three places, in training only") {
+TEST_CASE("dropout is applied in three places, in training only") {
   for (int place = 0; place < 3; ++place) {
     tt::manual_seed(3);
     tt::Gpt2Config config = small();
@@ -80,7 +81,8 @@ TEST_CASE("dropout: three places, in training only") {
 }
 
 TEST_CASE(
-    "initialization: 0.02, branch ends over sqrt(2 L), norms one and zero; the same seed, the same weights") {
+    "initialization: deviation 0.02, last matrices of branches over sqrt(2 L), norms 1 and 0; by the seed "
+    "alone") {
   tt::Gpt2Config config{.vocabulary = 100, .context = 16, .features = 96, .layers = 8, .heads = 4};
   tt::manual_seed(4);
   tt::Gpt2 model(config);
@@ -95,7 +97,7 @@ TEST_CASE(
   CHECK(tt::Gpt2(config).token_embedding.weight.to_vector() == model.token_embedding.weight.to_vector());
 }
 
-TEST_CASE("more tokens than positions") {
+TEST_CASE("more tokens than positions throw") {
   tt::Gpt2 model(small());
   CHECK(model.context() == 8);
   CHECK(message_of([&] {

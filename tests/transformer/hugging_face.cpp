@@ -1,4 +1,5 @@
-// Models of transformers against its own logits, loss and gradients; saving; and what the loader refuses.
+// Models saved by transformers are compared with its logits, loss and gradients; models are saved; invalid
+// folders throw.
 #include <support/few.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 
@@ -28,22 +29,22 @@ tt::TensorMap expected_of(const std::string& name) {
 double largest_difference(const tt::Tensor& a, const tt::Tensor& b) {
   return tt::max(tt::abs(a.detach().to(tt::f64) - b.to(tt::f64))).item<double>();
 }
-// Relative to the largest expected value.
+// The largest error relative to the largest expected value.
 double relative_difference(const tt::Tensor& got, const tt::Tensor& expected) {
   return largest_difference(got, expected) / tt::max(tt::abs(expected.to(tt::f64))).item<double>();
 }
 
-// f(model) for a Gpt2 or a Llama.
+// Calls f(model) for a Gpt2 or a Llama.
 template <class F>
 auto visit(tt::LanguageModel& model, F&& f) {
   if (auto* gpt2 = dynamic_cast<tt::Gpt2*>(&model)) return f(*gpt2);
   return f(dynamic_cast<tt::Llama&>(model));
 }
-// Tensors under the names and in the layout of the file.
+// The tensors of a model under the names and in the layout of the file.
 tt::TensorMap file_tensors(tt::LanguageModel& model) {
   return visit(model, [](auto& m) { return tt::hugging_face::copy_out(tt::hugging_face::layout_of(m)); });
 }
-// The gradients likewise: put into the parameters of a second model of the same kind.
+// The gradients in the same layout: they are put into the parameters of a second model of the same kind.
 tt::TensorMap file_gradients(tt::LanguageModel& model) {
   return visit(model, [](auto& m) {
     using Model = std::remove_reference_t<decltype(m)>;
@@ -65,7 +66,7 @@ void copy_folder(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TEST_CASE("logits, loss and every gradient are those of transformers" * test::long_on_emulator()) {
+TEST_CASE("logits, loss and every gradient match transformers" * test::long_on_emulator()) {
   for (const std::string& name : kCases) {
     CAPTURE(name);
     const tt::TensorMap expected = expected_of(name);
@@ -94,7 +95,7 @@ TEST_CASE("logits, loss and every gradient are those of transformers" * test::lo
   }
 }
 
-TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's bf16 is, or nearly so" *
+TEST_CASE("in bf16 the error of logits and gradients is about as small as PyTorch's in bf16" *
           test::long_on_emulator()) {
   constexpr double kAllowed = 1.5;
   const auto square = [](const tt::Tensor& x) { return tt::sum(tt::square(x.to(tt::f64))).item<double>(); };
@@ -121,7 +122,7 @@ TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's
   }
 }
 
-TEST_CASE("a saved model is read back identically, and under the names that transformers writes" *
+TEST_CASE("a saved model is read back identically, and has the tensor names of transformers" *
           test::long_on_emulator()) {
   const files::TempFolder temporary;
   const char* keep = std::getenv("TINYTORCH_SAVED_MODELS");  // for make_transformers.py --check
@@ -149,10 +150,10 @@ TEST_CASE("a saved model is read back identically, and under the names that tran
   }
 }
 
-TEST_CASE("dtypes: the model's own, whatever the file's") {
-  const auto f32 = tt::load_llama(folder_of("llama_heads"));  // stored in bf16
-  const auto bf16 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::bf16});
-  const auto f64 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::f64});
+TEST_CASE("a model has the requested dtype, whatever the dtype of the file") {
+  const auto f32 = tt::load_llama_model(folder_of("llama_heads"));  // stored in bf16
+  const auto bf16 = tt::load_llama_model(folder_of("llama_heads"), {.dtype = tt::bf16});
+  const auto f64 = tt::load_llama_model(folder_of("llama_heads"), {.dtype = tt::f64});
   CHECK(f32->token_embedding.weight.dtype() == tt::f32);
   CHECK(bf16->token_embedding.weight.dtype() == tt::bf16);
   CHECK(bf16->token_embedding.weight.to_vector() == f32->token_embedding.weight.to_vector());
@@ -165,19 +166,19 @@ TEST_CASE("dtypes: the model's own, whatever the file's") {
   CHECK_FALSE(f32->training());
 }
 
-TEST_CASE("shards: each once, all in the folder") {
+TEST_CASE("shards are read once each, and all must be in the folder") {
   const files::TempFolder folder;
   copy_folder(folder_of("llama_scaled"), folder / "m");
-  CHECK(tt::load_llama(folder / "m")->config.rotary.scaling);
+  CHECK(tt::load_llama_model(folder / "m")->config.rotary.scaling);
   std::filesystem::remove(folder / "m/model-00002-of-00002.safetensors");
-  const auto missing = refusal_of([&] { tt::load_llama(folder / "m"); });
+  const auto missing = refusal_of([&] { tt::load_llama_model(folder / "m"); });
   CHECK(missing.code == "TT-IO-01");
   CHECK(contains(missing.text, "names shards that are not in its folder: model-00002-of-00002.safetensors"));
   CHECK(contains(missing.text, "hint: fetch all 2 of them"));
   const std::string first = folder / "m/model-00001-of-00002.safetensors",
                     second = folder / "m/model-00002-of-00002.safetensors";
   std::filesystem::copy(first, second);
-  const auto other = refusal_of([&] { tt::load_llama(folder / "m"); });
+  const auto other = refusal_of([&] { tt::load_llama_model(folder / "m"); });
   CHECK(other.code == "TT-IO-03");
   CHECK(contains(other.text, ", which the index says is here"));
   tt::TensorMap both = tt::load_safetensors(first);
@@ -185,7 +186,7 @@ TEST_CASE("shards: each once, all in the folder") {
        tt::load_safetensors(folder_of("llama_scaled") + "/model-00002-of-00002.safetensors"))
     both.emplace(name, tensor);
   tt::save_safetensors(second, both);
-  CHECK(contains(refusal_of([&] { tt::load_llama(folder / "m"); }).text, "a second time"));
+  CHECK(contains(refusal_of([&] { tt::load_llama_model(folder / "m"); }).text, "a second time"));
   const auto index = [](const char* text) {
     return refusal_of([&] { tt::hugging_face::parse_shard_index(tt::as_bytes(text), "index"); }).code;
   };
@@ -199,8 +200,8 @@ TEST_CASE("shards: each once, all in the folder") {
   }
 }
 
-TEST_CASE("one message lists everything that does not fit, and the model is as it was") {
-  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+TEST_CASE("one message lists all differences, and the model is not changed") {
+  const auto model = tt::load_gpt2_model(folder_of("gpt2_bare"));
   const auto layout = tt::hugging_face::layout_of(*model);
   tt::TensorMap file = tt::load_safetensors(folder_of("gpt2_bare") + "/model.safetensors");
   const std::vector<float> before = model->token_embedding.weight.to_vector();
@@ -219,7 +220,7 @@ TEST_CASE("one message lists everything that does not fit, and the model is as i
   CHECK(model->token_embedding.weight.to_vector() == before);
 }
 
-TEST_CASE("a head that is tied by config.json: equal to the embedding it is tied, else it is the file's" *
+TEST_CASE("a head that config.json ties is tied if it equals the embedding, else loaded from the file" *
           test::long_on_emulator()) {
   const files::TempFolder folder;
   for (const std::string name : {"gpt2_tied", "llama_grouped"}) {
@@ -230,7 +231,7 @@ TEST_CASE("a head that is tied by config.json: equal to the embedding it is tied
     const auto is_tied = [](tt::LanguageModel& model) {
       return visit(model, [](auto& m) { return m.config.tied; });
     };
-    if (!is_tied(*plain)) {  // the same file, said to be tied
+    if (!is_tied(*plain)) {  // the same file with a config.json that ties the head
       std::string config = tt::load_text(folder / (name + "/config.json"));
       const std::string key = "\"tie_word_embeddings\": false";
       REQUIRE(contains(config, key));
@@ -261,7 +262,7 @@ TEST_CASE("a head that is tied by config.json: equal to the embedding it is tied
   }
 }
 
-TEST_CASE("the tokens that end a text come with the model, and go with it") {
+TEST_CASE("end tokens are loaded and saved with the model") {
   const files::TempFolder folder;
   using Ends = std::vector<int64_t>;
   copy_folder(folder_of("gpt2_bare"), folder / "m");
@@ -269,21 +270,21 @@ TEST_CASE("the tokens that end a text come with the model, and go with it") {
   const auto model = tt::load_language_model(folder / "m");
   CHECK(model->end_tokens() == Ends{3, 5});
   tt::save_hugging_face(*model, folder / "saved");
-  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});
+  CHECK(tt::load_gpt2_model(folder / "saved")->end_tokens() == Ends{3, 5});
   std::filesystem::remove(folder / "saved/generation_config.json");
-  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});  // config.json says so too
+  CHECK(tt::load_gpt2_model(folder / "saved")->end_tokens() == Ends{3, 5});  // config.json has them too
   tt::write_file(folder / "m/generation_config.json", "version https://git-lfs.github.com/spec/v1\n");
-  CHECK(contains(refusal_of([&] { tt::load_gpt2(folder / "m"); }).text, "git lfs pull"));
+  CHECK(contains(refusal_of([&] { tt::load_gpt2_model(folder / "m"); }).text, "git lfs pull"));
 }
 
-TEST_CASE("weights in other files than safetensors: what they are, and how to convert them") {
+TEST_CASE("weights in other formats throw, with the format and a way to convert them") {
   const files::TempFolder folder;
   const auto refused = [&](const std::string& name, const std::string& content) {
     std::filesystem::remove_all(folder / "m");
     std::filesystem::create_directories(folder / "m");
     std::filesystem::copy(folder_of("gpt2_bare") + "/config.json", folder / "m/config.json");
     tt::write_file(folder / ("m/" + name), content);
-    return refusal_of([&] { tt::load_gpt2(folder / "m"); });
+    return refusal_of([&] { tt::load_gpt2_model(folder / "m"); });
   };
   const std::string archive = "PK\x03\x04" + std::string(26, 'x') + "archive/data.pkl";
   for (const auto& [file, content, part] :
@@ -311,16 +312,16 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
   CHECK(refused("training_args.bin", archive).code == "TT-IO-01");  // no weights at all
 }
 
-TEST_CASE("the wrong kind of model, and folders without one") {
-  CHECK(refusal_of([] { tt::load_gpt2(folder_of("llama_heads")); }).code == "TT-IO-04");
-  CHECK(refusal_of([] { tt::load_llama(folder_of("gpt2_tied")); }).code == "TT-IO-04");
+TEST_CASE("the wrong kind of model and folders without a model throw") {
+  CHECK(refusal_of([] { tt::load_gpt2_model(folder_of("llama_heads")); }).code == "TT-IO-04");
+  CHECK(refusal_of([] { tt::load_llama_model(folder_of("gpt2_tied")); }).code == "TT-IO-04");
   CHECK(refusal_of([] { tt::load_language_model(folder_of("none")); }).code == "TT-IO-01");
 }
 
-TEST_CASE("a folder that cannot be made") {
+TEST_CASE("a folder that cannot be created throws") {
   const files::TempFolder folder;
   tt::write_file(folder / "file", "not a folder");
-  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  const auto model = tt::load_gpt2_model(folder_of("gpt2_bare"));
   CHECK(refusal_of([&] { tt::save_hugging_face(*model, folder / "file/model"); }).code == "TT-IO-02");
-  CHECK(refusal_of([&] { tt::load_gpt2(folder / "file/model"); }).code == "TT-IO-01");
+  CHECK(refusal_of([&] { tt::load_gpt2_model(folder / "file/model"); }).code == "TT-IO-01");
 }

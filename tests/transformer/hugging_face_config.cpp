@@ -1,4 +1,4 @@
-// config.json: both model types, both spellings of rotary options, what is refused and how, writing.
+// config.json: both model types, both forms of rotary options, errors, and writing.
 #include <tinytorch/transformer/hugging_face_config.hpp>
 
 #include <source_folder.hpp>
@@ -37,7 +37,7 @@ std::string golden_config(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("gpt2: what is absent or null has transformers' default") {
+TEST_CASE("gpt2: absent and null keys have the defaults of transformers") {
   const tt::Gpt2Config c = gpt2(R"(, "n_inner": null, "unknown": [1, {}])");
   CHECK(c.vocabulary == 11);
   CHECK(c.context == 12);
@@ -49,7 +49,7 @@ TEST_CASE("gpt2: what is absent or null has transformers' default") {
   CHECK(c.tied);
   CHECK(c.residual_dropout == 0.1);
   CHECK(c.eps == 1e-5);
-  CHECK(c.start_token == -1);  // transformers takes 50256, which this vocabulary has not
+  CHECK(c.start_token == -1);  // the default 50256 is outside of this vocabulary
   CHECK(c.end_tokens.empty());
   const tt::Gpt2Config other = gpt2(
       R"(, "n_inner": 7, "activation_function": "relu", "tie_word_embeddings": false, "resid_pdrop": 0, )"
@@ -86,7 +86,7 @@ TEST_CASE("llama: groups, head size, and the rotary options of transformers 4 an
   CHECK(llama(R"(, "rope_parameters": {"rope_theta": 9, "rope_type": "default"})").rotary.theta == 9);
 }
 
-TEST_CASE("the tokens that begin and end a text: a number, a list, none, or transformers' own") {
+TEST_CASE("begin and end tokens: a number, a list, none, or the defaults of transformers") {
   using Ends = std::vector<int64_t>;
   const std::string large = with_vocabulary(kGpt2, 50257);
   const auto of = [&](const std::string& more) {
@@ -103,7 +103,7 @@ TEST_CASE("the tokens that begin and end a text: a number, a list, none, or tran
   CHECK(llama(R"(, "eos_token_id": [3, 4])").end_tokens == Ends{3, 4});
 }
 
-TEST_CASE("generation_config.json goes before config.json in what it says") {
+TEST_CASE("generation_config.json overrides config.json") {
   using Ends = std::vector<int64_t>;
   const auto after = [](const std::string& generation) {
     tt::LlamaConfig c = llama(R"(, "bos_token_id": 4, "eos_token_id": 5)");
@@ -122,7 +122,7 @@ TEST_CASE("generation_config.json goes before config.json in what it says") {
   }
 }
 
-TEST_CASE("a byte order mark, NaN and Infinity are read; as a number that is used they are refused by name") {
+TEST_CASE("a byte order mark, NaN and Infinity are read, but throw as the value of a used key") {
   CHECK(std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes("\xef\xbb\xbf" + kGpt2 + "}")))
             .heads == 3);
   CHECK(gpt2(R"(, "scale": NaN, "limits": [-Infinity, Infinity])").heads == 3);
@@ -133,7 +133,7 @@ TEST_CASE("a byte order mark, NaN and Infinity are read; as a number that is use
   CHECK(contains(refused("<!doctype html><html></html>").text, "found:    a web page"));
 }
 
-TEST_CASE("one message names all that this library does not do") {
+TEST_CASE("one message names all unsupported settings") {
   const auto r = refused(kGpt2 + R"(, "activation_function": "mish", "scale_attn_by_inverse_layer_idx": true,
                                      "add_cross_attention": true, "scale_attn_weights": false})");
   CHECK(r.code == "TT-IO-04");
@@ -155,7 +155,7 @@ TEST_CASE("one message names all that this library does not do") {
   CHECK(refused("{}").code == "TT-IO-04");
 }
 
-TEST_CASE("what is missing or of a wrong kind") {
+TEST_CASE("missing keys and keys of a wrong type throw") {
   const auto r =
       refused(R"({"model_type": "gpt2", "vocab_size": 0, "n_positions": 2.5, "n_embd": "6", "n_layer": 2,
                             "attn_pdrop": "none", "tie_word_embeddings": 1, "eos_token_id": [1, "a"]})");
@@ -174,7 +174,7 @@ TEST_CASE("what is missing or of a wrong kind") {
   CHECK(refused(R"({"model_type": 5})").code == "TT-IO-03");
 }
 
-TEST_CASE("what is written is read back") {
+TEST_CASE("a written config is read back equal") {
   for (const char* name : {"gpt2_tied", "gpt2_untied_odd", "gpt2_bare"}) {
     const auto c = std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes(golden_config(name))));
     const std::string text = tt::hugging_face::write_gpt2(c, tt::bf16);
@@ -197,10 +197,10 @@ TEST_CASE("what is written is read back") {
   }
 }
 
-TEST_CASE("cut and damaged files") {
+TEST_CASE("truncated and damaged files throw") {
   const auto parse = [](tt::Bytes b) { tt::parse_hugging_face_config(b); };
   std::string text = golden_config("llama_scaled");
-  text.pop_back();  // the line break, without which the JSON is whole
+  text.pop_back();  // the final line break, which is not needed
   const tt::Bytes bytes = tt::as_bytes(text);
   files::check_cut_files({bytes.begin(), bytes.end()}, parse);
   CHECK(files::check_damaged_files({bytes.begin(), bytes.end()}, parse) > 500);

@@ -1,4 +1,4 @@
-// The tables of names: views of our parameters in the file's layout, in both directions.
+// The tables of names give views of our parameters in the layout of the file, for loading and saving.
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 
 #include <tinytorch/tinytorch.hpp>
@@ -32,14 +32,14 @@ tt::Tensor causal_mask(int64_t n) {
     for (int64_t key = 0; key < n; ++key) values.push_back(key <= query ? 1.f : 0.f);
   return tt::from_data(values, {1, 1, n, n}, tt::cpu);
 }
-// All values of a model, as its file would hold them.
+// All values of a model, in the layout of its file.
 std::vector<std::byte> file_bits(const auto& model) {
   return tt::to_safetensors(hf::copy_out(hf::layout_of(model)));
 }
 
 }  // namespace
 
-TEST_CASE("gpt2: matrices stand as [in, out] in the file") {
+TEST_CASE("gpt2: matrices are [in, out] in the file") {
   tt::Gpt2 model(kGpt2);
   const hf::FileLayout layout = hf::layout_of(model);
   const auto shapes = shapes_of(layout);
@@ -54,7 +54,7 @@ TEST_CASE("gpt2: matrices stand as [in, out] in the file") {
   CHECK(view.storage() == model.blocks[0].attention.qkv.weight.storage());
 }
 
-TEST_CASE("llama: q, k, v and gate, up are ranges of rows") {
+TEST_CASE("llama: q, k, v and gate, up are row ranges of packed matrices") {
   tt::Llama model(kLlama);
   const hf::FileLayout layout = hf::layout_of(model);
   const auto shapes = shapes_of(layout);
@@ -69,7 +69,7 @@ TEST_CASE("llama: q, k, v and gate, up are ranges of rows") {
   CHECK(view_of(layout, "layers.1.mlp.up_proj.weight").to_vector() == both.slice(0, 5).to_vector());
 }
 
-TEST_CASE("out and in again, with or without the prefix, over what the model computes itself") {
+TEST_CASE("copy_out and copy_in are inverse, with or without the prefix and computed tensors") {
   tt::manual_seed(1);
   tt::Gpt2 model(kGpt2), other(kGpt2);
   const tt::TensorMap file = hf::copy_out(hf::layout_of(model));
@@ -91,7 +91,7 @@ TEST_CASE("out and in again, with or without the prefix, over what the model com
   CHECK(files::contains(refusal.text, "unexpected (1): transformer.wte.weight"));
 }
 
-TEST_CASE("nothing of a file is dropped unseen: what the model has anyway must be the same") {
+TEST_CASE("no tensor of a file is ignored: tensors that the model computes must be equal") {
   tt::Gpt2 gpt2(kGpt2);
   tt::LlamaConfig tied = kLlama;
   tied.tied = true;
@@ -127,7 +127,7 @@ TEST_CASE("nothing of a file is dropped unseen: what the model has anyway must b
                         "unexpected (1)"));
 }
 
-TEST_CASE("a tied tensor that is stored under the head's name alone is the embedding") {
+TEST_CASE("a tied tensor that is saved only under the head's name is the embedding") {
   tt::manual_seed(3);
   tt::Gpt2 model(kGpt2), other(kGpt2);
   tt::TensorMap file = hf::copy_out(hf::layout_of(model));
@@ -138,7 +138,7 @@ TEST_CASE("a tied tensor that is stored under the head's name alone is the embed
   CHECK(file_bits(other) == file_bits(model));
 }
 
-TEST_CASE("llama in both directions, tied and with biases") {
+TEST_CASE("llama is loaded and saved, tied and with biases") {
   tt::LlamaConfig config = kLlama;
   config.tied = config.attention_bias = config.mlp_bias = true;
   tt::manual_seed(2);

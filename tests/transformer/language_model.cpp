@@ -9,7 +9,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// The least model: features are embeddings, the head is the same table.
+// A minimal model: features are embeddings, and the head is the same table.
 class Bigram : public tt::LanguageModel {
  public:
   Bigram(int64_t V, int64_t C) : table(V, C) { add("table", table); }
@@ -40,7 +40,8 @@ double deviation_of(const tt::Tensor& t) { return tt::stddev(t.detach()).item<do
 
 }  // namespace
 
-TEST_CASE("forward is the head of the features; the loss is the mean of -log p over the targets that count") {
+TEST_CASE(
+    "forward is the head of the features; the loss is the mean of -log p over targets other than -100") {
   tt::manual_seed(1);
   Bigram model(7, 3);
   const tt::Tensor tokens = tt::from_data<int64_t>({0, 1, 2, 6, 5, 4}, {2, 3});
@@ -52,13 +53,13 @@ TEST_CASE("forward is the head of the features; the loss is the mean of -log p o
   const std::vector<int64_t> wanted = targets.to_vector<int64_t>();
   for (size_t i = 0; i < 6; ++i)
     if (wanted[i] >= 0) expected -= std::log(p[i * 7 + static_cast<size_t>(wanted[i])]) / 5;
-  for (const bool known : {true, false}) {  // by linear_cross_entropy; by the logits
+  for (const bool known : {true, false}) {  // by linear_cross_entropy, or by the logits
     model.known_head = known;
     CHECK(model.loss(tokens, targets).item<double>() == doctest::Approx(expected).epsilon(1e-5));
   }
 }
 
-TEST_CASE("a model whose head is a product trains the same without its logits; its loss is f32 in bf16") {
+TEST_CASE("with a head_weight the gradients are the same without stored logits; the loss of bf16 is f32") {
   tt::manual_seed(1);
   Bigram model(7, 3);
   const tt::Tensor tokens = tt::from_data<int64_t>({0, 1, 2, 6, 5, 4}, {2, 3});
@@ -76,7 +77,7 @@ TEST_CASE("a model whose head is a product trains the same without its logits; i
   CHECK(model.loss(tokens, targets).dtype() == tt::f32);
 }
 
-TEST_CASE("what is not tokens is refused") {
+TEST_CASE("inputs that are not tokens i64 [B, T] throw") {
   Bigram model(7, 3);
   for (const tt::Tensor& bad : {tt::zeros({2, 3}), tt::zeros({3}, tt::i64), tt::zeros({2, 0}, tt::i64)})
     CHECK(message_of([&] { model(bad); }).starts_with("TT-NN-23: a language model takes tokens i64 [B, T]"));
@@ -84,7 +85,7 @@ TEST_CASE("what is not tokens is refused") {
   CHECK(message_of([&] { model.loss(tokens, targets); }).starts_with("TT-SHAPE-02: loss"));
 }
 
-TEST_CASE("initialization: one deviation, less where branches end on the residual stream, biases zero") {
+TEST_CASE("initialization: one deviation, a smaller one for the last matrix of each branch, biases zero") {
   tt::manual_seed(2);
   Names model;
   tt::initialize_transformer(model, 0.02, 16);

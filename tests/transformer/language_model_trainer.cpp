@@ -1,5 +1,5 @@
-// Training in steps: the loss falls, an interrupted run continues to the same bits, replayed steps are steps,
-// and small batches add up to a large one.
+// Training in steps: the loss falls, a resumed run is bit-identical, replayed steps equal direct steps, and
+// accumulated small batches equal a large one.
 #include <support/few.hpp>
 #include <tinytorch/transformer/language_model_trainer.hpp>
 
@@ -17,7 +17,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// 0 1 2 ... 10 0 1 ...: after one token the next is certain.
+// The text 0 1 2 ... 10 0 1 ..., in which each token determines the next.
 tt::TokenFile circle(const files::TempFolder& folder) {
   tt::Tokens tokens(500);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 11);
@@ -38,7 +38,7 @@ tt::Gpt2Config tiny(double dropout) {
           .residual_dropout = dropout};
 }
 
-// A model with all that has state around it.
+// A model with all kinds of state, and its data and optimizer.
 struct Run {
   tt::Gpt2 model;
   std::unique_ptr<tt::AdamW> optimizer;
@@ -57,7 +57,7 @@ struct Run {
     options.progress = nullptr;
     trainer = std::make_unique<tt::LanguageModelTrainer>(model, *optimizer, windows, options);
   }
-  // Everything that training changes.
+  // All tensors and numbers that training changes.
   std::map<std::string, std::vector<double>> values() const {
     std::map<std::string, std::vector<double>> all;
     for (const auto& [name, t] : model.state_dict()) all["model." + name] = t.to_vector<double>();
@@ -71,7 +71,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("a certain text is learned, and reported on the way" * test::long_on_emulator()) {
+TEST_CASE("a deterministic text is learned, and training reports its progress" * test::long_on_emulator()) {
   const files::TempFolder folder;
   tt::manual_seed(1);
   const int64_t steps = tt::default_device().is_cpu() ? 60 : 20;
@@ -104,7 +104,7 @@ TEST_CASE("a certain text is learned, and reported on the way" * test::long_on_e
   CHECK(tt::mean_loss(run.model, run.validation, 3) == reports.back().validation_loss);
 }
 
-TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, accumulation, bf16" *
+TEST_CASE("a resumed run is bit-identical to an uninterrupted one: dropout, accumulation, bf16" *
           test::long_on_emulator()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
@@ -125,7 +125,7 @@ TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, a
         first.checkpoint_path = folder / "run.safetensors", first.steps = stop;
         tt::manual_seed(100);
         Run(file, dtype, first).trainer->fit();
-        tt::manual_seed(999);  // another process, with other weights
+        tt::manual_seed(999);  // a new process with other weights
         Run second(file, dtype, options);
         second.trainer->resume(folder / "run.safetensors");
         CHECK(second.trainer->steps() == stop);
@@ -141,7 +141,7 @@ TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, a
 
 namespace {
 
-// Held-out data that cannot be read any more.
+// Validation data that can no longer be read.
 struct Broken : tt::BatchSource {
   std::optional<tt::Batch> next() override { tt::fail("TT-IO-01", "the disk is gone"); }
   tt::LoaderState state() const override { return {}; }
@@ -169,7 +169,7 @@ TEST_CASE("a step is saved before its evaluation and its log, which may fail" * 
     again.trainer->resume(path);
     CHECK(again.trainer->steps() == 1);
   }
-  // A loss that is no number overwrites no checkpoint.
+  // A loss that is not finite overwrites no checkpoint.
   const auto before = tt::read_file(path);
   Run spoiled(file, tt::f32, {.steps = 2, .checkpoint_path = path});
   spoiled.model.token_embedding.weight.detach().fill_(NAN);
@@ -215,13 +215,14 @@ TEST_CASE("eight batches of 4 give the gradient of one of 32, to the precision o
   const tt::Tensors parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::vector<double> got = parameters[i].grad().to_vector<double>();
-    // As near to the truth as one large batch is: its rounding is what is left.
+    // The error is as small as that of one large batch: only its own rounding remains.
     CHECK(distance(got, wanted[i]) < 1.5 * distance(once[i], wanted[i]) + 2 * tt::epsilon_of(tt::bf16));
     CHECK(distance(once[i], wanted[i]) < 0.05);
   }
 }
 
-TEST_CASE("replayed steps have the bits of steps" * test::needs_devices() * test::takes_minutes()) {
+TEST_CASE("replayed steps are bit-identical to direct steps" * test::needs_devices() *
+          test::takes_minutes()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
   const tt::Device before = tt::default_device();
@@ -243,7 +244,7 @@ TEST_CASE("replayed steps have the bits of steps" * test::needs_devices() * test
   tt::manual_seed(0);
 }
 
-TEST_CASE("what cannot be trained on is refused; a loss that is no number ends the run" *
+TEST_CASE("invalid data and options throw; a loss that is not finite ends the run" *
           test::long_on_emulator()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
@@ -259,6 +260,6 @@ TEST_CASE("what cannot be trained on is refused; a loss that is no number ends t
   CHECK(message_of([&] { run.trainer->fit(); }).starts_with("TT-TRAIN-02: the loss is nan at step 10"));
 }
 
-TEST_CASE("work of a token: six for each weight, and attention's half square") {
+TEST_CASE("FLOPs of a token: six per parameter, and half of the attention matrix") {
   CHECK(tt::training_flops_per_token(124'439'808, 12, 1024, 768) == 6 * (124439808.0 + 12.0 * 1024 * 768));
 }

@@ -22,7 +22,8 @@ tt::LlamaConfig small() {
 
 }  // namespace
 
-TEST_CASE("what every decoder does: heads, grouped heads, biases, tied" * test::long_on_emulator()) {
+TEST_CASE("Llama passes the cases of every decoder: heads, grouped heads, biases, tied" *
+          test::long_on_emulator()) {
   std::vector<tt::LlamaConfig> configs(3, small());
   configs[1].groups = 1, configs[1].tied = true;
   configs[2].attention_bias = configs[2].mlp_bias = true;
@@ -39,7 +40,7 @@ TEST_CASE("what every decoder does: heads, grouped heads, biases, tied" * test::
   }
 }
 
-TEST_CASE("tied weights are one parameter; biases are where they are asked for") {
+TEST_CASE("tied weights are one parameter; biases exist where the options request them") {
   tt::LlamaConfig config = small();
   const int64_t plain = tt::Llama(config).parameter_count();
   config.tied = true;
@@ -51,7 +52,7 @@ TEST_CASE("tied weights are one parameter; biases are where they are asked for")
   CHECK(tt::Llama(config).parameter_count() == with_bias + 2 * (2 * 20 + 15));
 }
 
-TEST_CASE("groups shrink keys and values; odd head sizes cannot be turned") {
+TEST_CASE("groups make keys and values smaller; odd head sizes throw") {
   tt::LlamaConfig config = small();
   config.heads = 6, config.groups = 2, config.head_size = 4;
   CHECK(tt::Llama(config).blocks[0].attention.qkv.weight.shape() == tt::Shape{(6 + 4) * 4, 15});
@@ -59,7 +60,7 @@ TEST_CASE("groups shrink keys and values; odd head sizes cannot be turned") {
   CHECK(message_of([&] { tt::Llama model(config); }).starts_with("TT-NN-21"));
 }
 
-TEST_CASE("in bf16 the logits are near those of f32") {
+TEST_CASE("in bf16 the logits are close to those of f32") {
   tt::manual_seed(2);
   tt::Llama model(small());
   model.eval();

@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("Mlp: down(f(up(x))), for each activation") {
+TEST_CASE("Mlp is down(f(up(x))) for each activation") {
   tt::manual_seed(1);
   const tt::Tensor x = tt::randn({2, 3, 5});
   struct Pair {
@@ -28,7 +28,7 @@ TEST_CASE("Mlp: down(f(up(x))), for each activation") {
   check_values(plain(x).to_vector<double>(), expected.to_vector<double>(), 1e-6);
 }
 
-TEST_CASE("the two GELUs differ, by little") {
+TEST_CASE("the exact GELU and the tanh GELU differ slightly") {
   tt::manual_seed(2);
   tt::Mlp exact(4, 8, tt::Activation::gelu), approximate(4, 8, tt::Activation::gelu_tanh);
   approximate.load_state_dict(exact.state_dict());
@@ -38,7 +38,7 @@ TEST_CASE("the two GELUs differ, by little") {
   CHECK(difference < 2e-3);
 }
 
-TEST_CASE("SwiGlu: the gate's rows come first in the joined product") {
+TEST_CASE("SwiGlu: the gate's rows are first in the packed matrix") {
   tt::manual_seed(3);
   for (const bool bias : {false, true}) {
     tt::SwiGlu glu(5, 7, bias);

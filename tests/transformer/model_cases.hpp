@@ -1,4 +1,4 @@
-// What every decoder-only model must do, whatever is inside it.
+// Test cases that every decoder-only model must pass.
 #pragma once
 
 #include <tinytorch/tinytorch.hpp>
@@ -39,7 +39,7 @@ inline void check_batch_rows(tt::LanguageModel& model) {
   }
 }
 
-// Every parameter has a gradient that is not zero.
+// Every parameter has a nonzero gradient.
 inline void check_gradients(tt::LanguageModel& model) {
   model.train();
   const tt::Tensor tokens = tokens_of(model, 2, 6);
@@ -65,7 +65,7 @@ inline void check_cache(tt::LanguageModel& model, size_t layers) {
   }
 }
 
-// Steps of plain gradient descent on one batch bring the loss down.
+// Steps of plain gradient descent on one batch reduce the loss.
 inline void check_learning(tt::LanguageModel& model) {
   model.train();
   const tt::Tensor tokens = tokens_of(model, 2, 6), targets = tokens_of(model, 2, 6);

@@ -1,4 +1,4 @@
-// The recipe on token files: a folder holds the run, and a run in two parts is the run in one.
+// pretrain on token files: a folder holds the run, and a run in two parts equals a run in one.
 #include <tinytorch/transformer/pretraining.hpp>
 
 #include <io/files.hpp>
@@ -24,7 +24,7 @@ tt::Gpt2Config tiny(int64_t vocabulary) {
 
 }  // namespace
 
-TEST_CASE("a text becomes two files, the last tenth for validation") {
+TEST_CASE("write_split writes two files, the last tenth for validation") {
   const files::TempFolder folder;
   const std::string text = "abcabcabcabcabcabcabcabcabcab";  // 29
   const tt::CharTokenizer characters = tt::CharTokenizer::from_text(text);
@@ -37,7 +37,7 @@ TEST_CASE("a text becomes two files, the last tenth for validation") {
   CHECK(validation[1] == 1);
 }
 
-TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do not decay" *
+TEST_CASE("a run in two parts equals a run in one; the folder holds the run; biases do not decay" *
           test::long_on_emulator()) {
   const files::TempFolder folder;
   std::string text;
@@ -70,10 +70,10 @@ TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do 
   const auto whole = weights("whole", false), parts = weights("parts", true);
   CHECK(whole == parts);
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
-  CHECK(weights("whole", false) == whole);  // again, in the folder of another run
+  CHECK(weights("whole", false) == whole);  // again, in the folder of an earlier run
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
-  // The log of a run that went on after its checkpoint and was then killed while it wrote: each step once,
-  // afterwards.
+  // The log of a run that continued after its checkpoint and was killed while it wrote has each step once
+  // after the run is resumed.
   options.folder = folder / "parts", options.checkpoint_every = 2;
   const auto steps_logged = [&] {
     std::vector<int64_t> steps;

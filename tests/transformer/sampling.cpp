@@ -1,4 +1,4 @@
-// Filters against transformers and against numbers worked out by hand; draws against their distribution.
+// Filters are compared with transformers and with numbers computed by hand, samples with their distribution.
 #include <tinytorch/transformer/sampling.hpp>
 
 #include <tinytorch/tinytorch.hpp>
@@ -20,7 +20,7 @@ std::vector<double> probabilities(const std::vector<double>& p, const tt::Sampli
 
 }  // namespace
 
-TEST_CASE("all filters, alone and together, give transformers' probabilities") {
+TEST_CASE("all filters, alone and together, give the probabilities of transformers") {
   for (const auto& one : read_golden("sampling")) {
     const auto& o = one["options"];
     CAPTURE(o.dump());
@@ -36,7 +36,7 @@ TEST_CASE("all filters, alone and together, give transformers' probabilities") {
   }
 }
 
-TEST_CASE("by hand") {
+TEST_CASE("the filters give probabilities computed by hand") {
   const std::vector<double> p = {0.1, 0.4, 0.2, 0.3};
   check_values(probabilities(p, {}), p, 1e-12);
   check_values(probabilities(p, {.temperature = 0.5}), {1 / 30.0, 16 / 30.0, 4 / 30.0, 9 / 30.0}, 1e-12);
@@ -47,7 +47,7 @@ TEST_CASE("by hand") {
   check_values(probabilities(p, {.top_p = 1e-9}), {0, 1, 0, 0}, 0);
   check_values(probabilities(p, {.min_p = 0.6}), {0, 4 / 7.0, 0, 3 / 7.0}, 1e-12);
   check_values(probabilities(p, {.min_p = 1}), {0, 1, 0, 0}, 0);
-  // After top-k 2 the larger one has 4/7 of the mass, enough for top-p 0.55.
+  // After top-k 2 the larger token has 4/7 of the probability, enough for top-p 0.55.
   check_values(probabilities(p, {.top_k = 2, .top_p = 0.55}), {0, 1, 0, 0}, 0);
   // Logits below 0 are multiplied: log 0.4 becomes 2 log 0.4.
   const double sum = 0.1 + 0.16 + 0.2 + 0.3;
@@ -55,7 +55,7 @@ TEST_CASE("by hand") {
                {0.1 / sum, 0.16 / sum, 0.2 / sum, 0.3 / sum}, 1e-12);
 }
 
-TEST_CASE("ties: top-k keeps all that equal the k-th, top-p the smaller token, temperature 0 the first") {
+TEST_CASE("ties: top-k keeps all tokens equal to the k-th, top-p the smaller one, temperature 0 the first") {
   const std::vector<double> p = {0.2, 0.3, 0.3, 0.2};
   check_values(probabilities(p, {.top_k = 1}), {0, 0.5, 0.5, 0}, 1e-12);
   check_values(probabilities(p, {.top_k = 3}), p, 1e-12);
@@ -63,7 +63,7 @@ TEST_CASE("ties: top-k keeps all that equal the k-th, top-p the smaller token, t
   check_values(probabilities(p, {.temperature = 0}), {0, 1, 0, 0}, 0);
 }
 
-TEST_CASE("draws follow the probabilities (chi-square), and the seed alone decides them") {
+TEST_CASE("samples follow the probabilities (chi-square test), and depend on the seed alone") {
   const std::vector<double> p = {0.05, 0.3, 0.0, 0.15, 0.25, 0.02, 0.13, 0.1};
   std::vector<float> logits;
   for (const double x : p) logits.push_back(static_cast<float>(std::log(x)));
@@ -84,14 +84,14 @@ TEST_CASE("draws follow the probabilities (chi-square), and the seed alone decid
       else
         statistic += (counts[i] - mean) * (counts[i] - mean) / mean;
     }
-    CHECK(statistic < 22.5);  // at most 6 degrees of freedom: exceeded once in a thousand
+    CHECK(statistic < 22.5);  // at most 6 degrees of freedom: p = 0.001
     tt::Generator a(4), b(4);
     for (int i = 0; i < 50; ++i)
       CHECK(tt::sample_token(t, {}, options, a) == tt::sample_token(t, {}, options, b));
   }
 }
 
-TEST_CASE("extreme numbers: cold, hot, far apart, -inf") {
+TEST_CASE("extreme values: low and high temperatures, distant logits, -inf") {
   const double inf = std::numeric_limits<double>::infinity();
   const tt::Tensor t = tt::from_data({1000.0, -1000.0, 999.0, -inf});
   check_values(tt::next_token_probabilities(t, {}, {.temperature = 1e-300}), {1, 0, 0, 0}, 0);
@@ -104,7 +104,7 @@ TEST_CASE("extreme numbers: cold, hot, far apart, -inf") {
     CHECK(tt::sample_token(tt::from_data({-inf, 3.0, -inf}), {}, {.min_p = 0.5}, generator) == 1);
 }
 
-TEST_CASE("what is refused") {
+TEST_CASE("invalid options and logits throw") {
   const tt::Tensor t = tt::from_data({1.0, 2.0});
   for (const tt::SamplingOptions& bad : {tt::SamplingOptions{.temperature = -1},
                                          {.temperature = std::nan("")},

@@ -1,4 +1,4 @@
-// The simplest AttentionCache: keys and values of each layer, concatenated.
+// A minimal AttentionCache: the concatenated keys and values of each layer.
 #pragma once
 
 #include <tinytorch/tensor/ops.hpp>
@@ -7,7 +7,7 @@
 class SimpleCache : public tinytorch::AttentionCache {
  public:
   explicit SimpleCache(size_t layers) : held_(layers) {}
-  // Of the last layer: a pass that is under way has not moved it.
+  // The position is that of the last layer, because a running pass has not changed that yet.
   int64_t position() const override { return held_.back().keys.defined() ? held_.back().keys.size(2) : 0; }
   tinytorch::KeysAndValues append(int64_t layer, const tinytorch::Tensor& k,
                                   const tinytorch::Tensor& v) override {

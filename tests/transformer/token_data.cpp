@@ -1,4 +1,5 @@
-// Token files and windows: what is written is mapped back, every token is served, and a run resumes exactly.
+// Token files and windows: a written file is mapped back, every token is served, and a resumed run continues
+// exactly.
 #include <tinytorch/transformer/token_data.hpp>
 
 #include <numeric>
@@ -16,7 +17,7 @@ using tt::TokenWidth;
 
 namespace {
 
-// Tokens 0, 1, 2 ...: a token is its own place.
+// The tokens 0, 1, 2, ..., so that a token is its own position.
 TokenFile ramp(const files::TempFolder& folder, int32_t count, TokenWidth width = TokenWidth::u16) {
   tt::Tokens tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -42,14 +43,14 @@ void check_shifted(const tt::Batch& batch) {
 
 }  // namespace
 
-TEST_CASE("files hold the tokens little-endian, and nothing else") {
+TEST_CASE("files contain the little-endian tokens and nothing else") {
   const files::TempFolder folder;
   for (const TokenWidth width : {TokenWidth::u16, TokenWidth::u32}) {
     tt::TokenWriter writer(folder / "t.bin", width);
     writer.append(tt::Tokens{1, 0x1234});
     writer.append(tt::Tokens{});
     writer.append(tt::Tokens{65535});
-    CHECK(!std::filesystem::exists(folder / "t.bin"));  // not before commit
+    CHECK(!std::filesystem::exists(folder / "t.bin"));  // no file before commit
     writer.commit();
     const auto bytes = tt::read_file(folder / "t.bin");
     const size_t step = static_cast<size_t>(width);
@@ -67,7 +68,7 @@ TEST_CASE("files hold the tokens little-endian, and nothing else") {
   CHECK(folder.count() == 0);
 }
 
-TEST_CASE("a text becomes a file") {
+TEST_CASE("write_token_file encodes a text into a file") {
   const files::TempFolder folder;
   const std::string text = "to be or not to be";
   const tt::CharTokenizer tokenizer = tt::CharTokenizer::from_text(text);
@@ -78,21 +79,21 @@ TEST_CASE("a text becomes a file") {
   CHECK(tokenizer.decode(tokens) == text);
 }
 
-TEST_CASE("tokens that do not fit leave no file behind") {
+TEST_CASE("tokens that do not fit the width throw and leave no file") {
   const files::TempFolder folder;
   const auto write = [&](TokenWidth width, int32_t token) {
     tt::TokenWriter writer(folder / "t.bin", width);
     writer.append(tt::Tokens{0, token});
   };
   test::expect_error("TT-TEXT-05",
-                     "token 65536 does not fit a file of tokens below 65536\n  hint: take TokenWidth::u32",
+                     "token 65536 does not fit a file of tokens below 65536\n  hint: use TokenWidth::u32",
                      [&] { write(TokenWidth::u16, 65536); });
   test::expect_error("TT-TEXT-05", "token -1", [&] { write(TokenWidth::u32, -1); });
   write(TokenWidth::u32, INT32_MAX);
   CHECK(folder.count() == 0);
 }
 
-TEST_CASE("files that cannot be mapped") {
+TEST_CASE("files that cannot be mapped throw") {
   const files::TempFolder folder;
   tt::write_file(folder / "empty.bin", "");
   tt::write_file(folder / "odd.bin", "123");
@@ -106,7 +107,7 @@ TEST_CASE("files that cannot be mapped") {
   test::expect_error("TT-IO-03", "a regular file", [&] { TokenFile f(folder / "", TokenWidth::u16); });
 }
 
-TEST_CASE("random windows: shifted by one, inside the file, from every place") {
+TEST_CASE("random windows: targets shifted by one, inside the file, from every position") {
   const files::TempFolder folder;
   RandomWindows windows(ramp(folder, 20), {.batch_size = 4, .length = 5, .seed = 3});
   std::set<int64_t> starts;
@@ -121,7 +122,7 @@ TEST_CASE("random windows: shifted by one, inside the file, from every place") {
   CHECK(*starts.rbegin() == 14);  // the last window's last target is the last token
 }
 
-TEST_CASE("random windows: the same seed gives the same, another seed others, and a run resumes exactly") {
+TEST_CASE("random windows depend on the seed alone, and a run resumes exactly") {
   const files::TempFolder folder;
   const TokenFile file = ramp(folder, 1000, TokenWidth::u32);
   const tt::WindowOptions options{.batch_size = 3, .length = 8, .seed = 5};
@@ -140,7 +141,7 @@ TEST_CASE("random windows: the same seed gives the same, another seed others, an
   test::expect_error("TT-TEXT-05", "batch -1", [&] { resumed.set_state({0, -1}); });
 }
 
-TEST_CASE("sequential windows: every token but the first is a target once, whatever the sizes") {
+TEST_CASE("sequential windows: every token but the first is a target once, for all sizes") {
   const files::TempFolder folder;
   for (const int32_t count : {2, 3, 8, 9, 10, 25, 41}) {
     const TokenFile file = ramp(folder, count);
@@ -165,7 +166,7 @@ TEST_CASE("sequential windows: every token but the first is a target once, whate
   }
 }
 
-TEST_CASE("overlapping windows: still every token once, guessed from what the window before has shown") {
+TEST_CASE("overlapping windows: every token is a target once, with context from the previous window") {
   const files::TempFolder folder;
   for (const int32_t count : {2, 6, 7, 8, 9, 10, 11, 40}) {
     const TokenFile file = ramp(folder, count);
@@ -214,7 +215,7 @@ TEST_CASE("sequential windows resume exactly") {
   test::expect_error("TT-TEXT-05", "outside an epoch of 6 batches", [&] { b.set_state({0, 7}); });
 }
 
-TEST_CASE("windows that cannot be") {
+TEST_CASE("invalid window options and positions throw") {
   const files::TempFolder folder;
   const TokenFile file = ramp(folder, 5);
   test::expect_error("TT-TEXT-05", "has 5 tokens, at least 6 are needed",
@@ -225,7 +226,7 @@ TEST_CASE("windows that cannot be") {
   CHECK(values(least.next()->targets) == std::vector<int64_t>{1, 2, 3, 4});
 }
 
-TEST_CASE("copies of a file share the mapping, which outlives the name") {
+TEST_CASE("copies of a TokenFile share the mapping, which outlives the file name") {
   const files::TempFolder folder;
   std::optional<TokenFile> first = ramp(folder, 10);
   const TokenFile second = *first;

@@ -1,4 +1,4 @@
-// The tables of byte pair encoding against std::map, over random keys.
+// The hash tables of byte pair encoding are compared with std::map on random keys.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace bpe = tinytorch::bpe;
 
-TEST_CASE("pairs: what was put in is found, and nothing else") {
+TEST_CASE("PairRanks finds exactly the pairs that were inserted") {
   std::mt19937 random(3);
   std::map<std::pair<int32_t, int32_t>, int32_t> expected;
   bpe::PairRanks table(3000);
@@ -26,13 +26,13 @@ TEST_CASE("pairs: what was put in is found, and nothing else") {
   CHECK(bpe::PairRanks(0).find(0, 0) == bpe::PairRanks::kNone);
 }
 
-TEST_CASE("bytes of every length: found, told apart, none twice") {
+TEST_CASE("TokenTable finds and distinguishes bytes of every length, and rejects duplicates") {
   std::mt19937 random(4);
   std::set<std::string> keys;
   for (size_t length = 1; length <= 40; ++length) {
     for (int i = 0; i < 25; ++i) {
       std::string key(length, '\0');
-      for (char& c : key) c = static_cast<char>(random() % 3);  // zeros too: lengths must count
+      for (char& c : key) c = static_cast<char>(random() % 3);  // includes zeros, so that the length matters
       keys.insert(key);
     }
   }

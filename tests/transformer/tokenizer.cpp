@@ -1,4 +1,4 @@
-// The interface: what a model asks of any tokenizer, through the base class.
+// The interface that a model uses of any tokenizer, through the base class.
 #include <tinytorch/transformer/tokenizer.hpp>
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// The least there can be: bytes are tokens.
+// A minimal tokenizer: bytes are tokens.
 class ByteTokenizer final : public tt::Tokenizer {
  public:
   tt::Tokens encode(std::string_view text, tt::Loc) const override {
@@ -31,7 +31,7 @@ class ByteTokenizer final : public tt::Tokenizer {
 
 }  // namespace
 
-TEST_CASE("a tokenizer is used through its base") {
+TEST_CASE("a tokenizer is used through its base class") {
   const std::string text = "to be\xff\n";
   std::vector<std::unique_ptr<tt::Tokenizer>> all;
   all.push_back(std::make_unique<ByteTokenizer>());
@@ -45,11 +45,11 @@ TEST_CASE("a tokenizer is used through its base") {
   }
 }
 
-TEST_CASE("a number that is no token is named, with its place and the caller's line") {
+TEST_CASE("a number that is not a token throws with its position and the caller's line") {
   errors::check_error(
       "TT-TEXT-02: ByteTokenizer: 256 at position 1 is not a token; this vocabulary has numbers from 0 to "
       "255\n"
-      "  hint: decode with the tokenizer that encoded",
+      "  hint: decode with the tokenizer that encoded the text",
       [] {
         ByteTokenizer().decode(tt::Tokens{7, 256}, tt::Loc::current());
       });

@@ -1,4 +1,4 @@
-// UTF-8 in units: what is well-formed is one character, every other byte is itself.
+// UTF-8 in units: a well-formed sequence is one character, every other byte is a unit of its own.
 #include <doctest/doctest.h>
 
 #include <tinytorch/io/text.hpp>
@@ -24,7 +24,7 @@ using Codes = std::vector<uint32_t>;
 
 }  // namespace
 
-TEST_CASE("every code point reads back what was written, surrogates apart") {
+TEST_CASE("every code point except surrogates is read back as written") {
   bool good = true;
   for (uint32_t code = 0; code < 0x110000; ++code) {
     std::string text;
@@ -49,7 +49,7 @@ TEST_CASE("invalid bytes are units of their own") {
   CHECK(codes_of(std::string_view("\0a", 2)) == Codes{0, 'a'});
 }
 
-TEST_CASE("a text is valid for unit_at exactly when it is for find_invalid_utf8") {
+TEST_CASE("unit_at and find_invalid_utf8 agree on which texts are valid") {
   for (const std::string& text : golden::awkward_bytes()) {
     bool valid = true;
     for (const uint32_t code : codes_of(text)) valid = valid && code < tt::unicode::kInvalidByte;
@@ -58,7 +58,7 @@ TEST_CASE("a text is valid for unit_at exactly when it is for find_invalid_utf8"
   }
 }
 
-TEST_CASE("classes") {
+TEST_CASE("class_of gives the classes of \\p{L}, \\p{N} and \\s") {
   using tt::unicode::class_of;
   for (const uint32_t c :
        Codes{'a', 'Z', 0xaa, 0xe4, 0x17f, 0x416, 0x4e2d, 0xac00, 0xe01, 0x1d400, 0x20000, 0x2b0})
@@ -68,14 +68,14 @@ TEST_CASE("classes") {
   for (const uint32_t c : Codes{' ', '\t', '\n', '\v', '\f', '\r', 0x85, 0xa0, 0x1680, 0x2000, 0x200a, 0x2028,
                                 0x2029, 0x202f, 0x205f, 0x3000})
     CHECK(class_of(c) == CharClass::space);
-  // Combining marks, joiners, the byte order mark, private use, unassigned, and separators that only re
-  // knows.
+  // Combining marks, joiners, the byte order mark, private use, unassigned, and separators that only Python's
+  // `re` counts as space.
   for (const uint32_t c : Codes{0x0, 0x1c, 0x1f, '_', '\'', 0x7f, 0x301, 0x200b, 0x200d, 0x2060, 0xfeff,
                                 0x180e, 0x1f600, 0xe000, 0x10ffff, 0x378, 0x110000, 0x1100ff})
     CHECK(class_of(c) == CharClass::other);
 }
 
-TEST_CASE("the table for ASCII says what the search says") {
+TEST_CASE("the ASCII table equals the binary search") {
   for (uint32_t code = 0; code < 128; ++code)
     CHECK(tt::unicode::class_of(code) == tt::unicode::class_by_search(code));
 }

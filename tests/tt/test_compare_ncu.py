@@ -89,12 +89,12 @@ class Parsing(unittest.TestCase):
         self.assertIn(f'RangeGuard range("{compare_ncu.STEP}")', source)
 
 
-CEILINGS = {"device": "NVIDIA H200", "machine": "a processor", "driver": "580.1, CUDA 13.0", "commit": "0123abc",
+PEAKS = {"device": "NVIDIA H200", "machine": "a processor", "driver": "580.1, CUDA 13.0", "commit": "0123abc",
             "date": "2026-11-23T04:19:30Z", "dtype": "bf16", "flops_per_second": 1}
 
 
 class Comparison(unittest.TestCase):
-    def compare(self, ours, rows, ceilings=CEILINGS):
+    def compare(self, ours, rows, peaks=PEAKS):
         """Exit status and report's rows by op; `ours`: (op, microseconds) as the program's trace has them."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -109,7 +109,7 @@ class Comparison(unittest.TestCase):
                 start += time
             trace = Path(command[command.index("--out") + 1]) / "trace.json"
             trace.write_text(json.dumps({"traceEvents": events}))
-            trace.with_name("ceilings.json").write_text(json.dumps(ceilings))
+            trace.with_name("peaks.json").write_text(json.dumps(peaks))
             return subprocess.CompletedProcess(command, 0, "  Kernel launches: 3 a step.\n", "")
 
         line = ["compare_ncu", "--tinymlperf", "a program", "--length", "64", "--out", str(out)]
@@ -135,13 +135,13 @@ class Comparison(unittest.TestCase):
     def test_the_report_says_where_when_and_of_what(self):
         self.compare([("matmul", 1530), ("softmax", 510)], STEP)
         for key in ("device", "driver", "machine", "date", "commit"):
-            self.assertEqual(self.report[key], CEILINGS[key])
+            self.assertEqual(self.report[key], PEAKS[key])
         self.assertEqual((self.report["batch"], self.report["length"], self.report["dtype"]), (4, 64, "bf16"))
         self.assertEqual(shlex.split(self.report["command"]), ["bench/compare_ncu.py", *self.line[1:]])
         self.assertEqual(self.said.getvalue(), "")
 
     def test_what_is_not_known_is_null_and_said(self):
-        self.compare([("matmul", 1530)], STEP, {**CEILINGS, "commit": None})
+        self.compare([("matmul", 1530)], STEP, {**PEAKS, "commit": None})
         self.assertIsNone(self.report["commit"])
         self.assertIn("has no value for commit", self.said.getvalue())
 

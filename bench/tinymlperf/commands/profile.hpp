@@ -19,7 +19,7 @@
 #include <tinymlperf/output_folder.hpp>
 #include <tinymlperf/reason.hpp>
 #include <tinymlperf/training/train.hpp>
-#include <tinytorch/profiling/ceilings.hpp>
+#include <tinytorch/profiling/peaks.hpp>
 #include <tinytorch/profiling/report.hpp>
 #include <tinytorch/profiling/trace.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
@@ -212,7 +212,7 @@ inline Measured measure_model(const ProfileOptions& o) {
     const auto& properties = tt::backend::cuda::properties(device.index);
     r.device_major = properties.major, r.device_minor = properties.minor;
   }
-  r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
+  r.peaks = profiling::measure_peaks(device, dtype_named(o.dtype));
   r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
   return measured;
 }
@@ -251,7 +251,7 @@ inline std::vector<std::string> conditions_of(const Provenance& p) {
   return lines;
 }
 
-inline Json to_json(const profiling::Ceilings& c, const std::string& dtype, const Provenance& p) {
+inline Json to_json(const profiling::MachinePeaks& c, const std::string& dtype, const Provenance& p) {
   const auto known = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return {{"device", c.device},
           {"machine", p.machine.cpu},
@@ -269,13 +269,12 @@ inline void write_page(const ProfileOptions& o, const profiling::Report& r) {
 }
 
 inline void write_profile(const ProfileOptions& o, const profiling::Report& r, const Provenance& p) {
-  const Json ceilings = to_json(r.ceilings, o.dtype, p);
+  const Json peaks = to_json(r.peaks, o.dtype, p);
   if (!o.json.empty())
     tt::write_file(
-        o.json,
-        tinymlperf::to_json(profiling::mean_step(r.profile, o.steps), r.title, ceilings).dump(1) + "\n");
+        o.json, tinymlperf::to_json(profiling::mean_step(r.profile, o.steps), r.title, peaks).dump(1) + "\n");
   profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
-  tt::write_file((o.out / "ceilings.json").string(), ceilings.dump(1) + "\n");
+  tt::write_file((o.out / "peaks.json").string(), peaks.dump(1) + "\n");
   write_page(o, r);
 }
 
@@ -300,7 +299,7 @@ inline int add_comparisons(const ProfileOptions& o, Measured& m) {
 // made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
-    const OutputFolder folder(o.out, {"profile.html", "trace.json", "ceilings.json"});
+    const OutputFolder folder(o.out, {"profile.html", "trace.json", "peaks.json"});
     if (!o.json.empty()) tt::require_writable(o.json);
     Measured m = detail::measure_model(o);
     const Provenance provenance{describe_machine(), o.device == "cuda" ? gpu_driver() : "", o.commit};
@@ -310,7 +309,7 @@ inline int run_profile(const ProfileOptions& o) {
     const int status = m.before || o.ablation ? detail::add_comparisons(o, m) : kPass;
     fmt::print("{}\nwrote {}, {} and {} (open the trace in ui.perfetto.dev)\n",
                profiling::text_report(m.report), (o.out / "profile.html").string(),
-               (o.out / "ceilings.json").string(), (o.out / "trace.json").string());
+               (o.out / "peaks.json").string(), (o.out / "trace.json").string());
     return status;
   } catch (const std::invalid_argument& e) {
     return detail::complain(e.what());

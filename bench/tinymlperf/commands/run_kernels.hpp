@@ -105,7 +105,7 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
     admit_kernels(contenders.back(), entry, on_device, seed, offers, stages);
   }
   const auto asked = chosen(on_device ? judge::kernels::on_device(tasks) : tasks, o.ops);
-  judge::Ceilings ceilings = on_device ? ceilings_of_device() : ceilings_of_machine();
+  judge::RemeasuredPeaks peaks = on_device ? peaks_of_device() : peaks_of_machine();
   // Before the match: a GPU that broke in it cannot be asked for its name any more, and the match shall not
   // be lost for that.
   const Machine machine = describe_machine();
@@ -116,7 +116,7 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
                                 to_json(machine),
                                 sandbox::to_json(offers),
                                 {}};
-  judge::kernels::KernelMatch(asked, match_class, seed, std::move(ceilings), o.watcher)(contenders);
+  judge::kernels::KernelMatch(asked, match_class, seed, std::move(peaks), o.watcher)(contenders);
   for (auto& c : contenders) run.contenders.push_back(std::move(c.record));
   return run;
 }

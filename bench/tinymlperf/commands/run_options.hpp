@@ -1,5 +1,5 @@
 // What `tinymlperf run` is asked, and what all of its matches need: folders, a seed, a sandbox, the machine's
-// ceilings.
+// peak rates.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/sandbox.hpp>
-#include <tinytorch/profiling/ceilings.hpp>
+#include <tinytorch/profiling/peaks.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -35,18 +35,18 @@ struct RunOptions {
 
 namespace detail {
 
-inline judge::Ceilings ceilings_of_machine() {
-  return judge::Ceilings([] {
-    const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tinytorch::cpu);
-    return judge::Ceilings::Rates{c.flops_per_second, c.bytes_per_second};
+inline judge::RemeasuredPeaks peaks_of_machine() {
+  return judge::RemeasuredPeaks([] {
+    const tinytorch::profiling::MachinePeaks c = tinytorch::profiling::measure_peaks(tinytorch::cpu);
+    return judge::RemeasuredPeaks::Rates{c.flops_per_second, c.bytes_per_second};
   });
 }
 // Tensor cores multiply, whatever they round; reading alone is a quarter faster than the triad.
-inline judge::Ceilings ceilings_of_device() {
-  return judge::Ceilings([] {
-    const tinytorch::profiling::Ceilings c =
-        tinytorch::profiling::measure_ceilings(tinytorch::cuda, tinytorch::bf16);
-    return judge::Ceilings::Rates{c.flops_per_second, 1.25 * c.bytes_per_second};
+inline judge::RemeasuredPeaks peaks_of_device() {
+  return judge::RemeasuredPeaks([] {
+    const tinytorch::profiling::MachinePeaks c =
+        tinytorch::profiling::measure_peaks(tinytorch::cuda, tinytorch::bf16);
+    return judge::RemeasuredPeaks::Rates{c.flops_per_second, 1.25 * c.bytes_per_second};
   });
 }
 

@@ -5,7 +5,7 @@
 //   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
 //   A4 length        a continuation has as many tokens as were asked for, and those that were streamed
 //   A5 fingerprint   an output is the same after all work has ended as when it was given
-//   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured ceilings
+//   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured peaks
 //   A7 clock         the machine was not much slower in some turns than in others
 //   A8 claims        what an author promised is not more than what was measured
 //   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
@@ -131,13 +131,14 @@ inline AuditResult leap_audit(double ratio, double best) {
 // What no program can beat on this machine. Whatever else runs while they are measured makes the machine look
 // slower than it is: before an answer is called too fast they are measured again, and the best of all times
 // counts.
-class Ceilings {
+class RemeasuredPeaks {
  public:
   struct Rates {
     double flops_per_second = 0, bytes_per_second = 0;  // 0: not known
   };
-  Ceilings() = default;  // nothing is known, and nothing too fast
-  explicit Ceilings(std::function<Rates()> measure) : measure_(std::move(measure)), best_(measure_()) {}
+  RemeasuredPeaks() = default;  // nothing is known, and nothing too fast
+  explicit RemeasuredPeaks(std::function<Rates()> measure)
+      : measure_(std::move(measure)), best_(measure_()) {}
 
   // What so much work takes at least, which `taken` seconds were enough for. 0 flops: not known.
   double least_seconds(double flops, double bytes, double taken) {
@@ -162,7 +163,7 @@ class Ceilings {
 };
 
 // flops and bytes: of one sample.
-inline AuditResult floor_audit(const std::vector<Turn>& turns, Ceilings& machine, double flops,
+inline AuditResult floor_audit(const std::vector<Turn>& turns, RemeasuredPeaks& machine, double flops,
                                double bytes) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const Turn& t : turns) fastest = std::min(fastest, t.seconds / static_cast<double>(t.samples));

@@ -90,7 +90,7 @@ class Match {
  public:
   // What `watcher` throws ends the match.
   Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
-        Ceilings machine = {}, Watcher watcher = {})
+        RemeasuredPeaks machine = {}, Watcher watcher = {})
       : sets_(sets),
         scenario_(scenario),
         class_(run_class),
@@ -362,7 +362,7 @@ class Match {
   Scenario scenario_;
   RunClass class_;
   uint64_t seed_;
-  Ceilings machine_;
+  RemeasuredPeaks machine_;
   Watcher watcher_;
   std::vector<double> reference_;
 };

@@ -1,10 +1,10 @@
-// Ranks of contenders that took turns in the same blocks, each compared with the others themselves.
+// Ranks of contenders that were measured in the same blocks, by direct comparison with each other.
 //
-// Two intervals of ratios to a baseline both hold the baseline's noise, and they overlap until the difference
-// is as wide as both halves together. Who played the same blocks can do better: block by block the machine
-// was the same for both, so the interval of their own ratio (paired_ratio.hpp) is the narrower one, and says
-// at 95 % whether they differ. Entries of different runs have only the baseline in common; they are ranked by
-// their intervals (ranking.hpp).
+// Two intervals of ratios to a baseline both include the baseline's noise, so they overlap until the
+// difference is as wide as both halves together. Contenders of the same blocks can be compared more
+// precisely: the machine was the same for both in each block, so the interval of their own ratio
+// (paired_ratio.hpp) is narrower, and it decides at 95 % if they differ. Entries of different runs have only
+// the baseline in common; they are ranked by their intervals (ranking.hpp).
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// costs[i][b] > 0: of contender i in block b, lower is better; as many blocks for all. Sorted by the median
-// of the ratios to the first contender, each estimated as in paired_ratio(); an entry shares the rank of its
-// group's first one unless their own 95 % interval says that it is slower. With fewer than 6 blocks nothing
-// can be told apart: all share rank 1.
+// costs[i][b] > 0 is the cost of contender i in block b; lower is better, and all contenders have the same
+// number of blocks. Sorted by the ratio to the first contender, estimated as in paired_ratio(). An entry
+// shares the rank of its group's first entry unless the 95 % interval of their own ratio shows that it is
+// slower. With fewer than 6 blocks no difference can be shown, and all share rank 1.
 inline std::vector<Rank> rank_by_blocks(std::span<const std::vector<double>> costs,
                                         Loc loc = Loc::current()) {
-  std::vector<double> slower(costs.size());  // than the first, as a logarithm
+  std::vector<double> slower(costs.size());  // logarithm of the ratio to the first contender
   for (size_t i = 0; i < costs.size(); ++i) {
     auto averages = detail::walsh_averages(detail::log_ratios("rank_by_blocks", costs[i], costs[0], loc));
     slower[i] = detail::median_in_place(averages);

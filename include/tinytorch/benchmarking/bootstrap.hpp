@@ -1,9 +1,9 @@
-// Bootstrap intervals: redo the experiment on resampled data, and see how far the statistic moves.
+// Bootstrap intervals: the experiment is repeated on resampled data to estimate how much a statistic varies.
 //
-// Percentile bootstraps (Efron 1979), because latencies are skewed and percentiles have no simple standard
-// error. Random resampling draws from Philox, so an interval is a pure function of (samples, options): same
-// bits anywhere. What is resampled must be what was drawn independently: samples, processes, or pairs. For a
-// ratio over few paired blocks these intervals are too narrow; paired_ratio.hpp has one that is not.
+// These are percentile bootstraps (Efron 1979), because latencies are skewed and percentiles have no simple
+// standard error. Resampling draws from Philox, so an interval is a pure function of (samples, options), with
+// the same bits on any machine. The resampled units must be independent: samples, processes, or pairs. For a
+// ratio over few paired blocks these intervals are too narrow; use paired_ratio.hpp.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,9 @@
 namespace tinytorch::inline TT_BUILD::statistics {
 
 struct BootstrapOptions {
-  int64_t draws = 10000;     // resamples; Monte Carlo error of a bound shrinks with its square root
-  double confidence = 0.95;  // share of repetitions of the whole experiment whose interval holds the truth
+  int64_t draws =
+      10000;  // resamples; the Monte Carlo error of a bound falls with the square root of their number
+  double confidence = 0.95;  // fraction of repeated experiments whose interval contains the true value
   uint64_t seed = 0;
 };
 
@@ -29,7 +30,7 @@ inline void resample(Samples samples, std::span<double> out, Generator& random) 
   for (double& x : out) x = samples[random.below(samples.size())];
 }
 
-// The interval that replicates of a statistic span: their nearest-rank percentiles at both tails. Reorders
+// The interval spanned by replicates of a statistic: their nearest-rank percentiles at both tails. Reorders
 // them.
 inline Interval percentile_interval(double estimate, std::span<double> replicates, double confidence = 0.95,
                                     Loc loc = Loc::current()) {
@@ -40,7 +41,7 @@ inline Interval percentile_interval(double estimate, std::span<double> replicate
   return {estimate, low, detail::percentile_in_place(replicates, 100 - tail)};
 }
 
-// The general form: `replicate(Generator&)` redoes the experiment once on resampled data and returns the
+// The general form: `replicate(Generator&)` repeats the experiment once on resampled data and returns the
 // statistic.
 template <class Replicate>
 Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOptions& options = {},
@@ -52,10 +53,11 @@ Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOption
   return percentile_interval(estimate, replicates, options.confidence, loc);
 }
 
-// For independent samples: 95 % means 92 to 96 % for 11 to 300 of them, of one mode or two, with tails or
-// without. Samples that one process takes one after the other are not: where a neighbour takes the machine
-// for some calls in a row it means 73 to 80 %, and where the machine becomes slower over 99 % (of the whole
-// session's median). What is to be compared takes turns, and is compared by paired_ratio.hpp.
+// For independent samples: a 95 % interval covers the true median in 92 to 96 % of runs for 11 to 300
+// samples, with one mode or two, with or without heavy tails. Consecutive samples of one process are not
+// independent. If other work occupies the machine for several consecutive calls, the coverage is 73 to 80 %;
+// if the machine becomes slower over time, over 99 % (of the median of the whole session). To compare two
+// programs, measure them in turns and use paired_ratio.hpp.
 inline Interval bootstrap_median(Samples samples, const BootstrapOptions& options = {},
                                  Loc loc = Loc::current()) {
   require_samples("bootstrap_median", samples, loc);
@@ -82,7 +84,7 @@ inline Interval bootstrap_mean(Samples samples, const BootstrapOptions& options 
       options, loc);
 }
 
-// median(numerator) / median(denominator) of two independent sets; all samples > 0. Above 1: the numerator is
+// median(numerator) / median(denominator) of two independent sets; all samples > 0. Above 1 the numerator is
 // larger.
 inline Interval bootstrap_ratio_of_medians(Samples numerator, Samples denominator,
                                            const BootstrapOptions& options = {}, Loc loc = Loc::current()) {
@@ -99,15 +101,16 @@ inline Interval bootstrap_ratio_of_medians(Samples numerator, Samples denominato
       options, loc);
 }
 
-// Hierarchical bootstrap of samples from several processes (Davison and Hinkley 1997, section 3.8): processes
-// are resampled first, then the samples inside each, because two calls of one process share its memory
-// layout, clock and neighbours. `statistic(std::span<double>)` gets all drawn samples and may reorder them;
-// the estimate is its value of all samples together.
+// Hierarchical bootstrap of samples from several processes (Davison and Hinkley 1997, section 3.8). Processes
+// are resampled first, then the samples in each, because two calls of one process share its memory layout,
+// clock and machine load. `statistic(std::span<double>)` receives all drawn samples and may reorder them; the
+// estimate is its value for all samples together.
 //
-// With few processes the interval is too narrow, since their spread is known from few: where processes differ
-// more than their samples, 95 % means 85 to 93 % for 5 processes, 90 to 94 % for 10, 92 to 96 % for 20 and 93
-// to 97 % for 30, normal ones, such in two modes and such that drift. Where they are alike it is too wide (98
-// to 99 %), since the samples' noise is then counted twice.
+// With few processes the interval is too narrow, because the spread between processes is estimated from few
+// values. If processes differ more than their samples, the coverage of a 95 % interval is 85 to 93 % for 5
+// processes, 90 to 94 % for 10, 92 to 96 % for 20 and 93 to 97 % for 30, for normal, bimodal and drifting
+// processes. If processes are alike, it is too wide (98 to 99 %), because the noise of the samples is counted
+// twice.
 template <class Statistic>
 Interval bootstrap_hierarchical(std::span<const std::vector<double>> processes, Statistic&& statistic,
                                 const BootstrapOptions& options = {}, Loc loc = Loc::current()) {
@@ -138,9 +141,9 @@ inline Interval bootstrap_hierarchical_median(std::span<const std::vector<double
   return bootstrap_hierarchical(processes, detail::median_in_place, options, loc);
 }
 
-// mean(a) - weight * mean(b) over pairs: a[i] and b[i] are two answers to test sample i, which are resampled
-// together. What is hard for both then cancels, so that two networks that disagree on few samples are
-// compared by those few. Unit of the samples.
+// mean(a) - weight * mean(b) over pairs, in the unit of the samples. a[i] and b[i] are two results for test
+// sample i, which are resampled together. The difficulty of a sample for both cancels, so two networks that
+// disagree on few samples are compared by those samples.
 inline Interval bootstrap_paired_difference(Samples a, Samples b, double weight = 1,
                                             const BootstrapOptions& options = {}, Loc loc = Loc::current()) {
   require_pairs("bootstrap_paired_difference", a, b, loc);
@@ -149,19 +152,19 @@ inline Interval bootstrap_paired_difference(Samples a, Samples b, double weight 
   return bootstrap_mean(difference, options, loc);
 }
 
-// One-sided lower bound of mean(a) - weight * mean(b): the truth is above it with options.confidence. With 1
-// for a right answer and 0 for a wrong one, a network keeps the share `weight` of the reference's accuracy if
-// this is at least 0. Takes draws times samples random numbers: seconds for 10,000 of each.
+// One-sided lower bound of mean(a) - weight * mean(b): the true value is above it with options.confidence.
+// With 1 for a correct answer and 0 for a wrong one, a network keeps the fraction `weight` of the reference's
+// accuracy if the bound is at least 0. Draws (draws x samples) random numbers: seconds for 10,000 of each.
 inline double paired_lower_bound(Samples a, Samples b, double weight = 1, BootstrapOptions options = {},
                                  Loc loc = Loc::current()) {
   require_in_range("paired_lower_bound", "confidence", options.confidence, 0.5, 1, loc);
-  options.confidence = 2 * options.confidence - 1;  // all of the risk is at this side
+  options.confidence = 2 * options.confidence - 1;  // all of the risk is on this side
   return bootstrap_paired_difference(a, b, weight, options, loc).low;
 }
 
-// Percentile bootstrap of a share such as an accuracy. Resampling k hits among n is Binomial(n, k/n), so its
-// percentiles are computed exactly and need no draws. At k = 0 or n the interval has no width: the sample
-// holds no evidence about the other outcome, use wilson_interval there.
+// Percentile bootstrap of a proportion such as an accuracy. The resampled number of hits is Binomial(n, k/n),
+// so its percentiles are computed exactly without draws. At k = 0 or n the interval has no width, because the
+// sample has no evidence of the other outcome; use wilson_interval there.
 inline Interval bootstrap_proportion(int64_t hits, int64_t trials, double confidence = 0.95,
                                      Loc loc = Loc::current()) {
   require_in_range("bootstrap_proportion", "trials", static_cast<double>(trials), 1, 1e9, loc);
@@ -173,8 +176,7 @@ inline Interval bootstrap_proportion(int64_t hits, int64_t trials, double confid
   if (hits == 0 || hits == trials) return {p, p, p};
   const double tail = (1 - confidence) / 2;
   double cumulative = 0, low = -1, high = 1;
-  // What lies 40 standard deviations below the mean has no probability that a double could hold (Chernoff:
-  // exp(-800)).
+  // Values 40 standard deviations below the mean have a probability of 0 in double (Chernoff: exp(-800)).
   const double first = std::floor(n * p - 40 * std::sqrt(n * p));
   for (auto k = static_cast<int64_t>(std::max(first, 0.0)); k <= trials; ++k) {
     const auto x = static_cast<double>(k);
@@ -189,8 +191,8 @@ inline Interval bootstrap_proportion(int64_t hits, int64_t trials, double confid
   return {p, std::max(low, 0.0), high};
 }
 
-// Wilson's score interval (1927) of a share; z is the normal quantile, 1.959964 for 95 %. Keeps a width at 0
-// and 1.
+// Wilson's score interval (1927) of a proportion; z is the normal quantile, 1.959964 for 95 %. It has a width
+// at 0 and 1 too.
 inline Interval wilson_interval(int64_t hits, int64_t trials, double z = 1.959963984540054,
                                 Loc loc = Loc::current()) {
   require_in_range("wilson_interval", "trials", static_cast<double>(trials), 1, 1e15, loc);

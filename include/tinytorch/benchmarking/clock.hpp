@@ -1,4 +1,4 @@
-// The clock that everything is measured by.
+// The clock of all measurements.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// Seconds on the monotonic clock. A function object, so that tests can bring a clock of their own.
+// Seconds of the monotonic clock. It is a function object, so that tests can pass a simulated clock.
 struct SteadyClock {
   double operator()() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

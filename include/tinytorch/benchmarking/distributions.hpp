@@ -1,9 +1,9 @@
-// Tails of the reference distributions that tests and bounds are read from: normal, Student's t, binomial.
+// Tails of the distributions that tests and bounds use: normal, Student's t, binomial.
 //
-// Binomial and t tails are values of the regularized incomplete beta function I_x(a, b), here by its
-// continued fraction (DLMF 8.17.22, evaluated by Lentz's method): no sum over n terms. Relative error 1e-12
-// for tens of samples and 1e-9 for 100,000, where the logarithms of large factorials cancel. Arguments are
-// the caller's duty; nothing here throws.
+// Binomial and t tails are values of the regularized incomplete beta function I_x(a, b), computed by its
+// continued fraction (DLMF 8.17.22, Lentz's method) instead of a sum over n terms. The relative error is
+// 1e-12 for tens of samples, and 1e-9 for 100,000, where the logarithms of large factorials cancel. Arguments
+// are not checked, and no function throws.
 #pragma once
 
 #include <cmath>
@@ -34,13 +34,14 @@ inline double beta_fraction(double x, double a, double b) {
 }
 }  // namespace detail
 
-// I_x(a, b) for x in [0, 1] and a, b > 0. `y` is 1 - x, given apart so that an x near 1 keeps its digits.
+// I_x(a, b) for x in [0, 1] and a, b > 0. `y` is 1 - x, passed separately so that an x near 1 keeps its
+// precision.
 inline double incomplete_beta(double x, double y, double a, double b) {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
   const double front =
       std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log(y));
-  // The fraction converges on one side of the mean; the other side is its mirror image.
+  // The fraction converges on one side of the mean; the other side follows by symmetry.
   if (x < (a + 1) / (a + b + 2)) return front * detail::beta_fraction(x, a, b) / a;
   return 1 - front * detail::beta_fraction(y, b, a) / b;
 }
@@ -48,7 +49,7 @@ inline double incomplete_beta(double x, double y, double a, double b) {
 // P(Z >= z) of the standard normal distribution.
 inline double normal_tail(double z) { return std::erfc(z / std::sqrt(2.0)) / 2; }
 
-// The z with P(Z < z) = p, for p in (0, 1): by halves, since the tail is monotonic.
+// The z with P(Z < z) = p, for p in (0, 1), by bisection, because the tail is monotonic.
 inline double normal_quantile(double p) {
   double low = -40, high = 40;
   for (;;) {
@@ -58,7 +59,7 @@ inline double normal_quantile(double p) {
   }
 }
 
-// P(T >= t) of Student's t distribution; degrees of freedom > 0, not necessarily whole.
+// P(T >= t) of Student's t distribution. The degrees of freedom are > 0 and need not be an integer.
 inline double student_t_tail(double t, double degrees) {
   const double square = t * t;
   if (std::isinf(square)) return t > 0 ? 0 : 1;
@@ -67,7 +68,7 @@ inline double student_t_tail(double t, double degrees) {
   return t > 0 ? beyond : 1 - beyond;
 }
 
-// P(X <= k), X ~ Binomial(n, p): n independent trials, each a hit with probability p in [0, 1].
+// P(X <= k) for X ~ Binomial(n, p): n independent trials with success probability p in [0, 1].
 inline double binomial_cdf(int64_t k, int64_t n, double p) {
   if (k < 0) return 0;
   if (k >= n) return 1;

@@ -1,6 +1,6 @@
-// Results for reading: numbers with units, tables for a terminal and a page, and the page around them.
+// Formatting of results: numbers with units, tables for a terminal and for a page, and the HTML page.
 //
-// A page is one HTML file that loads nothing from anywhere and runs no script; every text is escaped.
+// A page is one self-contained HTML file: it loads nothing and runs no script. Every text is escaped.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,13 +27,13 @@ inline std::string show_seconds(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
-// The first row is the head.
+// The first row is the header.
 using Row = std::vector<std::string>;
 using Rows = std::vector<Row>;
 
-// Columns two blanks apart, numbers to the right; only column `left` stands to the left.
+// A table whose columns are separated by two spaces. Column `left` is aligned left, all others right.
 inline std::string text_table(const Rows& rows, size_t left = 0) {
-  const auto width_of = [](const std::string& text) {  // characters of UTF-8
+  const auto width_of = [](const std::string& text) {  // number of UTF-8 characters
     return static_cast<size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   };
@@ -75,7 +75,7 @@ inline std::string html_list(const std::vector<std::string>& lines) {
   return out + "</ul>\n";
 }
 
-// A whole page. `body` is HTML. Tables have `left` columns of text, the others are numbers.
+// A complete page. `body` is HTML. The first `left` columns of tables are text, the others are numbers.
 inline std::string html_page(const std::string& title, const std::string& body, int left = 1) {
   return fmt::format(
       R"(<!doctype html>

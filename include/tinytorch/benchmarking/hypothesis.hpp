@@ -1,11 +1,11 @@
-// Could chance alone have made this difference? p-values of three tests.
+// Hypothesis tests: p-values of Mann-Whitney, the signed-rank test and Welch's t test.
 //
-// p is the probability, if there were no difference, of data at least as far in the asked direction. Rank
-// tests assume no shape of the noise: Mann-Whitney for two independent sets, signed ranks for pairs. Their
-// null distributions are exact up to the sizes given below; beyond, and where samples tie in Mann-Whitney,
-// normal with the corrections for ties and continuity. Welch's t compares means and trusts them to be about
-// normal. Sources: Mann and Whitney 1947, Wilcoxon 1945, Welch 1947; Lehmann, "Nonparametrics", for the
-// corrections.
+// p is the probability, if there is no difference, of data at least as extreme in the tested direction. Rank
+// tests assume no distribution of the noise: Mann-Whitney for two independent sets, signed ranks for pairs.
+// Their null distributions are exact up to the sizes given below. Beyond them, and for ties in Mann-Whitney,
+// they are approximated by the normal distribution with corrections for ties and continuity. Welch's t
+// compares means and assumes that these are approximately normal.
+// Sources: Mann and Whitney 1947, Wilcoxon 1945, Welch 1947; Lehmann, "Nonparametrics", for the corrections.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// What is to be shown of the first set, compared with the second.
+// The alternative hypothesis about the first set compared with the second.
 enum class Alternative { kTwoSided, kLess, kGreater };
 
 struct TestResult {
@@ -49,21 +49,21 @@ inline Midranks midranks(Samples samples) {
   return out;
 }
 
-// p from both tails, each of which includes the observed value.
+// p from the probabilities of both tails, each of which includes the observed value.
 inline double p_of(Alternative alternative, double lower_tail, double upper_tail) {
   if (alternative == Alternative::kLess) return std::min(1.0, lower_tail);
   if (alternative == Alternative::kGreater) return std::min(1.0, upper_tail);
   return std::min(1.0, 2 * std::min(lower_tail, upper_tail));
 }
 
-// The same from the probability of each whole value of the statistic.
+// p from the probability of each integer value of the statistic.
 inline double p_of(Alternative alternative, const std::vector<double>& probability, size_t observed) {
   const auto at = probability.begin() + static_cast<std::ptrdiff_t>(observed);
   return p_of(alternative, std::accumulate(probability.begin(), at + 1, 0.0),
               std::accumulate(at, probability.end(), 0.0));
 }
 
-// Normal approximation; half a step of the statistic towards the mean, since it is discrete.
+// Normal approximation with a continuity correction: half a step of the discrete statistic towards the mean.
 inline double normal_p(Alternative alternative, double statistic, double mean, double variance,
                        double half_step) {
   if (variance <= 0) return 1;
@@ -72,7 +72,8 @@ inline double normal_p(Alternative alternative, double statistic, double mean, d
               normal_tail((statistic - mean - half_step) / sd));
 }
 
-// Probability of each sum of a random half of the given whole weights: signs by tosses of a coin.
+// The probability of each sum of a random subset of the given integer weights, each of which is included with
+// probability 1/2.
 inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights) {
   std::vector<double> probability(std::accumulate(weights.begin(), weights.end(), size_t{1}), 0.0);
   probability[0] = 1;
@@ -87,14 +88,14 @@ inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights)
 
 }  // namespace detail
 
-// The null distribution of Mann and Whitney's U: element u of the n * m + 1 is the probability that of the n
-// * m pairs (x of the n samples, y of the m) exactly u have x > y, when all orders of n + m distinct samples
-// are equally likely. A share of all orders, not a count; symmetric around n * m / 2, the same for (m, n),
-// and of no samples in a set all of it at u = 0. By the recurrence of Mann and Whitney 1947: the largest
-// sample is one of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m
-// and adds nothing. Takes time of order (n * m)^2 and memory of order n * m * min(n, m).
+// The null distribution of Mann and Whitney's U: element u of the n * m + 1 is the probability that exactly u
+// of the n * m pairs (x of the n samples, y of the m) have x > y, if all orders of n + m distinct samples are
+// equally likely. It is symmetric around n * m / 2 and equal for (m, n); if a set is empty, u = 0 has
+// probability 1. Recurrence of Mann and Whitney 1947: the largest sample is one of the n with probability n /
+// (n + m), and then exceeds all m others; else it is one of the m and adds nothing. The time is of order (n *
+// m)^2, the memory of order n * m * min(n, m).
 inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
-  if (n < m) std::swap(n, m);  // symmetric; the rows below are as many as the smaller set
+  if (n < m) std::swap(n, m);  // by symmetry; there are as many rows as samples in the smaller set
   std::vector<std::vector<double>> row(m + 1, std::vector<double>(n * m + 1, 0.0));
   for (auto& p : row) p[0] = 1;
   for (size_t i = 1; i <= n; ++i) {
@@ -108,9 +109,9 @@ inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
 }
 
 // Mann-Whitney U test of two independent sets: do samples of `a` tend to be less (greater) than those of `b`?
-// statistic U: pairs (x of a, y of b) with x > y, equal ones counted half. Exact if no two samples are equal
-// and a.size() * b.size() <= 10,000. Repetitions should come from different processes, and at least 4 on each
-// side: 3 against 3 cannot give a one-sided p below 0.05.
+// The statistic U is the number of pairs (x of a, y of b) with x > y, where equal ones count half. Exact if
+// no two samples are equal and a.size() * b.size() <= 10,000. Repetitions should come from different
+// processes, at least 4 on each side: 3 against 3 cannot give a one-sided p below 0.05.
 inline TestResult mann_whitney(Samples a, Samples b, Alternative alternative = Alternative::kTwoSided,
                                Loc loc = Loc::current()) {
   require_samples("mann_whitney", a, loc);
@@ -128,11 +129,11 @@ inline TestResult mann_whitney(Samples a, Samples b, Alternative alternative = A
   return {u, detail::normal_p(alternative, u, n * m / 2, variance, 0.5)};
 }
 
-// Wilcoxon's signed-rank test of paired differences: do they tend to be less (greater) than 0? statistic W+:
-// sum of the ranks, by size, of those above 0. Differences of 0 say nothing and are left out; none other
-// gives p = 1. Exact given the sizes, ties included, for up to 200 differences. 7 are the fewest that can
-// give a one-sided p < 0.01. Its only assumption is that without an effect each difference has either sign
-// with probability 1/2, which a random order of the two turns makes true (schedule.hpp).
+// Wilcoxon's signed-rank test of paired differences: do they tend to be less (greater) than 0? The statistic
+// W+ is the sum of the ranks, by absolute value, of the positive ones. Differences of 0 are ignored; if no
+// others exist, p = 1. Exact given the absolute values, including ties, for up to 200 differences. At least 7
+// are needed for a one-sided p < 0.01. The only assumption is that without an effect each difference has
+// either sign with probability 1/2, which a random order of the two turns ensures (schedule.hpp).
 inline TestResult signed_rank(Samples differences, Alternative alternative = Alternative::kTwoSided,
                               Loc loc = Loc::current()) {
   require_samples("signed_rank", differences, loc);
@@ -157,9 +158,9 @@ inline TestResult signed_rank(Samples differences, Alternative alternative = Alt
   return {w, detail::normal_p(alternative, w, n * (n + 1) / 4, variance, 0.5)};
 }
 
-// Welch's t test of two means, variances not assumed equal; at least 2 samples each. statistic t: difference
-// of the means in units of its standard error. Throws TT-STAT-06 where neither set has any spread: there is
-// no such unit.
+// Welch's t test of two means with possibly different variances; at least 2 samples each. The statistic t is
+// the difference of the means in units of its standard error. Throws TT-STAT-06 if all samples of each set
+// are equal, because the standard error is then 0.
 inline TestResult welch_t(Samples a, Samples b, Alternative alternative = Alternative::kTwoSided,
                           Loc loc = Loc::current()) {
   for (const Samples samples : {a, b}) {

@@ -1,5 +1,5 @@
-// The loss of a training run over its steps, drawn from its log (JSON lines with "step", "train_loss" and
-// "validation_loss", as LanguageModelTrainer writes them).
+// A chart of the loss of a training run over its steps, from its log (JSON lines with "step", "train_loss"
+// and "validation_loss", as written by LanguageModelTrainer).
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// A whole SVG document. A step that was logged twice counts as logged last; lines that cannot be read are
-// left out, and the title says so. `floor`: the least loss that is possible; 0: unknown.
+// A complete SVG document. If a step was logged twice, the last line counts. Unreadable lines are skipped,
+// and the title says so. `floor` is the smallest possible loss; 0: unknown.
 inline std::string loss_curve(const std::string& title, const LogLines& log, double floor = 0) {
   std::map<double, double> train, validation;
   for (const Json& line : log.objects) {

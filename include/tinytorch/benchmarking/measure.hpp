@@ -1,7 +1,7 @@
-// Timing several contenders side by side: warm-up, calls per block, turns; their order is schedule.hpp's.
+// Timing of several contenders: warm-up, calls per block, and turns in the order of schedule.hpp.
 //
-// Warm-up ends when two consecutive medians differ by less than 1 %, or at a time limit, and says which; its
-// samples are never reported. The rule is this project's (1 %, at most 3 s).
+// The warm-up ends when two consecutive medians differ by at most 1 %, or at a time limit, and reports which;
+// its samples are never results. The rule (1 %, at most 3 s) is this project's own.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// Seconds that each of `calls` calls of f took.
+// The seconds of each of `calls` calls of f.
 template <class F, class Clock = SteadyClock>
 std::vector<double> time_calls(F&& f, int64_t calls, Clock&& clock = {}) {
   std::vector<double> seconds;
@@ -28,12 +28,12 @@ std::vector<double> time_calls(F&& f, int64_t calls, Clock&& clock = {}) {
 
 struct WarmUpOptions {
   int64_t window = 5;        // calls per median
-  double tolerance = 0.01;   // relative change between two medians that counts as settled
+  double tolerance = 0.01;   // largest relative change between two medians that counts as settled
   double seconds_limit = 3;  // checked between windows
 };
 
 struct WarmUp {
-  double median = 0;  // of the last window, seconds per call: what to plan with, not a result
+  double median = 0;  // seconds per call in the last window, for planning only
   int64_t calls = 0;
   double seconds = 0;
   bool settled = false;
@@ -52,15 +52,16 @@ WarmUp warm_up(F&& f, const WarmUpOptions& options = {}, Clock&& clock = {}) {
   }
 }
 
-// How many calls of `seconds_per_call` fit into `budget` seconds, within [fewest, most].
+// The number of calls of `seconds_per_call` that fit into `budget` seconds, within [fewest, most].
 inline int64_t calls_within(double budget, double seconds_per_call, int64_t fewest, int64_t most) {
   if (!(seconds_per_call > 0) || budget / seconds_per_call >= static_cast<double>(most)) return most;
   return std::max(fewest, static_cast<int64_t>(budget / seconds_per_call));
 }
 
-// One value of each contender for each block, [contender][block]: the geometric mean of what
-// `turn(contender)` gives for its turns in that block, above 0. Turns are taken in the order of the blocks;
-// contenders are those that a block names. Of two contenders this is what statistics::paired_ratio compares.
+// Measures one value per contender and block, [contender][block]: the geometric mean of the results of
+// `turn(contender)`, which are > 0, over the contender's turns in the block. Turns are taken in the order of
+// the blocks; the contenders are those that the blocks name. For two contenders, statistics::paired_ratio
+// compares these values.
 template <class Turn>
 std::vector<std::vector<double>> take_turns(const std::vector<std::vector<size_t>>& blocks, Turn&& turn) {
   std::vector<std::vector<double>> values;

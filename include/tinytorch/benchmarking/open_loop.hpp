@@ -1,10 +1,10 @@
-// A server's load: queries come when they are due, whether the server is ready or not.
+// Load of a server: in an open loop, queries arrive at their due times, independently of the server.
 //
-// A closed loop asks again once it was answered. A server that stands still for a second is then asked
-// nothing for that second, and one slow call is all that is seen of it ("coordinated omission"). In an open
-// loop users come at random moments, those of a Poisson process; who comes while others wait has to wait,
-// too, and the latency counts from the moment when the query was due. Simulated servers, whose queue follows
-// from arrivals and service times alone, show what load does to latency.
+// In a closed loop, a user sends the next query only after the answer to the last one. If the server stalls
+// for a second, no query arrives in that second, and only one slow call is measured ("coordinated omission").
+// In an open loop, users arrive at the random times of a Poisson process. A user who arrives while others
+// wait must wait too, and the latency counts from the due time. Simulated servers, whose queue follows from
+// arrival and service times alone, show the effect of load on latency.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// Moments of a Poisson process of `rate` events per second, ascending: gaps are exponential with mean 1 /
-// rate. Up to the first moment past `seconds`, and at least `fewest`.
+// The event times of a Poisson process of `rate` events per second, ascending: gaps are exponential with mean
+// 1 / rate. Ends with the first time past `seconds`, but has at least `fewest` times.
 inline std::vector<double> poisson_schedule(double rate, double seconds, int64_t fewest, uint64_t seed) {
   Generator random(seed);
   std::vector<double> due;
@@ -32,11 +32,11 @@ inline std::vector<double> poisson_schedule(double rate, double seconds, int64_t
   return due;
 }
 
-// A query's moments, in seconds on one clock.
+// The times of a query, in seconds of one clock.
 struct Served {
-  double due = 0;       // somebody wants it
-  double begun = 0;     // the server takes it up
-  double answered = 0;  // somebody has it
+  double due = 0;       // arrival of the query
+  double begun = 0;     // start of the service
+  double answered = 0;  // end of the service
   double latency() const { return answered - due; }
 };
 
@@ -46,11 +46,11 @@ inline std::vector<double> latencies(std::span<const Served> queries) {
   return out;
 }
 
-// Seconds that query number i takes when the server begins it at that moment.
+// The service time in seconds of query number i if the server begins it at `begun`.
 using Service = std::function<double(size_t query, double begun)>;
 
-// A server that works on one query at a time, first come, first served. `due` ascends. TT-STAT-07 where it
-// does not.
+// A server that processes one query at a time, in the order of arrival. `due` must be ascending, else
+// TT-STAT-07.
 inline std::vector<Served> serve_open_loop(std::span<const double> due, const Service& service,
                                            Loc loc = Loc::current()) {
   std::vector<Served> queries;
@@ -59,7 +59,7 @@ inline std::vector<Served> serve_open_loop(std::span<const double> due, const Se
     if (i > 0 && due[i] < due[i - 1])
       fail("TT-STAT-07",
            "serve_open_loop: query " + std::to_string(i) + " is due at " + std::to_string(due[i]) +
-               " s, before the one in front of it\n  hint: sort the moments, first come, first served",
+               " s, before the previous query\n  hint: sort the due times",
            loc);
     const double begun = i > 0 ? std::max(due[i], free) : due[i];
     free = begun + service(i, begun);
@@ -68,7 +68,7 @@ inline std::vector<Served> serve_open_loop(std::span<const double> due, const Se
   return queries;
 }
 
-// The same server, asked by one user from moment 0 on, who asks again as soon as there is an answer.
+// The same server with one user, who sends the first query at time 0 and each next one right after an answer.
 inline std::vector<Served> serve_closed_loop(int64_t queries, const Service& service) {
   std::vector<Served> out;
   double now = 0;
@@ -80,9 +80,9 @@ inline std::vector<Served> serve_closed_loop(int64_t queries, const Service& ser
   return out;
 }
 
-// The highest rate at which a bound holds: doubled from `lowest` until it does not, then bisected until both
-// are closer than the precision, a ratio. `holds(rate)` makes one run and judges it. 0 when not even `lowest`
-// holds.
+// The highest rate at which a bound holds: the rate is doubled from `lowest` until it fails, then bisected
+// until the ratio of both rates is at most 1 + precision. `holds(rate)` makes and judges one run. Returns 0
+// if the bound fails at `lowest`.
 inline double highest_rate(const std::function<bool(double rate)>& holds, double lowest, double highest,
                            double precision = 0.02) {
   if (!holds(lowest)) return 0;

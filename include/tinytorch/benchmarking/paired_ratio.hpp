@@ -1,12 +1,13 @@
-// How many times faster, from blocks in which both contenders took turns (schedule.hpp), and new records.
+// Speedups from blocks in which both contenders took turns (schedule.hpp), and the test of new records.
 //
-// One value of each side per block: the geometric mean of the side's two turns in A B B A, each turn's value
-// being the median of its calls. Drift then moves both alike and cancels in the logarithm of their ratio. The
-// interval inverts Wilcoxon's signed-rank test: estimate and bounds are order statistics of the n (n + 1) / 2
-// means of two log ratios (Walsh averages; Hodges and Lehmann 1963). It holds for every noise that is
-// symmetric between the two sides. In simulations of 6 to 40 blocks under drift, bursts of a neighbour and
-// heavy tails, 95 % meant 94-97 % here, 94-98 % for Student's t of the log ratios (and up to four times as
-// wide), 81-95 % for the percentile bootstrap of blocks and 86-97 % for the bootstrap-t.
+// Each side has one value per block: the geometric mean of its two turns in A B B A, where the value of a
+// turn is the median of its calls. Drift affects both sides equally and cancels in the logarithm of their
+// ratio. The interval inverts Wilcoxon's signed-rank test: estimate and bounds are order statistics of the n
+// (n + 1) / 2 means of two log ratios (Walsh averages; Hodges and Lehmann 1963). It is valid for any noise
+// that is symmetric between the two sides. In simulations of 6 to 40 blocks with drift, bursts of other work
+// and heavy tails, 95 % intervals covered the true ratio in 94-97 % of runs; Student's t of the log ratios in
+// 94-98 % (up to four times as wide), the percentile bootstrap of blocks in 81-95 %, the bootstrap-t in 86-97
+// %.
 #pragma once
 
 #include <cmath>
@@ -38,8 +39,8 @@ inline std::vector<double> walsh_averages(Samples x) {
   return out;
 }
 
-// How many sums of signed ranks, from 0 upwards, together have a probability of at most `risk`; 0 if not even
-// the first.
+// The number of sums of signed ranks, from 0 upwards, whose total probability is at most `risk`; 0 if that of
+// the first is larger.
 inline size_t signed_ranks_within(double risk, size_t n) {
   std::vector<size_t> ranks(n);
   std::iota(ranks.begin(), ranks.end(), size_t{1});
@@ -55,9 +56,9 @@ inline size_t signed_ranks_within(double risk, size_t n) {
 
 }  // namespace detail
 
-// Ratio numerator / denominator with its interval; samples > 0, element i of both from block i. Above 1: the
-// numerator is larger. Empty if there are too few blocks for the confidence, 6 being the fewest for 95 % and
-// 8 for 99 %; at most 1000 (work grows with the third power).
+// The ratio numerator / denominator with its interval. Samples are > 0, and element i of both is from block
+// i. Above 1 the numerator is larger. Empty if there are too few blocks for the confidence: 95 % needs at
+// least 6, 99 % at least 8. At most 1000 blocks, because the work grows with the third power.
 inline std::optional<Interval> paired_ratio(Samples numerator, Samples denominator, double confidence = 0.95,
                                             Loc loc = Loc::current()) {
   const auto logs = detail::log_ratios("paired_ratio", numerator, denominator, loc);
@@ -73,19 +74,19 @@ inline std::optional<Interval> paired_ratio(Samples numerator, Samples denominat
 }
 
 struct RecordRule {
-  double significance = 0.01;  // p, one-sided, must be below
-  double least_gain = 0.01;    // and the estimated speed-up at least 1 + this
+  double significance = 0.01;  // the one-sided p must be below this
+  double least_gain = 0.01;    // and the estimated speedup must be at least 1 + this
 };
 
 struct RecordTrial {
   double speedup = 1;  // holder's time / challenger's
-  double p = 1;        // that chance alone made the challenger look this much faster
+  double p = 1;        // one-sided p-value of the speedup
   bool accepted = false;
 };
 
-// Is the challenger a new record? Times > 0, element i of both from block i of a re-run with random turns; 7
-// blocks or more can pass. A challenger that is no faster passes with probability below `significance`; the
-// least gain keeps differences that only a long enough run can see off the board.
+// Tests if the challenger is a new record. Times are > 0, and element i of both is from block i of a re-run
+// with random turns; at least 7 blocks are needed. A challenger that is not faster passes with probability
+// below `significance`. The least gain excludes differences that only a very long run can show.
 inline RecordTrial challenge_record(Samples holder, Samples challenger, const RecordRule& rule = {},
                                     Loc loc = Loc::current()) {
   const auto logs = detail::log_ratios("challenge_record", holder, challenger, loc);

@@ -1,11 +1,11 @@
-// Bounds of a percentile that hold for any distribution: order statistics and exact binomial tails.
+// Distribution-free bounds of a percentile: order statistics and exact binomial tails.
 //
-// Of n independent samples, the number above the true q-quantile is Binomial(n, 1 - q) whatever the
-// distribution (at most that, where samples can be equal). So the t-th highest sample lies below the quantile
-// only if fewer than t samples lie above it, and P(X <= t - 1) is the risk of reporting it as an upper bound.
-// The rule that a run is long enough once such a bound exists is MLPerf's "early stopping" (Reddi et al.,
-// "MLPerf Inference Benchmark", ISCA 2020); LoadGen reports one rank more than needed, the (t-1)-th highest.
-// Two-sided intervals: Conover, "Practical Nonparametric Statistics", 3.2.
+// Of n independent samples, the number above the true q-quantile is Binomial(n, 1 - q) for any distribution
+// (at most that, if samples can be equal). So the t-th highest sample is below the quantile only if fewer
+// than t samples are above it, and P(X <= t - 1) is the risk of reporting it as an upper bound. MLPerf's
+// "early stopping" rule ends a run once such a bound exists (Reddi et al., "MLPerf Inference Benchmark", ISCA
+// 2020); LoadGen reports one rank more than needed, the (t-1)-th highest. Two-sided intervals: Conover,
+// "Practical Nonparametric Statistics", 3.2.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,9 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// Fewest samples after which the second-largest one bounds the true percentile with the given confidence:
-// smallest n with q^n + n q^(n-1) (1-q) <= 1 - confidence. Fewer samples do not support that percentile.
+// The smallest number of samples for which the second-largest one is an upper bound of the true percentile
+// with the given confidence: the smallest n with q^n + n q^(n-1) (1-q) <= 1 - confidence. Fewer samples do
+// not support that percentile.
 inline int64_t samples_to_certify(double percent, double confidence = 0.99, Loc loc = Loc::current()) {
   require_in_range("samples_to_certify", "percent", percent, 0, 99.9999, loc);
   require_in_range("samples_to_certify", "confidence", confidence, 0, 0.999999, loc);
@@ -28,8 +29,8 @@ inline int64_t samples_to_certify(double percent, double confidence = 0.99, Loc 
   }
 }
 
-// The largest t whose t-th highest of n samples is an upper bound of the percentile with the given
-// confidence. Empty if t would be below 2: a bound that is the maximum would rest on one call alone.
+// The largest t for which the t-th highest of n samples is an upper bound of the percentile with the given
+// confidence. Empty if t would be below 2, because the maximum depends on one call alone.
 inline std::optional<int64_t> upper_bound_rank(double percent, int64_t n, double confidence = 0.99,
                                                Loc loc = Loc::current()) {
   require_in_range("upper_bound_rank", "percent", percent, 0, 99.9999, loc);
@@ -45,8 +46,8 @@ inline std::optional<int64_t> upper_bound_rank(double percent, int64_t n, double
   return good;
 }
 
-// The sample that the true percentile does not exceed with the given confidence, in the samples' unit; empty
-// below samples_to_certify(percent, confidence) samples. Above 50 % confidence never less than percentile().
+// The sample that the true percentile does not exceed with the given confidence. Empty for fewer than
+// samples_to_certify(percent, confidence) samples. For a confidence above 50 % it is at least percentile().
 inline std::optional<double> percentile_upper_bound(Samples samples, double percent, double confidence = 0.99,
                                                     Loc loc = Loc::current()) {
   require_samples("percentile_upper_bound", samples, loc);
@@ -61,15 +62,14 @@ struct RankInterval {
   int64_t low = 0, high = 0;
 };
 
-// The narrowest ranks with at most (1 - confidence) / 2 of risk at each side; empty if n is too small for
-// that.
+// The narrowest ranks with a risk of at most (1 - confidence) / 2 on each side; empty if n is too small.
 inline std::optional<RankInterval> interval_ranks(double percent, int64_t n, double confidence = 0.95,
                                                   Loc loc = Loc::current()) {
   require_in_range("interval_ranks", "percent", percent, 0, 100, loc);
   require_in_range("interval_ranks", "confidence", confidence, 0, 0.999999, loc);
   const double q = percent / 100, risk = (1 - confidence) / 2;
-  // The low-th sample is above the quantile if fewer than `low` samples are at most the quantile, the high-th
-  // is below it if fewer than n - high + 1 are above: the same question from both ends.
+  // The low-th sample is above the quantile if fewer than `low` samples are at most the quantile; the high-th
+  // is below it if fewer than n - high + 1 are above. Both are the same question by symmetry.
   const auto deepest = [&](double share) {
     int64_t good = 0, bad = n + 1;
     while (bad - good > 1) {
@@ -84,7 +84,8 @@ inline std::optional<RankInterval> interval_ranks(double percent, int64_t n, dou
 }
 
 // Distribution-free interval of a percentile around its nearest-rank estimate; both bounds are samples. Empty
-// if there are too few: 6 for a median at 95 %, 36 for a p90. Holds the truth at least as often as asked.
+// if there are too few samples: 6 are needed for a median at 95 %, 36 for a p90. The coverage is at least the
+// confidence.
 inline std::optional<Interval> percentile_rank_interval(Samples samples, double percent,
                                                         double confidence = 0.95, Loc loc = Loc::current()) {
   require_samples("percentile_rank_interval", samples, loc);

@@ -1,5 +1,5 @@
-// Comparing entries: ranks that overlapping intervals share, the Pareto front of several objectives and its
-// hypervolume.
+// Comparison of entries: shared ranks by overlapping intervals, the Pareto front of several objectives, and
+// its hypervolume.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace tinytorch::inline TT_BUILD::statistics {
 
 struct Rank {
-  size_t index = 0;  // into the given intervals
-  int64_t rank = 0;  // 1 is best; 1 1 3 when the first two are tied
+  size_t index = 0;  // index into the given intervals
+  int64_t rank = 0;  // 1 is best; 1 1 3 if the first two are tied
 };
 
-// Higher is better. Sorted by the lower bound, so a noisy result cannot buy a rank with a wide interval; an
-// entry shares the rank of the group's first one when their intervals overlap (touching counts).
+// Ranks by value; higher is better. Sorted by the lower bound, so that a wide interval gives no advantage. An
+// entry shares the rank of its group's first entry if their intervals overlap or touch.
 inline std::vector<Rank> rank_with_ties(std::span<const Interval> intervals) {
   std::vector<Rank> order(intervals.size());
   for (size_t i = 0; i < order.size(); ++i) order[i].index = i;
@@ -32,9 +32,9 @@ inline std::vector<Rank> rank_with_ties(std::span<const Interval> intervals) {
   return order;
 }
 
-// Indices, ascending, of the points that no other point dominates. One row per point, lower is better in
-// every column (negate what should be high). Equal points do not dominate each other, so duplicates stay
-// together.
+// The indices, ascending, of the points that no other point dominates. Each row is a point; lower is better
+// in every column (negate a column where higher is better). Equal points do not dominate each other, so
+// duplicates are kept.
 inline std::vector<size_t> pareto_front(std::span<const std::vector<double>> costs,
                                         Loc loc = Loc::current()) {
   for (const auto& row : costs) {
@@ -62,8 +62,9 @@ inline std::vector<size_t> pareto_front(std::span<const std::vector<double>> cos
 }
 
 namespace detail {
-// Volume of the union of boxes [p, 0], all p < 0, over the first `columns` columns: cut into slices along the
-// last of them, each as deep as the way to the next point and as wide as the union of the points so far.
+// The volume of the union of boxes [p, 0], all p < 0, over the first `columns` columns. It is cut into slices
+// along the last column; the depth of a slice is the distance to the next point, and its cross-section is the
+// union of the points so far.
 inline double union_of_boxes(std::vector<std::vector<double>> points, size_t columns) {
   const size_t last = columns - 1;
   std::sort(points.begin(), points.end(), [&](const auto& p, const auto& q) { return p[last] < q[last]; });
@@ -79,10 +80,10 @@ inline double union_of_boxes(std::vector<std::vector<double>> points, size_t col
 }
 }  // namespace detail
 
-// Volume of all outcomes that some point is at least as good as and that are no worse than `reference`, in
-// the product of the columns' units; lower is better in every column, as in pareto_front. One number for a
-// front: it grows when a point is added that the front does not dominate. A point that does not beat the
-// reference in every column adds nothing. Zitzler and Thiele 1998; by slicing (While et al. 2006), exact, for
+// The hypervolume of a front: the volume of all outcomes that are no better than some point and no worse than
+// `reference`, in the product of the columns' units. Lower is better in every column, as in pareto_front. It
+// grows with every added point that the front does not dominate. A point that is not better than the
+// reference in every column adds nothing. Exact, by slicing (Zitzler and Thiele 1998; While et al. 2006), for
 // tens of points.
 inline double hypervolume(std::span<const std::vector<double>> costs, Samples reference,
                           Loc loc = Loc::current()) {

@@ -1,7 +1,7 @@
 // Summaries of one set of samples: percentiles, location, spread, outlier labels.
 //
-// Plain double arithmetic on finite samples; every function throws TT-STAT-01 on an empty or non-finite
-// input. Outliers are labelled, never dropped: a slow call is a fact about the program.
+// Plain double arithmetic on finite samples; every function throws TT-STAT-01 on empty or non-finite input.
+// Outliers are labelled but never removed, because a slow call is a property of the program.
 #pragma once
 
 #include <algorithm>
@@ -54,12 +54,12 @@ inline void require_in_range(const char* function, const char* name, double valu
                              Loc loc) {
   if (!(value >= low && value <= high))
     fail("TT-STAT-03",
-         std::string(function) + ": " + name + " is " + std::to_string(value) + ", must lie in [" +
+         std::string(function) + ": " + name + " is " + std::to_string(value) + ", must be in [" +
              std::to_string(low) + ", " + std::to_string(high) + "]",
          loc);
 }
 
-// Both must hold as many samples: sample i of one belongs to sample i of the other.
+// Both must have the same number of samples: sample i of one is paired with sample i of the other.
 inline void require_pairs(const char* function, Samples a, Samples b, Loc loc) {
   require_samples(function, a, loc);
   require_samples(function, b, loc);
@@ -72,15 +72,16 @@ inline void require_pairs(const char* function, Samples a, Samples b, Loc loc) {
 
 // ---- location and spread ----------------------------------------------------------------------------
 
-// Rank (1-based) of the nearest-rank percentile among n samples: ceil(percent * n / 100), at least 1.
+// The rank (1-based) of the nearest-rank percentile among n samples: ceil(percent * n / 100), at least 1.
 inline size_t nearest_rank(double percent, size_t n) {
-  // percent * n is exact for the percentages in use; the slack keeps 99.9 % of 1000 from becoming rank 1000.
+  // percent * n is exact for the usual percentages. The tolerance keeps 99.9 % of 1000 from becoming rank
+  // 1000.
   const double rank = std::ceil(percent * static_cast<double>(n) / 100.0 - 1e-9);
   return std::clamp(static_cast<size_t>(std::max(rank, 1.0)), size_t{1}, n);
 }
 
 namespace detail {
-// The k-th smallest (0-based) in linear time; reorders its argument.
+// The k-th smallest value (0-based), in linear time; reorders its argument.
 inline double select(std::span<double> values, size_t k) {
   const auto nth = values.begin() + static_cast<std::ptrdiff_t>(k);
   std::nth_element(values.begin(), nth, values.end());
@@ -99,8 +100,9 @@ inline double percentile_in_place(std::span<double> values, double percent) {
 inline std::vector<double> copy(Samples samples) { return {samples.begin(), samples.end()}; }
 }  // namespace detail
 
-// Smallest sample that at least `percent` % of the samples do not exceed. Always one of the samples, never an
-// interpolation, so a reported p90 is a call that happened. percent in [0, 100]; 0 gives the minimum.
+// The smallest sample that is at least as large as `percent` % of the samples. It is always one of the
+// samples and never interpolated, so a reported p90 is a call that happened. percent is in [0, 100]; 0 gives
+// the minimum.
 inline double percentile(Samples samples, double percent, Loc loc = Loc::current()) {
   require_samples("percentile", samples, loc);
   require_in_range("percentile", "percent", percent, 0, 100, loc);
@@ -108,7 +110,7 @@ inline double percentile(Samples samples, double percent, Loc loc = Loc::current
   return detail::percentile_in_place(values, percent);
 }
 
-// Middle sample, or the mean of the two middle ones.
+// The middle sample, or the mean of the two middle samples.
 inline double median(Samples samples, Loc loc = Loc::current()) {
   require_samples("median", samples, loc);
   auto values = detail::copy(samples);

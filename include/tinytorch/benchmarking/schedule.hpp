@@ -1,12 +1,11 @@
-// The order in which contenders take turns.
+// The order in which contenders are measured.
 //
-// A machine drifts (clock, cache, neighbours), so the race is cut into blocks, and each block runs every
-// contender. random_blocks: once, in a fresh random order (random interleaving, as in Google Benchmark).
-// mirrored_blocks: twice, in a fresh random order and then backwards, so that every contender's two turns
-// have the same middle and a drift that is linear over the block cancels; A B B A for two. The order of a
-// block is drawn for it alone: with respect to any drift at all, which of two contenders was lucky is then a
-// toss of a coin per block, which is what the tests of paired_ratio.hpp count on. All are functions of the
-// seed alone.
+// A machine drifts (clock rate, cache, other work), so a match is divided into blocks, each of which runs
+// every contender. random_blocks: once, in a new random order (random interleaving, as in Google Benchmark).
+// mirrored_blocks: twice, in a new random order and then in reverse, so that both turns of every contender
+// have the same mean time and a linear drift over the block cancels; A B B A for two. The order of each block
+// is drawn independently, so under any drift the favoured one of two contenders is random in each block,
+// which the tests of paired_ratio.hpp rely on. All orders are functions of the seed alone.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// One row per block: 0 .. contenders-1 in a random order (Fisher and Yates), a function of the seed alone.
+// One row per block: 0 .. contenders-1 in a random order (Fisher-Yates), a function of the seed alone.
 inline std::vector<std::vector<size_t>> random_blocks(size_t contenders, size_t blocks, uint64_t seed) {
   Generator random(seed);
   std::vector<std::vector<size_t>> order(blocks, std::vector<size_t>(contenders));
@@ -28,7 +27,7 @@ inline std::vector<std::vector<size_t>> random_blocks(size_t contenders, size_t 
   return order;
 }
 
-// One row per block: a random order of 0 .. contenders-1, then the same order backwards.
+// One row per block: a random order of 0 .. contenders-1, then the same order in reverse.
 inline std::vector<std::vector<size_t>> mirrored_blocks(size_t contenders, size_t blocks, uint64_t seed) {
   auto order = random_blocks(contenders, blocks, seed);
   for (auto& row : order)

@@ -1,12 +1,12 @@
-// Has a series of timings settled, or does it still drift?
+// Tests if a series of timings has settled or still drifts.
 //
-// Two questions, because neither answers the other. Warm-up is over once the medians of two consecutive
-// windows differ by at most 1 % (this project's rule). A slow drift passes that: its windows differ by less.
-// So what follows is searched for a trend by Mann-Kendall's test (Mann 1945, Kendall 1975), which counts
-// pairs in rising order and assumes no shape of the noise or of the trend, and a trend counts only if it also
-// moves the median from the first third to the last by more than 1 %. The test takes samples for independent:
-// a neighbour that comes for 6 samples at a time, a fifth of the time, raises its false alarms from 1 to 18 %
-// of series of 60. Then take medians of windows longer than such bursts as the samples.
+// Two tests are needed. The warm-up is over once the medians of two consecutive windows differ by at most 1 %
+// (this project's rule). A slow drift passes that rule, so the rest is tested for a trend by Mann-Kendall's
+// test (Mann 1945, Kendall 1975), which counts rising pairs and assumes no distribution of the noise and no
+// shape of the trend. A trend counts only if it also moves the median from the first third to the last by
+// more than 1 %. The test assumes independent samples: other work that disturbs 6 consecutive samples at a
+// time, a fifth of the time, raises the false alarms from 1 to 18 % for series of 60. In that case, use
+// medians of windows longer than such bursts as the samples.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// The warm-up rule. False when `previous` is not above 0: there was no window before.
+// The warm-up rule. False if `previous` is not above 0, which means that there was no previous window.
 inline bool medians_agree(double previous, double current, double tolerance = 0.01) {
   return previous > 0 && std::abs(current - previous) <= tolerance * previous;
 }
 
-// How many samples the warm-up rule takes: the end of the first window whose median agrees with that of the
-// window before it. Empty if none does.
+// The number of samples of the warm-up: the end of the first window whose median agrees with that of the
+// previous window. Empty if there is none.
 inline std::optional<size_t> settled_after(Samples samples, size_t window = 5, double tolerance = 0.01,
                                            Loc loc = Loc::current()) {
   require_samples("settled_after", samples, loc);
@@ -43,7 +43,7 @@ inline std::optional<size_t> settled_after(Samples samples, size_t window = 5, d
 
 namespace detail {
 
-// Pairs i < j with x[i] > x[j]; sorts x (merge sort, O(n log n)).
+// The number of pairs i < j with x[i] > x[j]; sorts x (merge sort, O(n log n)).
 inline double count_descents(std::span<double> x) {
   if (x.size() < 2) return 0;
   const auto left = x.first(x.size() / 2), right = x.subspan(x.size() / 2);
@@ -57,8 +57,8 @@ inline double count_descents(std::span<double> x) {
   return count;
 }
 
-// Probability of each number of descending pairs in a random order of n distinct samples: the last one of k
-// is preceded by 0 .. k-1 larger ones, all equally likely.
+// The probability of each number of descending pairs in a random order of n distinct samples: before the last
+// of k samples there are 0 .. k-1 larger ones, all equally likely.
 inline std::vector<double> descents_null(size_t n) {
   std::vector<double> probability{1};
   for (size_t k = 2; k <= n; ++k) {
@@ -72,8 +72,9 @@ inline std::vector<double> descents_null(size_t n) {
 
 }  // namespace detail
 
-// Mann-Kendall's test for a trend over time; kGreater: rising. statistic S: rising pairs minus falling pairs.
-// Exact for up to 50 distinct samples, else normal with the corrections for ties and continuity.
+// Mann-Kendall's test for a trend over time; kGreater: rising. The statistic S is the number of rising pairs
+// minus that of falling pairs. Exact for up to 50 distinct samples, else a normal approximation with
+// corrections for ties and continuity.
 inline TestResult mann_kendall(Samples series, Alternative alternative = Alternative::kTwoSided,
                                Loc loc = Loc::current()) {
   require_samples("mann_kendall", series, loc);
@@ -93,13 +94,13 @@ inline TestResult mann_kendall(Samples series, Alternative alternative = Alterna
         detail::descents_null(series.size());  // symmetric: rising pairs have the same distribution
     return {s, detail::p_of(alternative, null, static_cast<size_t>(pairs - falling))};
   }
-  // S moves in steps of 2 where no samples are equal.
+  // S has steps of 2 if no samples are equal.
   return {s, detail::normal_p(alternative, s, 0, (n * (n - 1) * (2 * n + 5) - tie_variance) / 18, 1)};
 }
 
 struct TrendOptions {
-  double significance = 0.01;  // two-sided p must be below
-  double tolerance = 0.01;     // and the median must have moved by more than this share
+  double significance = 0.01;  // the two-sided p must be below this
+  double tolerance = 0.01;     // and the median must have moved by more than this fraction
 };
 
 struct Trend {
@@ -108,9 +109,9 @@ struct Trend {
   bool present = false;
 };
 
-// Is there a trend in timings > 0? In independent noise it says so in at most `significance` of all series.
-// Of 60 samples with noise of standard deviation s it finds a drift of 2 s from end to end, or a step of 1.5
-// s in the middle, in 19 of 20 series.
+// Tests for a trend in timings > 0. In independent noise the rate of false alarms is at most `significance`.
+// In 60 samples with noise of standard deviation s it detects a drift of 2 s from end to end, or a step of
+// 1.5 s in the middle, in 19 of 20 series.
 inline Trend remaining_trend(Samples series, const TrendOptions& options = {}, Loc loc = Loc::current()) {
   require_positive("remaining_trend", series, loc);
   const size_t third = std::max<size_t>(1, series.size() / 3);
@@ -122,13 +123,13 @@ inline Trend remaining_trend(Samples series, const TrendOptions& options = {}, L
 }
 
 struct SteadyState {
-  std::optional<size_t> warm_up;  // samples that the warm-up rule takes; empty: it was never met
-  Trend trend;                    // of the samples after them
+  std::optional<size_t> warm_up;  // number of samples of the warm-up; empty: the rule was never met
+  Trend trend;                    // trend of the samples after the warm-up
   bool steady = false;            // warm-up is over and no trend remains
 };
 
-// Timings > 0 in the order taken. Fewer than 6 samples after the warm-up cannot show a trend at 1 %, so such
-// a series is not called steady.
+// Timings > 0 in order of measurement. Fewer than 6 samples after the warm-up cannot show a trend at 1 %, so
+// such a series is not called steady.
 inline SteadyState steady_state(Samples series, size_t window = 5, const TrendOptions& options = {},
                                 Loc loc = Loc::current()) {
   require_positive("steady_state", series, loc);

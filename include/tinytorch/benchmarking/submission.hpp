@@ -1,23 +1,14 @@
-// What is handed in of a measurement: result.json, from whose samples anyone forms its numbers again, and
-// manifest.json, which says whose a bundle is and names every file in it by its content.
+// The files of a submitted measurement: result.json, from whose samples all numbers can be recomputed, and
+// manifest.json, which names the author and lists every file with its digest.
 //
 //   {"schema": "tinytorch-result-1", "machine": "2 cores", "seed": 5, "quantity": "p90_latency",
-//    "contenders": [{"name": "lenet",                                     the first is the baseline
-//                    "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...], "rate": 0,
-//                               "tokens": [], "to_first": []}, ...],      as in turns.hpp, two of each block
-//                    "value": 0.0081,                                     or null: it has no turns
-//                    "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3}}, ...]}    or null: too
-//                    few
-// The last two of a contender follow from the turns. A reader forms them again, and refuses what does not
-// follow.
+//    "contenders": [{"name": "lenet", "turns": [TURN, ...], "value": 0.0081,
+//                    "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3}}, ...]}
+//   TURN: {"seconds": 0.1, "samples": 12, "latencies": [0.008, ...], "rate": 0, "tokens": [], "to_first": []}
 //
-//   {"schema": 1, "name": "mlp", "author": "Ada", "team": "", "division": "open", "tier": "T0",
-//    "benchmark": ["dig"], "scenario": ["single_stream", "offline"], "hw_class": "cpu-mt",
-//    "dtype": {"weights": "f32", "activations": "f32", "accum": "f32"},
-//    "quantizer": {"method": "", "calib_ids": [], "text": ""}, "passes": [],
-//    "files": [{"path": "model.json", "bytes": 120, "sha256": "..."}, ...],
-//    "claims": [{"metric": "accuracy", "value": 0.97}], "deterministic": true, "seed_policy": "",
-//    "notes": "one hidden layer", "licence": "CC0-1.0"}
+// The first contender is the baseline. Turns are as in turns.hpp, two per block. "value" is null without
+// turns, "times_the_baseline" with too few. Both follow from the turns; a reader recomputes them and throws
+// if they differ.
 #pragma once
 
 #include <algorithm>
@@ -76,9 +67,9 @@ struct Manifest {
   std::string hardware = "cpu-mt";  // "cpu-1t", "cpu-mt" or "gpu(NAME)"
   std::string weights = "f32", activations = "f32", accumulation = "f32";
   std::string quantizer, quantizer_text;  // empty: not quantized
-  std::vector<int64_t> calibration;       // indices of the samples that the quantizer saw
-  std::vector<std::string> passes;        // over the graph, in their order
-  std::vector<FileRecord> files;          // all but the manifest itself
+  std::vector<int64_t> calibration;       // indices of the samples used for calibration
+  std::vector<std::string> passes;        // graph passes, in order
+  std::vector<FileRecord> files;          // all files except the manifest
   std::vector<ClaimedMetric> claims;
   bool deterministic = true;
   std::string seed_policy, notes, licence;
@@ -92,14 +83,15 @@ inline std::string shown(double x) {
   return text;
 }
 
-// The members of an object of a file, which stands `where` in it, as "contenders[0]"; all refuse with
-// TT-IO-03.
+// Access to the members of an object in a file. `where` is its path in the file, such as "contenders[0]". All
+// errors are TT-IO-03.
 class Members {
  public:
   Members(const Json& object, std::string where, const io::Source& source)
       : object_(object), where_(std::move(where)), source_(source) {}
 
-  // An object with all of these names, and no others: a name that nobody reads is a slip of the pen.
+  // Requires an object with exactly these names. An unknown name is rejected, because it is probably a typing
+  // error.
   void require(std::initializer_list<std::string_view> names) const {
     if (!object_.object()) reject("", "an object", object_.kind());
     for (const std::string_view name : names)
@@ -109,7 +101,7 @@ class Members {
         reject(name, "only names of the schema", "another one");
   }
 
-  // All of these after require().
+  // Call these functions after require().
   const Json& at(std::string_view name) const { return *object_.find(name); }
   const std::string& text(std::string_view name) const {
     if (!at(name).string()) reject(name, "a string", at(name).kind());
@@ -121,7 +113,7 @@ class Members {
   }
   double number(std::string_view name, double least) const { return number(at(name), name, least); }
   int64_t integer(std::string_view name, int64_t least) const { return integer(at(name), name, least); }
-  // A value of the array of that name. What is larger than kLargest would make sums and quotients infinite.
+  // An element of the array of that name. Values above kLargest could make sums and quotients infinite.
   double number(const Json& value, std::string_view name, double least) const {
     constexpr double kLargest = 1e18;
     if (!value.number() || value.number()->real < least || value.number()->real > kLargest)
@@ -147,10 +139,11 @@ class Members {
   const io::Source& source_;
 };
 
-// x so that it is read as the same double again, -0 as 0. JSON has no NaN and no infinity: TT-STAT-01.
+// Formats x so that it is read as the same double, and -0 as 0. JSON has no NaN and no infinity: TT-STAT-01.
 inline std::string json_number(double x) {
   if (!std::isfinite(x))
-    fail("TT-STAT-01", "JSON has no number " + std::to_string(x) + "\n  hint: find out where it comes from");
+    fail("TT-STAT-01", "JSON cannot represent the number " + std::to_string(x) +
+                           "\n  hint: find the computation that produced it");
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", x + 0.0);
   return text;
@@ -172,8 +165,8 @@ inline std::string turn_json(const Turn& t) {
          json_array(t.to_first, json_number) + '}';
 }
 
-// What turn_json wrote. A turn takes 1e-9 s or more; other numbers are at least 0, samples and tokens at
-// least 1. Of tokens and to_first there are as many as latencies, or none.
+// Reads the output of turn_json. A turn takes at least 1e-9 s; other numbers are at least 0, samples and
+// tokens at least 1. tokens and to_first have as many elements as latencies, or none.
 inline Turn read_turn(const Json& json, const std::string& where, const io::Source& source) {
   const Members m(json, where, source);
   m.require({"seconds", "samples", "latencies", "rate", "tokens", "to_first"});
@@ -198,7 +191,7 @@ inline std::string claim_json(const Claim& c) {
          (c.times_the_baseline ? interval(*c.times_the_baseline) : "null");
 }
 
-// What claim_json wrote. Numbers are at least 0.
+// Reads the output of claim_json. Numbers are at least 0.
 inline Claim read_claim(const Members& contender, const std::string& where, const io::Source& source) {
   Claim c;
   if (!contender.at("value").is_null()) c.value = contender.number("value", 0);
@@ -211,8 +204,8 @@ inline Claim read_claim(const Members& contender, const std::string& where, cons
 
 }  // namespace detail
 
-// The text of result.json. What follows from the turns is formed here (claim_of), against those of the first
-// contender.
+// The text of result.json. The value and ratio of each contender are computed here (claim_of), relative to
+// the first contender.
 inline std::string result_json(const Result& r) {
   const auto contender = [&](const Contender& c) {
     return R"({"name": )" + to_json_string(c.name) +
@@ -225,10 +218,10 @@ inline std::string result_json(const Result& r) {
          ",\n \"contenders\": " + detail::json_array(r.contenders, contender) + "}\n";
 }
 
-// What result_json wrote; result_json() of it is the same text. The schema is asked for first: a text of
-// another one is TT-IO-04, whatever else it holds. TT-IO-03 for what this schema does not allow, as a seed
-// below 0, a quantity that is not one of kQuantities, or no contenders. TT-STAT-08 for a number that does not
-// follow from the turns, with the contender's name and what difference() says.
+// Reads the output of result_json(), which would write the same text again. The schema is checked first:
+// another schema is TT-IO-04. Throws TT-IO-03 for violations of the schema, such as a seed below 0, a
+// quantity that is not in kQuantities, or no contenders. Throws TT-STAT-08 for a number that does not follow
+// from the turns, with the contender's name and the text of difference().
 inline Result read_result(const std::string& text, const std::string& name = kResultFile, TT_LOC) {
   const io::Source source{name, "result", loc};
   const Json json = parse_json(as_bytes(text), source);
@@ -237,10 +230,10 @@ inline Result read_result(const std::string& text, const std::string& name = kRe
     source.reject(std::string("the schema ") + kResultSchema, *schema->string(), "TT-IO-04");
   const detail::Members root(json, "", source);
   root.require({"schema", "machine", "seed", "quantity", "contenders"});
-  (void)root.text("schema");  // of another kind than a string
+  (void)root.text("schema");  // throws if it is not a string
   Result r{root.text("machine"), root.integer("seed", 0), {}, {}};
   const auto known = std::find(std::begin(kQuantities), std::end(kQuantities), root.text("quantity"));
-  if (known == std::end(kQuantities)) root.reject("quantity", "one that there is", root.text("quantity"));
+  if (known == std::end(kQuantities)) root.reject("quantity", "one of kQuantities", root.text("quantity"));
   r.quantity = static_cast<Quantity>(known - std::begin(kQuantities));
   std::vector<Claim> claims;
   for (const Json& each : root.array("contenders")) {
@@ -254,21 +247,21 @@ inline Result read_result(const std::string& text, const std::string& name = kRe
     claims.push_back(detail::read_claim(m, where, source));
     r.contenders.push_back(std::move(c));
   }
-  if (r.contenders.empty()) root.reject("contenders", "a baseline at least", "none");
+  if (r.contenders.empty()) root.reject("contenders", "at least the baseline", "none");
   for (size_t i = 0; i < claims.size(); ++i) {
     const Contender& c = r.contenders[i];
     const std::string wrong = difference(claims[i], claim_of(r.quantity, c.turns, r.contenders[0].turns));
     if (!wrong.empty())
       fail("TT-STAT-08",
-           name + ": " + c.name + ": " + wrong + "\n  hint: form it from the samples, as result_json() does",
+           name + ": " + c.name + ": " + wrong +
+               "\n  hint: compute it from the samples, as result_json() does",
            loc);
   }
   return r;
 }
 
-// Path, size and digest of each file, in the order of the paths (of their bytes), whatever order they come
-// in: the same content has the same manifest. manifest.json is not among them, since it cannot hold its own
-// digest.
+// Path, size and digest of each file, sorted by path (bytewise), so that the same content always has the same
+// manifest. manifest.json is excluded, because it cannot contain its own digest.
 inline std::vector<FileRecord> records_of(const std::vector<BundleFile>& files,
                                           const std::function<std::string(std::string_view)>& sha256) {
   std::vector<FileRecord> out;
@@ -279,7 +272,15 @@ inline std::vector<FileRecord> records_of(const std::vector<BundleFile>& files,
   return out;
 }
 
-// The text of manifest.json: all that is shown above, in that order.
+// The text of manifest.json, with these members in this order:
+//
+//   {"schema": 1, "name": "mlp", "author": "Ada", "team": "", "division": "open", "tier": "T0",
+//    "benchmark": ["dig"], "scenario": ["single_stream", "offline"], "hw_class": "cpu-mt",
+//    "dtype": {"weights": "f32", "activations": "f32", "accum": "f32"},
+//    "quantizer": {"method": "", "calib_ids": [], "text": ""}, "passes": [],
+//    "files": [{"path": "model.json", "bytes": 120, "sha256": "..."}, ...],
+//    "claims": [{"metric": "accuracy", "value": 0.97}], "deterministic": true, "seed_policy": "",
+//    "notes": "one hidden layer", "licence": "CC0-1.0"}
 inline std::string manifest_json(const Manifest& m) {
   const auto text = [](const std::string& s) { return to_json_string(s); };
   const auto file = [&](const FileRecord& f) {

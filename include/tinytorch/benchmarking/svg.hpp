@@ -1,9 +1,9 @@
-// Small charts as inline SVG: bars with intervals, a scatter with its Pareto front, lines over steps.
+// Small charts as inline SVG: bars with intervals, a scatter plot with its Pareto front, lines over steps.
 //
-// Each function returns one <svg> element to paste into a page; `chart_style()` goes into the page once and
-// holds every colour, as CSS variables with a light and a dark value, so one chart is readable in both. Marks
-// carry a <title> (hover text) and a direct label, so nothing depends on telling colours apart. All text is
-// escaped; a value that is not finite is left out of the drawing rather than written into a coordinate.
+// Each function returns one <svg> element to embed in a page. `chart_style()` must be in the page once; it
+// defines all colours as CSS variables with a light and a dark value, so that a chart is readable in both
+// modes. Data points have a <title> (hover text) and a direct label, so that no information depends on
+// colour. All text is escaped; a value that is not finite is not drawn.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace tinytorch::inline TT_BUILD::svg {
 
-// For element content and attribute values. Bytes XML forbids become U+FFFD.
+// Escapes text for element content and attribute values. Bytes that XML forbids become U+FFFD.
 inline std::string escape(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -49,7 +49,7 @@ inline std::string escape(std::string_view text) {
   return out;
 }
 
-// The page's half of the charts. Everything is scoped to .tt-chart.
+// The style of the charts for the page. All rules are scoped to .tt-chart.
 inline std::string chart_style() {
   std::string style =
       R"(.tt-chart{--ink:#1f2328;--soft:#59636e;--grid:#d8dde3;--mark:#2a6fdb;--muted:#9aa4af;--front:#c2410c;
@@ -63,26 +63,25 @@ width:100%;height:auto;font:12px system-ui,sans-serif}
 .tt-chart .reference{stroke:var(--soft);stroke-dasharray:4 3}.tt-chart .front{stroke:var(--front);stroke-width:2;fill:none}
 .tt-chart .frontmark{fill:var(--front)}
 )";
-  // Colours of series by class: a page may forbid style attributes (Content-Security-Policy).
+  // Colours of series are set by class, because a page may forbid style attributes (Content-Security-Policy).
   for (int i = 0; i < 8; ++i)
     style +=
         fmt::format(".tt-chart .line.s{0}{{stroke:var(--s{0})}}.tt-chart .key.s{0}{{fill:var(--s{0})}}\n", i);
   return style;
 }
 
-// ---- axes
-// ---------------------------------------------------------------------------------------------------
+// ---- axes ----
 
 enum class Scale { kLinear, kLog };
 
 struct Axis {
-  std::string title = {};  // with the unit, such as "latency p50 (ms)"
+  std::string title = {};  // with the unit, for example "latency p50 (ms)"
   Scale scale = Scale::kLinear;
-  std::optional<double> low = {}, high = {};  // else taken from the data
-  bool whole = false;                         // ticks at whole numbers only, for epochs and counts
+  std::optional<double> low = {}, high = {};  // if empty, taken from the data
+  bool whole = false;                         // ticks at integers only, for epochs and counts
 };
 
-// At most about `target` multiples of 1, 2 or 5 times a power of ten inside [low, high].
+// About `target` multiples of 1, 2 or 5 times a power of ten inside [low, high].
 inline std::vector<double> linear_ticks(double low, double high, int target = 6, bool whole = false) {
   if (!(high > low) || !std::isfinite(high - low)) return {low};
   const double rough = (high - low) / std::max(target, 1);
@@ -95,7 +94,7 @@ inline std::vector<double> linear_ticks(double low, double high, int target = 6,
   return ticks;
 }
 
-// Powers of ten inside [low, high], with 2 and 5 between them when the range is short. Bounds > 0.
+// Powers of ten inside [low, high], with 2 and 5 between them if the range is short. Bounds > 0.
 inline std::vector<double> log_ticks(double low, double high) {
   if (!(low > 0) || !(high > low)) return {low};
   const bool dense = std::log10(high / low) < 2.5;
@@ -109,20 +108,19 @@ inline std::vector<double> log_ticks(double low, double high) {
 
 inline std::string number(double x) { return fmt::format("{:.6g}", std::abs(x) < 1e-12 ? 0.0 : x); }
 
-// ---- what to draw
-// -------------------------------------------------------------------------------------------
+// ---- data ----
 
 struct Bar {
   std::string label = {};
   double value = 0, low = 0, high = 0;  // low == high draws no whisker
-  std::string note = {};                // written behind the bar
-  bool muted = false;                   // present but not ranked
+  std::string note = {};                // written after the bar
+  bool muted = false;                   // shown but not ranked
 };
 
 struct Point {
   std::string label = {};
   double x = 0, y = 0;
-  bool on_front = false;  // joined by a line, in the order of x
+  bool on_front = false;  // joined by a line, in order of x
 };
 
 struct Series {
@@ -132,7 +130,7 @@ struct Series {
 
 namespace detail {
 
-constexpr double kTextWidth = 6.6;  // a character at 12 px, generously
+constexpr double kTextWidth = 6.6;  // upper estimate of the width of a character at 12 px
 
 // Maps data to pixels along one axis.
 struct Mapping {
@@ -149,7 +147,7 @@ struct Mapping {
   }
 };
 
-// Range of the drawable values with a margin; a single value gets room around it.
+// The range of the finite values with a margin; a single value gets a range around it.
 inline Mapping fit(const Axis& axis, const std::vector<double>& values, double from, double to,
                    double margin) {
   Mapping m{axis.scale, 0, 1, from, to, axis.whole};
@@ -209,7 +207,7 @@ inline std::string frame(const Box& plot, const Mapping& x, const Mapping& y, co
   return out;
 }
 
-// Keeps labels off a straight line by small boxes along it.
+// Adds small boxes along a straight line, so that labels do not cover it.
 inline void block_line(double x1, double y1, double x2, double y2, std::vector<Box>& taken) {
   const double steps = std::ceil(std::hypot(x2 - x1, y2 - y1) / 4);
   for (double k = 0; k <= steps; ++k) {
@@ -219,7 +217,8 @@ inline void block_line(double x1, double y1, double x2, double y2, std::vector<B
   }
 }
 
-// The first of right, left, above, below where the label meets no other label or point and stays in the plot.
+// Places a label at the first of right, left, above, below where it overlaps no other label or point and is
+// inside the plot.
 inline std::string place_label(double px, double py, const std::string& label, const Box& plot,
                                std::vector<Box>& taken) {
   const double w = kTextWidth * static_cast<double>(label.size());
@@ -248,12 +247,10 @@ inline std::string place_label(double px, double py, const std::string& label, c
 
 }  // namespace detail
 
-// ---- charts
-// -------------------------------------------------------------------------------------------------
+// ---- charts ----
 
-// Horizontal bars, one row each in the order given, whiskers for [low, high], a dashed line at `reference`.
-// Bars start at zero; on a logarithmic axis, which has no zero, at the reference: right of it is that much
-// more.
+// Horizontal bars in the given order, with whiskers for [low, high] and a dashed line at `reference`. Bars
+// start at zero, or on a logarithmic axis, which has no zero, at the reference.
 inline std::string bar_chart(const std::string& title, const Axis& axis, const std::vector<Bar>& bars,
                              std::optional<double> reference = {}) {
   using namespace detail;
@@ -302,7 +299,7 @@ inline std::string bar_chart(const std::string& title, const Axis& axis, const s
   return out + "</svg>\n";
 }
 
-// Labelled points; those on the front are joined and coloured.
+// Labelled points. Points on the front are joined and coloured.
 inline std::string scatter_chart(const std::string& title, const Axis& x_axis, const Axis& y_axis,
                                  const std::vector<Point>& points) {
   using namespace detail;
@@ -336,7 +333,7 @@ inline std::string scatter_chart(const std::string& title, const Axis& x_axis, c
   return out + "</svg>\n";
 }
 
-// One polyline per series, labelled at its right end; labels are pushed apart where lines end close together.
+// One polyline per series with a label at its right end. Labels are moved apart if lines end close together.
 inline std::string line_chart(const std::string& title, const Axis& x_axis, const Axis& y_axis,
                               const std::vector<Series>& series) {
   using namespace detail;

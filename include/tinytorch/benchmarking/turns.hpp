@@ -1,9 +1,9 @@
-// From raw turns to a leaderboard's numbers, so that anyone can form them again.
+// Computes the numbers of a leaderboard from raw turns, so that anyone can verify them.
 //
-// A contender's samples are kept turn by turn, two turns in each block (schedule.hpp). Its value is the
-// median of what its turns are worth; how many times better than the baseline it is follows from the blocks
-// of both, side by side (paired_ratio.hpp). What a table claims and what the samples give can then be
-// compared: a number that does not follow from its samples is none.
+// The samples of a contender are stored turn by turn, with two turns per block (schedule.hpp). The
+// contender's value is the median of the values of its turns. The ratio to the baseline is computed from the
+// paired blocks of both (paired_ratio.hpp). A claimed number can then be compared with its samples, and is
+// valid only if it follows from them.
 #pragma once
 
 #include <cmath>
@@ -17,24 +17,23 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// What of a turn counts.
+// The measured quantity of a turn.
 enum class Quantity {
-  p90_latency,  // seconds, less is better
+  p90_latency,  // seconds, lower is better
   p99_latency,
-  throughput,      // samples a second, more is better
-  rate,            // queries a second that a server kept up with, more is better
-  time_per_token,  // seconds from a query to its end over its tokens, the median of the queries; less is
-                   // better
+  throughput,      // samples per second, higher is better
+  rate,            // queries per second that a server sustained, higher is better
+  time_per_token,  // median over queries of (latency / tokens) in seconds, lower is better
 };
 inline bool more_is_better(Quantity q) { return q == Quantity::throughput || q == Quantity::rate; }
 
 struct Turn {
-  double seconds = 0;   // from the first question to the last answer
-  int64_t samples = 0;  // answered
+  double seconds = 0;   // from the first query to the last answer
+  int64_t samples = 0;  // answered samples
   std::vector<double> latencies = {};
   double rate = 0;                    // of a server, else 0
-  std::vector<int64_t> tokens = {};   // of each query whose answer came in pieces
-  std::vector<double> to_first = {};  // seconds to the first of them
+  std::vector<int64_t> tokens = {};   // number of tokens of each query with a streamed answer
+  std::vector<double> to_first = {};  // seconds to the first token
 };
 using Turns = std::span<const Turn>;
 
@@ -51,7 +50,7 @@ inline double value_of(Quantity quantity, const Turn& turn) {
   return statistics::percentile(turn.latencies, 90);
 }
 
-// The median of all turns; nothing before the first.
+// The median of the values of all turns; nullopt without turns.
 inline std::optional<double> value_of(Quantity quantity, Turns turns) {
   if (turns.empty()) return std::nullopt;
   std::vector<double> values;
@@ -59,8 +58,8 @@ inline std::optional<double> value_of(Quantity quantity, Turns turns) {
   return statistics::median(values);
 }
 
-// What a percentile is at most, at 99 %, by all queries of all turns; nothing where it is none, or where the
-// queries are too few to say: 64 for a p90, 662 for a p99.
+// The upper bound of a latency percentile at 99 % confidence, from all queries of all turns. nullopt for
+// other quantities, or for too few queries: 64 are needed for a p90, 662 for a p99.
 inline std::optional<double> certified_bound(Quantity quantity, Turns turns) {
   const bool p99 = quantity == Quantity::p99_latency;
   if (!p99 && quantity != Quantity::p90_latency) return std::nullopt;
@@ -70,7 +69,7 @@ inline std::optional<double> certified_bound(Quantity quantity, Turns turns) {
   return statistics::percentile_upper_bound(all, p99 ? 99 : 90);
 }
 
-// Each block as one number: the geometric mean of its two turns. A last turn without its second is left out.
+// The value of each block: the geometric mean of its two turns. A last turn without its second is ignored.
 inline std::vector<double> block_values(Quantity quantity, Turns turns) {
   std::vector<double> out;
   for (size_t i = 0; i + 1 < turns.size(); i += 2)
@@ -78,8 +77,8 @@ inline std::vector<double> block_values(Quantity quantity, Turns turns) {
   return out;
 }
 
-// How many times better than the baseline, above 1 is better, with its 95 % interval. Nothing where the two
-// have not the same number of turns, or too few.
+// The ratio to the baseline with its 95 % interval; above 1 is better. nullopt if the numbers of turns differ
+// or are too small.
 inline std::optional<statistics::Interval> times_better(Quantity quantity, Turns turns, Turns baseline) {
   if (turns.size() != baseline.size() || turns.size() < 2) return std::nullopt;
   const std::vector<double> ours = block_values(quantity, turns), theirs = block_values(quantity, baseline);
@@ -87,7 +86,7 @@ inline std::optional<statistics::Interval> times_better(Quantity quantity, Turns
                                   : statistics::paired_ratio(theirs, ours);
 }
 
-// A row of a table: what is said to follow from the turns.
+// The numbers of a table row that must follow from the turns.
 struct Claim {
   std::optional<double> value;
   std::optional<statistics::Interval> times_the_baseline;
@@ -97,8 +96,8 @@ inline Claim claim_of(Quantity quantity, Turns turns, Turns baseline) {
   return {value_of(quantity, turns), times_better(quantity, turns, baseline)};
 }
 
-// The first difference between what is claimed and what was found, in words; empty if they agree up to the
-// rounding of numbers that were written down and read again.
+// Describes the first difference between a claim and the computed numbers; empty if they agree up to the
+// rounding of numbers that were written and read.
 inline std::string difference(const Claim& claimed, const Claim& found) {
   const auto text = [](const std::optional<double>& x) { return x ? std::to_string(*x) : "nothing"; };
   std::string out;

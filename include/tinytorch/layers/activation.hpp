@@ -1,4 +1,4 @@
-// Activations as modules, for Sequential. The functions themselves are tensor ops.
+// Activation functions as modules, for use in a Sequential. The functions themselves are tensor ops.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
@@ -27,7 +27,7 @@ class Sigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
 };
-// x Phi(x), exact (Hendrycks and Gimpel, 2016)
+// x Phi(x) with the exact normal distribution function Phi (Hendrycks and Gimpel, 2016)
 class GELU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return gelu(x); }

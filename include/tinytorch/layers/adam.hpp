@@ -1,11 +1,12 @@
-// Adam and AdamW: each element gets its own step size from running means of its gradient and squared
+// Adam and AdamW: each element has its own step size, from running means of its gradient and squared
 // gradient.
 //
 //   m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p -= lr m^ / (sqrt(v^) + eps)
-//   m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) undo the start at zero.
-// Adam adds weight_decay p to g, so decay is divided by sqrt(v) too; AdamW instead shrinks p by lr
-// weight_decay. Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization",
-// 2019.
+//   m^ = m / (1 - b1^t)        v^ = v / (1 - b2^t)
+//
+// m^ and v^ correct the bias of running means that start at zero. Adam adds weight_decay p to g, so the decay
+// is divided by sqrt(v) too. AdamW subtracts lr weight_decay p from p instead.
+// Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 #pragma once
 
 #include <tinytorch/layers/optimizer.hpp>

@@ -1,10 +1,10 @@
-// Augmentations: random changes of an image that do not change its class.
+// Data augmentation: random changes of an image that do not change its class.
 //
-//   loader option  .augment = tt::compose({tt::random_affine({.degrees = 10, .shift = 2}),
-//   tt::random_flip(0.5)})
+//   options.augment = tt::compose({tt::random_affine({.degrees = 10}), tt::random_flip(0.5)});
 //
-// An augmentation draws only from the generator it is given. The loader derives that generator from (seed,
-// epoch, sample), so a sample looks the same whichever worker prepares it, and different in every epoch.
+// An augmentation draws random numbers only from the generator that is passed to it. The loader derives that
+// generator from (seed, epoch, sample), so the augmented sample does not depend on the number of workers, and
+// differs in every epoch.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// One sample, row-major [C, H, W].
+// One sample [C, H, W], row-major.
 struct Image {
   int64_t channels = 0, height = 0, width = 0;
   std::vector<float> values;
-  // Outside the image everything is 0.
+  // Pixels outside the image are 0.
   float at(int64_t c, int64_t y, int64_t x) const {
     if (y < 0 || y >= height || x < 0 || x >= width) return 0;
     return values[static_cast<size_t>((c * height + y) * width + x)];
@@ -32,14 +32,14 @@ struct Image {
 
 using Augmentation = std::function<void(Image& image, Generator& generator)>;
 
-// One after the other.
+// Applies the steps in order.
 inline Augmentation compose(std::vector<Augmentation> steps) {
   return [steps = std::move(steps)](Image& image, Generator& generator) {
     for (const Augmentation& step : steps) step(image, generator);
   };
 }
 
-// The window of size height x width whose upper left corner is at (top, left); zeros outside.
+// The window of size height x width whose upper left corner is (top, left). Pixels outside the image are 0.
 inline Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
   Image out{image.channels, height, width, {}};
   out.values.reserve(static_cast<size_t>(image.channels * height * width));
@@ -51,7 +51,7 @@ inline Image crop(const Image& image, int64_t top, int64_t left, int64_t height,
   return out;
 }
 
-// By a whole number of pixels in [-pixels, pixels] along each axis.
+// Shifts the image by a whole number of pixels in [-pixels, pixels] along each axis, and fills with zeros.
 inline Augmentation random_shift(int64_t pixels, TT_LOC) {
   if (pixels < 0) fail("TT-DATA-10", "random_shift: pixels must be >= 0", loc);
   return [=](Image& image, Generator& generator) {
@@ -62,7 +62,7 @@ inline Augmentation random_shift(int64_t pixels, TT_LOC) {
   };
 }
 
-// A random window of height x width from the image with `padding` zeros around it.
+// A random window of height x width from the image, after it is padded with `padding` zeros on each side.
 inline Augmentation random_crop(int64_t height, int64_t width, int64_t padding = 0, TT_LOC) {
   if (height < 1 || width < 1 || padding < 0) {
     fail("TT-DATA-10", "random_crop: needs height and width >= 1 and padding >= 0", loc);
@@ -82,7 +82,7 @@ inline Augmentation random_crop(int64_t height, int64_t width, int64_t padding =
   };
 }
 
-// Left and right exchanged, with probability p.
+// Flips the image horizontally with probability p.
 inline Augmentation random_flip(double p = 0.5, TT_LOC) {
   if (!(p >= 0 && p <= 1)) fail("TT-DATA-10", "random_flip: p must be in [0, 1]", loc);
   return [=](Image& image, Generator& generator) {
@@ -93,8 +93,9 @@ inline Augmentation random_flip(double p = 0.5, TT_LOC) {
   };
 }
 
-// Output pixel (y, x), measured from the centre, is read at A (y, x) - (dy, dx); bilinear, zeros outside.
-// a, b, c, d: rows of A.
+// Affine resampling: output pixel (y, x) is read at A (y, x) - (dy, dx), where both are measured from the
+// centre. A has the rows (a, b) and (c, d). The interpolation is bilinear, and pixels outside the image are
+// 0.
 inline Image resample(const Image& image, double a, double b, double c, double d, double dy, double dx) {
   Image out = image;
   const double cy = 0.5 * static_cast<double>(image.height - 1),
@@ -121,13 +122,14 @@ struct AffineOptions {
   double degrees = 0;  // rotation in [-degrees, degrees]
   double shift = 0;    // translation in [-shift, shift] pixels along each axis, fractions included
   double scale = 0;    // size factor in [1 - scale, 1 + scale]
-  double shear = 0;    // horizontal slant in [-shear, shear], in pixels per pixel
+  double shear = 0;    // horizontal shear in [-shear, shear], in pixels per pixel
 };
-// Rotation, shift, scale and slant about the centre in a single interpolation, so that the image is blurred
-// once.
+// Rotation, translation, scaling and shear about the centre, in one interpolation, so that the image is
+// blurred only once.
 inline Augmentation random_affine(AffineOptions options, TT_LOC) {
   if (!(options.scale >= 0 && options.scale < 1)) {
-    fail("TT-DATA-10", "random_affine: scale must be in [0, 1): it is the change of size", loc);
+    fail("TT-DATA-10", "random_affine: scale must be in [0, 1): the size factor is in [1 - scale, 1 + scale]",
+         loc);
   }
   return [=](Image& image, Generator& generator) {
     const double angle = generator.uniform(-options.degrees, options.degrees) * std::numbers::pi / 180;

@@ -1,8 +1,9 @@
 // Batch normalization: y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.
 //
-// Training uses the statistics of the batch and moves the running ones:
+// Training normalizes by the statistics of the batch and updates the running statistics:
 //   running = (1 - momentum) running + momentum batch      (the running variance is the unbiased one)
-// Evaluation uses the running ones, so a sample's result no longer depends on its neighbours.
+// Evaluation normalizes by the running statistics, so the result of a sample does not depend on the rest of
+// its batch.
 // Source: Ioffe and Szegedy, 2015.
 #pragma once
 
@@ -17,7 +18,7 @@ struct BatchNormOptions {
   bool affine = true;
 };
 
-// Common to all ranks: x [N, C, ...].
+// Batch normalization of x [N, C, ...] of any rank >= 2; the base class of BatchNorm1d and BatchNorm2d.
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(int64_t channels, BatchNormOptions norm_options = {}) : options(norm_options) {
@@ -32,9 +33,9 @@ class BatchNorm : public Module {
     batches = add_buffer("num_batches_tracked", zeros(Shape{}, i64));
   }
 
-  // In training batch_norm_train(x, weight, bias, eps) gives {y, mean [C], biased variance [C]}: y is the
-  // result, and the other two, detached, move the running statistics. In evaluation batch_norm_infer() takes
-  // these.
+  // In training, batch_norm_train(x, weight, bias, eps) returns {y, mean [C], biased variance [C]}. y is the
+  // result; the detached mean and variance update the running statistics. In evaluation, batch_norm_infer()
+  // normalizes by the running statistics.
   Tensor forward(const Tensor& x) override {
     check_input(x);
     if (!training()) return batch_norm_infer(x, running_mean, running_var, weight, bias, options.eps);
@@ -47,7 +48,7 @@ class BatchNorm : public Module {
   BatchNormOptions options;
   Tensor weight, bias;               // [C]
   Tensor running_mean, running_var;  // [C]
-  Tensor batches;                    // i64 []: training batches seen
+  Tensor batches;                    // i64 []: number of training batches so far
 
  protected:
   virtual void check_input(const Tensor& x) const {
@@ -58,9 +59,9 @@ class BatchNorm : public Module {
   }
 
  private:
-  // Moves running_mean and running_var, in place and outside of any graph, and counts the batch. `count`:
-  // values per channel. From the biased variance (divided by count) to the unbiased one (by count - 1), which
-  // does not exist for one value: TT-NN-14.
+  // Updates running_mean and running_var in place, outside of any graph, and counts the batch. `count` is the
+  // number of values per channel. The unbiased variance is the biased one times count / (count - 1), which
+  // does not exist for a single value: TT-NN-14.
   void update_running(const Tensor& mean, const Tensor& biased_var, int64_t count) {
     NoGrad no_grad;
     if (count < 2) {

@@ -1,5 +1,5 @@
-// BatchSource: batches one after the other, from a place that can be kept and found again. What training
-// loops and checkpoints know of DataLoader, RandomWindows and SequentialWindows.
+// BatchSource: a sequence of batches whose position can be saved and restored. It is the interface of
+// DataLoader, RandomWindows and SequentialWindows that training loops and checkpoints use.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Batch {
   Batch to(Device device) const { return {inputs.to(device), targets.to(device)}; }
 };
 
-// The next batch to be served.
+// The position of the next batch.
 struct LoaderState {
   int64_t epoch = 0, batch = 0;
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
@@ -23,13 +23,14 @@ struct LoaderState {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // The next batch, on the CPU; nothing at the end of an epoch, after which the next begins. A source without
-  // epochs never ends.
+  // The next batch, on the CPU. At the end of an epoch it returns nullopt, and the call after that begins the
+  // next epoch. A source without epochs never returns nullopt.
   virtual std::optional<Batch> next() = 0;
   virtual LoaderState state() const = 0;
-  // Fails for what is no position of this source.
+  // Throws if `state` is not a position of this source.
   virtual void set_state(LoaderState state, TT_LOC) = 0;
-  // What must be the same for batches to continue from a position: sizes, order, seed.
+  // A description of the sizes, order and seed. Batches can continue from a saved position only if it is
+  // equal.
   virtual std::string signature() const = 0;
 
  protected:

@@ -1,13 +1,13 @@
-// Checkpoint: everything a training run needs to continue as if it had never stopped, in one safetensors
-// file.
+// Checkpoint: the complete state of a training run in one safetensors file, so that the run can continue
+// exactly.
 //
 //   model.<path>       parameters and buffers          optimizer.<path>   its state_dict
-//   metadata           step, loader position and options, random state, sums of the running epoch
+//   metadata           step, loader position and signature, random state, sums of the current epoch
 //
-// Schedules are functions of the step, and data order and augmentation of (seed, epoch, sample), so numbers
-// are all that has to be kept of them. Doubles are written in hexadecimal: what is read is what was written,
-// to the last bit. The file is written under another name and renamed: an interrupted save leaves the old one
-// whole.
+// A schedule is a function of the step, and data order and augmentation are functions of (seed, epoch,
+// sample), so a few numbers are their whole state. Doubles are written in hexadecimal, which preserves every
+// bit. The file is written under a temporary name and then renamed, so an interrupted save keeps the old
+// file.
 #pragma once
 
 #include <tinytorch/layers/batch_source.hpp>
@@ -15,23 +15,24 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Where a run stands, apart from weights and optimizer.
+// The state of a run without weights and optimizer.
 struct RunState {
   int64_t step = 0;  // optimizer steps taken
   LoaderState loader;
   GeneratorState random;  // of the default generator
-  // Sums over the part of the epoch, or of the time between reports, that is done.
+  // Sums over the finished part of the epoch, or over the time since the last report.
   int64_t samples = 0;
   double loss_sum = 0, metric_sum = 0;
 };
 
-// The model's state_dict under "model.", the optimizer's under "optimizer.", and metadata_of(loader, run).
+// Saves the model's state_dict under "model.", the optimizer's under "optimizer.", and metadata_of(loader,
+// run).
 TT_API void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
                             const BatchSource& loader, const RunState& run, TT_LOC);
 
-// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The
-// model, optimizer and loader must be built as they were. What does not fit is named (require_fit,
-// require_same_entries), before anything has been changed.
+// Restores the model, the optimizer, the loader position and the default generator, and returns the run's
+// numbers. The model, optimizer and loader must be constructed as in the saved run. A difference throws an
+// error that names it (require_fit, require_same_entries) before anything is changed.
 TT_API RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
                                 BatchSource& loader, TT_LOC);
 
@@ -63,14 +64,15 @@ TT_API const std::string& field(const Metadata& metadata, const std::string& key
   }
   return found->second;
 }
-// The whole text must be a number: a damaged field is an error, never 0.
+// The whole text must be a number, so that a damaged field is an error and never reads as 0.
 template <class T, class Parse>
 T number(const Metadata& metadata, const std::string& key, const std::string& path, Loc loc, Parse parse) {
   const std::string& text = field(metadata, key, path, loc);
   char* end = nullptr;
   errno = 0;
   const T value = static_cast<T>(parse(text.c_str(), &end));
-  const bool outside = std::is_integral_v<T> && errno == ERANGE;  // strtod sets it for subnormals too
+  const bool outside =
+      std::is_integral_v<T> && errno == ERANGE;  // not for doubles: strtod sets ERANGE for subnormals too
   if (text.empty() || *end != '\0' || outside) {
     fail("TT-CKPT-01", path + ": the field '" + key + "' should be a number, found '" + text + "'", loc);
   }
@@ -88,7 +90,7 @@ TT_API double real(const Metadata& m, const std::string& key, const std::string&
   return number<double>(m, key, path, loc, [](const char* s, char** end) { return std::strtod(s, end); });
 }
 
-// Everything of a run that is a number, and back.
+// The metadata holds all numbers of a run; run_of reads them back.
 TT_API Metadata metadata_of(const BatchSource& loader, const RunState& run) {
   return {
       {"format", kCheckpointFormat},
@@ -113,7 +115,7 @@ TT_API RunState run_of(const Metadata& m, const std::string& path, Loc loc) {
   run.metric_sum = real(m, "epoch.metric_sum", path, loc);
   return run;
 }
-// A file that is no checkpoint: TT-CKPT-01. One of a loader with other data or options: TT-CKPT-02.
+// Throws TT-CKPT-01 if the file is not a checkpoint, and TT-CKPT-02 if its loader has other data or options.
 TT_API void require_fit(const Metadata& m, const BatchSource& loader, const std::string& path, Loc loc) {
   const std::string format = field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
@@ -127,15 +129,17 @@ TT_API void require_fit(const Metadata& m, const BatchSource& loader, const std:
          loc);
   }
 }
-// A tensor of neither would be dropped unseen. TT-CKPT-01.
+// Throws TT-CKPT-01 for a tensor that belongs neither to the model nor to the optimizer, which would be lost
+// otherwise.
 TT_API void require_known(const TensorMap& tensors, const std::string& path, Loc loc) {
   for (const auto& [name, tensor] : tensors) {
     if (name.starts_with("model.") || name.starts_with("optimizer.")) continue;
     fail("TT-CKPT-01",
-         path + ": the tensor " + io::in_quotes(name) + " is neither of the model nor of the optimizer", loc);
+         path + ": the tensor " + io::in_quotes(name) + " belongs neither to the model nor to the optimizer",
+         loc);
   }
 }
-// The tensors whose names begin with `prefix`, without it.
+// The tensors whose names begin with `prefix`. The prefix is removed from the names.
 TT_API StateDict entries_under(const TensorMap& tensors, const std::string& prefix) {
   StateDict found;
   for (const auto& [name, tensor] : tensors) {

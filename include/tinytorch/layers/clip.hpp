@@ -1,7 +1,7 @@
-// Gradient clipping: one bad batch must not throw the weights away.
+// Gradient clipping limits the effect of a batch with large gradients on the weights.
 //
-//   by norm    g *= min(1, limit / |all gradients together|)   keeps the direction (Pascanu et al., 2013)
-//   by value   every element is cut to [-limit, limit]
+//   by norm    g *= min(1, limit / norm of all gradients)   keeps the direction (Pascanu et al., 2013)
+//   by value   g = clamp(g, -limit, limit)
 #pragma once
 
 #include <algorithm>
@@ -25,16 +25,16 @@ inline Tensors gradients_of(const Tensors& parameters) {
   return gradients;
 }
 
-// Euclidean norm of all tensors, which share a device, taken as one vector and summed in double: f64 of no
-// dimensions, there.
+// Euclidean norm of all tensors taken as one vector, summed in double. The tensors must be on one device.
+// Returns f64 [] on that device, or on the CPU if there are no tensors.
 inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
   NoGrad no_grad;
   const Device device = tensors.empty() ? cpu : tensors.front().device();
-  Tensors dense;
+  Tensors contiguous;
   std::vector<backend::View> views;
   for (const Tensor& t : tensors) {
-    dense.push_back(t.contiguous(loc));
-    views.push_back(dense.back().view_of());
+    contiguous.push_back(t.contiguous(loc));
+    views.push_back(contiguous.back().view_of());
   }
   const Tensor scalars = zeros({backend::kStepScalarCount}, DType::f64, device, loc);
   std::optional<backend::cuda::DeviceGuard> on_device;
@@ -43,7 +43,8 @@ inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
   return scalars.select(0, backend::kGradientNorm, loc).clone(loc);
 }
 
-// g *= factor. In f32 where g has 16 bits: a factor of 8 significant bits would be off by 0.2 %.
+// g *= factor. A 16-bit gradient is scaled in f32, because a bf16 factor with 8 significant bits would be off
+// by 0.2 %.
 template <class Factor>
 void scale_gradient(Tensor g, const Factor& factor, Loc loc) {
   if (is_16_bit(g.dtype())) {
@@ -55,8 +56,8 @@ void scale_gradient(Tensor g, const Factor& factor, Loc loc) {
   }
 }
 
-// Scales all gradients so that their common norm is at most `limit`, without the host seeing a value: for
-// steps captured as CUDA graphs. Returns the norm before, as norm_of_all() does.
+// Scales all gradients so that their common norm is at most `limit`. No value is copied to the host, so a
+// CUDA graph can capture it. Returns the norm before clipping, as norm_of_all() does.
 inline Tensor clip_gradient_norm_on_device(const Tensors& gradients, double limit, TT_LOC) {
   NoGrad no_grad;
   const Tensor before = norm_of_all(gradients, loc), one = ones_like(before, loc);
@@ -67,7 +68,7 @@ inline Tensor clip_gradient_norm_on_device(const Tensors& gradients, double limi
   return before;
 }
 
-// Euclidean norm of all gradients taken as one vector; parameters without one count as zero.
+// Euclidean norm of all gradients taken as one vector. A parameter without a gradient counts as zero.
 inline double gradient_norm(const Tensors& parameters, TT_LOC) {
   const Tensors gradients = gradients_of(parameters);
   const auto on_first = [&](const Tensor& g) { return g.device() == gradients[0].device(); };
@@ -82,9 +83,9 @@ inline double gradient_norm(const Tensors& parameters, TT_LOC) {
   return std::sqrt(total);
 }
 
-// Scales all gradients by one factor so that their common norm is at most `limit`; returns the norm before. A
-// norm that is not finite leaves the gradients as they are: scaling cannot repair them, and the caller should
-// skip the step.
+// Scales all gradients by one factor so that their common norm is at most `limit`. Returns the norm before
+// clipping. If the norm is not finite, the gradients are not changed, because scaling cannot repair them, and
+// the caller should skip the step.
 inline double clip_by_norm(const Tensors& parameters, double limit, TT_LOC) {
   const double norm_before = gradient_norm(parameters, loc);
   if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
@@ -94,8 +95,8 @@ inline double clip_by_norm(const Tensors& parameters, double limit, TT_LOC) {
   return norm_before;
 }
 
-// The same. While a CUDA graph is captured there is no norm yet, and NaN is returned.
-// Optimizer::step_clipped() clips and steps in one pass.
+// clip_by_norm, for a limit above 0 (otherwise TT-OPT-09). While a CUDA graph is captured, the norm is not
+// available on the host, and NaN is returned. Optimizer::step_clipped() clips and updates in one pass.
 inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_norm: the limit must be above 0", loc);
   NoGrad no_grad;
@@ -107,7 +108,7 @@ inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC
   return clip_by_norm(parameters, limit, loc);
 }
 
-// Cuts every element of every gradient to [-limit, limit]; NaN stays. A limit that is not above 0: TT-OPT-09.
+// Clamps every element of every gradient to [-limit, limit]; NaN stays NaN. Throws TT-OPT-09 if limit <= 0.
 inline void clip_gradient_value(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_value: the limit must be above 0", loc);
   NoGrad no_grad;

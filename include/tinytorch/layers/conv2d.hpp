@@ -1,8 +1,9 @@
-// Conv2d: y[n, o] = b[o] + sum over c of x[n, c] (cross-correlated with) W[o, c].
+// Conv2d: y[n, o] = b[o] + the sum over c of the cross-correlation of x[n, c] with W[o, c].
 //
-// x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O] -> y [N, O, H', W'],
-// H' = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
-// Starts uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], fan_in = C / groups KH KW.
+//   x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O] -> y [N, O, H', W']
+//   H' = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1
+//
+// Weights and bias are initialized uniformly on [-1/sqrt(fan_in), 1/sqrt(fan_in)], fan_in = C / groups KH KW.
 #pragma once
 
 #include <tinytorch/layers/init.hpp>
@@ -11,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Of a filter; one number makes it square.
+// The size of a filter. A single number makes it square.
 struct KernelSize {
   int64_t height, width;
   constexpr KernelSize(int64_t side) : height(side), width(side) {}
@@ -43,7 +44,7 @@ class Conv2d : public Module {
 
   Conv2dOptions options;
   Tensor weight;  // [O, C / groups, KH, KW]
-  Tensor bias;    // [O], or undefined
+  Tensor bias;    // [O]; undefined without a bias
 };
 
 }  // namespace tinytorch::inline TT_BUILD

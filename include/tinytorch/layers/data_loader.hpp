@@ -1,10 +1,11 @@
-// DataLoader: batches of (inputs, targets) from tensors in memory, shuffled anew in every epoch.
+// DataLoader: batches of (inputs, targets) from tensors in memory, shuffled again in every epoch.
 //
 //   tt::DataLoader loader(images, labels, {.batch_size = 64, .shuffle = true, .seed = 1});
 //   for (const tt::Batch& batch : loader) ...          // one epoch; the next loop is the next epoch
 //
-// The order of epoch e is a function of (seed, e) alone, and each sample's augmentation of (seed, e, sample).
-// So the position is two numbers, and neither worker count nor timing can change what is served.
+// The order of epoch e is a function of (seed, e), and the augmentation of a sample is a function of (seed,
+// e, sample). So a position is two numbers, and the batches depend neither on the number of workers nor on
+// timing.
 #pragma once
 
 #include <cstring>
@@ -21,10 +22,10 @@ struct DataLoaderOptions {
   int64_t batch_size = 32;
   bool shuffle = false;
   uint64_t seed = 0;
-  bool drop_last = false;  // leave out a last batch that is not full
-  int workers = 0;         // threads that prepare batches ahead; 0 prepares them when asked
-  int64_t prefetch = 4;    // batches that may wait
-  Augmentation augment{};  // for f32 inputs [N, C, H, W]; may change H and W, the same for all
+  bool drop_last = false;  // leave out the last batch if it is not full
+  int workers = 0;         // threads that prepare batches ahead; 0: each batch is made when it is requested
+  int64_t prefetch = 4;    // number of batches that are prepared ahead
+  Augmentation augment{};  // for f32 inputs [N, C, H, W]; may change H and W, equally for all images
 };
 
 class DataLoader : public BatchSource {
@@ -34,7 +35,7 @@ class DataLoader : public BatchSource {
   DataLoader& operator=(const DataLoader&) = delete;
 
   int64_t samples() const { return inputs_.size(0); }
-  // Full batches, and unless it is dropped the last one with the rest.
+  // The number of full batches, plus one for the remaining samples unless drop_last is set.
   int64_t batches_per_epoch() const {
     const int64_t n = samples(), b = options_.batch_size;
     return options_.drop_last ? n / b : (n + b - 1) / b;
@@ -51,7 +52,7 @@ class DataLoader : public BatchSource {
            std::to_string(o.seed) + (o.augment ? ", augmented" : "");
   }
 
-  // Sample numbers in the order of epoch `epoch`.
+  // The sample numbers of epoch `epoch` in the order in which they are served.
   std::vector<int64_t> order(int64_t epoch) const;
 
   class Iterator {
@@ -69,12 +70,12 @@ class DataLoader : public BatchSource {
     DataLoader* loader_ = nullptr;
     std::optional<Batch> batch_;
   };
-  // From the current position to the end of its epoch.
+  // Iterates from the current position to the end of its epoch.
   Iterator begin() { return Iterator(this); }
   Iterator end() { return {}; }
 
  private:
-  // Shared with workers, and read only.
+  // The worker threads share it; it is read-only.
   struct Epoch {
     int64_t number;
     std::vector<int64_t> order;
@@ -86,8 +87,8 @@ class DataLoader : public BatchSource {
   Tensor inputs_, targets_;
   DataLoaderOptions options_;
   LoaderState state_;
-  std::shared_ptr<const Epoch> epoch_;             // null until its first batch is asked for
-  std::unique_ptr<PrefetchQueue<Batch>> workers_;  // last, so that threads end before what they read
+  std::shared_ptr<const Epoch> epoch_;             // null before the first batch of the epoch is requested
+  std::unique_ptr<PrefetchQueue<Batch>> workers_;  // last: threads end before their data is destroyed
 };
 
 // ---------------------------------------------------------------------------------------------------------
@@ -120,8 +121,9 @@ inline DataLoader::DataLoader(const Tensor& inputs, const Tensor& targets, DataL
   }
 }
 
-// 0 to samples() - 1; if shuffled, every order equally likely, and a function of the seed and the epoch
-// alone: Fisher-Yates with one Philox block per exchange; the epoch is the stream.
+// The numbers 0 to samples() - 1. If shuffled, every order is equally likely, and the order is a function of
+// the seed and the epoch alone: a Fisher-Yates shuffle with one Philox block per exchange, where the stream
+// is 2 epoch.
 inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
   std::vector<int64_t> samples_in_order(static_cast<size_t>(samples()));
   std::iota(samples_in_order.begin(), samples_in_order.end(), 0);
@@ -133,8 +135,8 @@ inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
   return samples_in_order;
 }
 
-// Rows rows[0], ... of a contiguous tensor of any dtype, as a new one [count, ...].
-// Workers copy with memcpy rather than with tensor ops, which would start their own team of threads in each.
+// Gathers rows[0], rows[1], ... of a contiguous tensor of any dtype into a new tensor [count, ...]. Workers
+// copy by memcpy, because a tensor op would start a team of threads in each worker.
 inline Tensor copy_rows(const Tensor& from, const int64_t* rows, int64_t count) {
   Shape shape = from.shape();
   shape[0] = count;
@@ -171,8 +173,8 @@ inline Tensor DataLoader::augmented_rows(const Epoch& epoch, int64_t first, int6
   return out;
 }
 
-// Batch `number` of an epoch: inputs and targets of the samples at its place in the order; fewer in the last
-// one.
+// Batch `number` of an epoch: the inputs and targets of its samples in the epoch's order. The last batch may
+// be smaller.
 inline Batch DataLoader::make_batch(const Epoch& epoch, int64_t number) const {
   const int64_t first = number * options_.batch_size;
   const int64_t count = std::min(options_.batch_size, samples() - first);
@@ -190,8 +192,9 @@ inline void DataLoader::start_epoch() {
   }
 }
 
-// The batch at state_, which then moves on. Behind the last batch: nothing, and on to the next epoch
-// (set_state, so that its order is made anew). An epoch is started when its first batch is asked for.
+// Returns the batch at state_ and advances state_. After the last batch it returns nullopt and moves to the
+// next epoch by set_state, so that the order is computed again. An epoch is started when its first batch is
+// requested.
 inline std::optional<Batch> DataLoader::next() {
   if (state_.batch >= batches_per_epoch()) {
     set_state({state_.epoch + 1, 0});

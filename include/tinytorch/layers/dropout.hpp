@@ -1,5 +1,6 @@
-// Dropout: in training, zeroes each element with probability p and scales the rest by 1 / (1 - p), so that
-// the expected value is unchanged and evaluation is the identity. Source: Srivastava et al., 2014.
+// Dropout: in training, sets each element to zero with probability p and scales the others by 1 / (1 - p).
+// The expected value is unchanged, so evaluation is the identity.
+// Source: Srivastava et al., 2014.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>

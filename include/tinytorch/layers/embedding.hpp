@@ -1,4 +1,5 @@
-// Embedding: one learned row per token. index i64 [...] -> [..., C]; weight [V, C] starts standard normal.
+// Embedding: one learned row per token. index i64 [...] -> [..., C]. The weight [V, C] is initialized by a
+// standard normal distribution.
 #pragma once
 
 #include <tinytorch/layers/init.hpp>

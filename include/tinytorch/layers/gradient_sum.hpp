@@ -1,11 +1,11 @@
-// GradientSum: the gradients of several backward passes, added up in f32 where parameters have 16 bits.
+// GradientSum: the sum of the gradients of several backward passes, in f32 for 16-bit parameters.
 //
 //   for (const Batch& batch : batches) { loss(batch).backward(); sum.add(); }
 //   sum.give(), optimizer.step(), sum.clear();
 //
-// backward() adds to grad() in the parameter's own dtype, and of eight bf16 gradients (8 significant bits)
-// the last ones would lose three bits each. The sums keep their memory, so that all three calls can be
-// captured in CUDA graphs.
+// backward() accumulates into grad() in the parameter's dtype. In a sum of eight bf16 gradients (8
+// significant bits) the last ones would lose three bits each. The sums keep their memory, so CUDA graphs can
+// capture all three calls.
 #pragma once
 
 #include <tinytorch/autograd/grad_mode.hpp>
@@ -23,7 +23,7 @@ class GradientSum {
       parts_.push_back({p, zeros(p.shape(), wide, p.device(), loc)});
     }
   }
-  // Adds each parameter's gradient, and takes it away.
+  // Adds the gradient of each parameter to its sum, and clears the gradient.
   void add(TT_LOC) {
     const NoGrad no_grad;
     for (Part& part : parts_) {
@@ -34,14 +34,14 @@ class GradientSum {
       part.has_any = true;
     }
   }
-  // Makes the sums the parameters' gradients, of f32 for 16 bits, which optimizers take. Their memory stays
-  // here.
+  // Sets each sum as the gradient of its parameter. For a 16-bit parameter this gradient is f32, which
+  // optimizers accept. The gradients share the memory of the sums.
   void give() {
     for (Part& part : parts_) {
       if (part.has_any) part.parameter.set_grad(part.sum);
     }
   }
-  // Back to zero; given gradients are taken away.
+  // Sets the sums to zero and clears the gradients of the parameters.
   void clear(TT_LOC) {
     const NoGrad no_grad;
     for (Part& part : parts_) {
@@ -53,7 +53,7 @@ class GradientSum {
  private:
   struct Part {
     Tensor parameter, sum;
-    bool has_any = false;  // a backward pass reached it
+    bool has_any = false;  // true once a gradient has been added
   };
   std::vector<Part> parts_;
 };

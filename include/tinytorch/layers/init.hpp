@@ -1,12 +1,13 @@
-// Initializers: fill a tensor in place so that signals neither die nor explode through depth.
+// Weight initializers: they fill a tensor in place so that the variance of signals stays stable through the
+// layers.
 //
 //   Xavier   Var[w] = gain^2 * 2 / (fan_in + fan_out)   for tanh, sigmoid, linear   (Glorot and Bengio, 2010)
 //   Kaiming  Var[w] = gain^2 / fan_in                   gain^2 = 2 for ReLU         (He et al., 2015)
 //            with gain 1 it keeps the variance of a linear layer's output           (LeCun et al., 1998)
-// A uniform distribution on [-a, a] has variance a^2 / 3, hence a = sqrt(3 Var).
 //
-// Weights are [out, in] or [out, in, KH, KW]: fan_in = in KH KW, fan_out = out KH KW. Every function draws
-// from the generator it is given: the same generator state gives the same weights.
+// A uniform distribution on [-a, a] has the variance a^2 / 3, so a = sqrt(3 Var). Weights are [out, in] or
+// [out, in, KH, KW]: fan_in = in KH KW, fan_out = out KH KW. Every function draws from the generator that is
+// passed to it, so equal generator states give equal weights.
 #pragma once
 
 #include <cmath>
@@ -18,8 +19,8 @@ namespace tinytorch::inline TT_BUILD::init {
 struct Fans {
   int64_t in = 0, out = 0;
 };
-// How many inputs an output adds up, and how many outputs an input goes to. A weight of rank 0 or 1 has
-// neither: TT-NN-10.
+// fan_in is the number of inputs that each output sums; fan_out is the number of outputs that each input
+// affects. A weight of rank 0 or 1 has neither: TT-NN-10.
 inline Fans fans_of(const Tensor& weight, TT_LOC) {
   if (weight.rank() < 2) {
     fail("TT-NN-10",
@@ -31,7 +32,8 @@ inline Fans fans_of(const Tensor& weight, TT_LOC) {
   return {weight.size(1) * receptive, weight.size(0) * receptive};
 }
 
-// Standard deviation that keeps the variance of a signal through `f`, relative to a linear layer.
+// Gain: the factor on the standard deviation, relative to a linear layer, that keeps the variance of a signal
+// through the activation function.
 inline double relu_gain() { return std::sqrt(2.0); }
 inline double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 inline double tanh_gain() { return 5.0 / 3.0; }
@@ -40,7 +42,7 @@ inline void constant(Tensor t, double value) {
   NoGrad no_grad;
   t.fill_(value);
 }
-// On [low, high); `low` itself where the two are equal.
+// Uniform on [low, high). If low == high, every element is low.
 inline void uniform(Tensor t, double low, double high, Generator& generator = default_generator()) {
   NoGrad no_grad;
   if (low == high) return constant(t, low);
@@ -52,7 +54,7 @@ inline void normal(Tensor t, double mean, double deviation, Generator& generator
   t.add_(full(Shape{}, mean, t.dtype(), t.device()));
 }
 
-// Standard deviations: the square roots of the variances above.
+// Standard deviations of the two initializers.
 inline double xavier_deviation(const Tensor& t, double gain) {
   const Fans fans = fans_of(t);
   return gain * std::sqrt(2.0 / static_cast<double>(fans.in + fans.out));
@@ -61,7 +63,7 @@ inline double kaiming_deviation(const Tensor& t, double gain) {
   return gain / std::sqrt(static_cast<double>(fans_of(t).in));
 }
 
-// Normal with that deviation, or uniform on [-a, a] with the same variance.
+// Each initializer exists as a normal distribution, and as a uniform one on [-a, a] with the same variance.
 inline void xavier_normal(Tensor t, double gain = 1, Generator& generator = default_generator()) {
   normal(t, 0, xavier_deviation(t, gain), generator);
 }
@@ -77,12 +79,12 @@ inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& gene
   uniform(t, -bound, bound, generator);
 }
 
-// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller
-// tail, started from Polya's approximation (1945).
+// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller tail
+// probability. The first guess is Polya's approximation (1945).
 inline double normal_quantile(double p) {
   const double tail = p > 0.5 ? 1 - p : p;
   double x = -std::sqrt(-1.5707963267948966 * std::log(4 * tail * (1 - tail)));
-  for (int i = 0; i < 6; ++i) {  // Newton on log(cdf), which is nearly straight far out
+  for (int i = 0; i < 6; ++i) {  // Newton on log(cdf), which is almost linear in the tail
     const double cdf = 0.5 * std::erfc(-x * 0.7071067811865476);
     const double density = 0.3989422804014327 * std::exp(-0.5 * x * x);
     if (density < 1e-300) break;
@@ -91,7 +93,8 @@ inline double normal_quantile(double p) {
   return p > 0.5 ? -x : x;
 }
 
-// Normal, cut to [low, high] by inverting its distribution function; low and high are values, not deviations.
+// Normal distribution truncated to [low, high], by inversion of its distribution function. low and high are
+// values, not multiples of the deviation.
 inline void truncated_normal(Tensor t, double mean, double deviation, double low, double high,
                              Generator& generator = default_generator(), TT_LOC) {
   if (!(low < high) || !(deviation > 0)) {

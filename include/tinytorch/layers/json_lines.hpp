@@ -1,9 +1,9 @@
-// A log of JSON objects, one a line: each line is written whole and flushed, so a crash loses at most the
-// last.
+// A log file with one JSON object per line. Each line is written and flushed at once, so a crash loses at
+// most the last line.
 //
-// A file whose last line was cut off by a crash gets a line break first, so that later lines stay readable.
-// Readers leave out what is no JSON object, and say so. A run that is resumed drops the lines that it will
-// write again.
+// If a crash cut off the last line of a file, a line break is added before new lines, so that they stay
+// readable. Readers skip lines that are not JSON objects, and report them. A resumed run removes the lines
+// that it will write again.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// One flat JSON object. Numbers that are not finite become null: JSON has no word for them.
+// A flat JSON object. Numbers that are not finite become null, because JSON cannot represent them.
 class JsonObject {
  public:
   JsonObject& add(const std::string& key, double value);
@@ -30,7 +30,7 @@ class JsonObject {
 
 class JsonLines {
  public:
-  // Appends to the file at `path`; an empty path writes nothing.
+  // Appends to the file at `path`. With an empty path nothing is written.
   explicit JsonLines(const std::string& path, TT_LOC);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
@@ -43,21 +43,21 @@ class JsonLines {
   std::FILE* file_ = nullptr;
 };
 
-// The objects of a log, and which lines, counted from 1, are none: torn by a crash, or written by somebody
-// else.
+// The objects of a log, and the numbers, from 1, of the lines that are not JSON objects: cut off by a crash,
+// or written by another program.
 struct LogLines {
   std::vector<Json> objects{};
   std::vector<size_t> unreadable{};
-  // "1 line of the log could not be read: line 7", or nothing.
+  // "1 line of the log could not be read: line 7", or "" if all lines could be read.
   std::string note() const;
 };
 TT_API LogLines read_log(const std::vector<std::string>& lines);
-// TT-IO-01 when there is no such file.
+// Throws TT-IO-01 if the file does not exist.
 TT_API LogLines load_log(const std::string& path, TT_LOC);
 
-// Takes out of the log of a run that goes on after `step` what it will write again, the lines of later steps,
-// and what cannot be read. Returns a sentence about that, or nothing; a log that does not exist has nothing
-// to take out.
+// Removes the lines that a run that continues after `step` will write again (those of later steps), and the
+// lines that cannot be read. Returns a sentence about the removed lines, or "" if there are none. A log that
+// does not exist is left as it is.
 TT_API std::string drop_lines_after(const std::string& path, int64_t step, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
@@ -95,7 +95,7 @@ TT_API JsonLines::JsonLines(const std::string& path, Loc loc) : path_(path) {
   file_ = std::fopen(path.c_str(), "a+b");
   if (!file_) io::fail_system("TT-IO-02", "open the log", path, loc);
   const bool cut_off = std::fseek(file_, -1, SEEK_END) == 0 && std::fgetc(file_) != '\n';
-  std::fseek(file_, 0, SEEK_END);  // between reading and writing a stream must be positioned
+  std::fseek(file_, 0, SEEK_END);  // a stream must be repositioned between reading and writing
   if (cut_off) std::fputc('\n', file_);
 }
 
@@ -116,7 +116,7 @@ namespace json_lines {
 // "1 line", "2 lines"
 TT_API std::string count(size_t n) { return std::to_string(n) + (n == 1 ? " line" : " lines"); }
 
-// The object of a line; null when it is none.
+// The JSON object in a line, or null if the line is not a JSON object.
 TT_API Json object_of(const std::string& line) {
   try {
     Json json = parse_json(as_bytes(line));
@@ -174,8 +174,7 @@ TT_API std::string drop_lines_after(const std::string& path, int64_t step, Loc l
   write_file(path, kept, loc);
   std::string said;
   if (later > 0)
-    said =
-        json_lines::count(later) + " of steps after " + std::to_string(step) + ", which this run takes again";
+    said = json_lines::count(later) + " of steps after " + std::to_string(step) + ", which this run repeats";
   if (unreadable > 0)
     said += (said.empty() ? "" : ", and ") + json_lines::count(unreadable) + " that could not be read";
   return "dropped from " + path + ": " + said;

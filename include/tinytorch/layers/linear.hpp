@@ -1,6 +1,7 @@
 // Linear: y = x W^T + b.   x [..., K], W [N, K], b [N] -> y [..., N]
 //
-// W and b start uniform on [-1/sqrt(K), 1/sqrt(K)], so that y has a third of x's variance (LeCun, 1998).
+// W and b are initialized uniformly on [-1/sqrt(K), 1/sqrt(K)], so the variance of x W^T is a third of x's
+// (LeCun, 1998).
 #pragma once
 
 #include <tinytorch/layers/init.hpp>
@@ -11,8 +12,8 @@ namespace tinytorch::inline TT_BUILD {
 
 class Linear : public Module {
  public:
-  // Registers the parameters "weight" [out_features, in_features] and, if wanted, "bias" [out_features], and
-  // draws them, in this order, from the generator. Without a bias the member stays undefined.
+  // Registers the parameter "weight" [out_features, in_features] and, if with_bias, "bias" [out_features],
+  // and draws their values from the generator in this order. Without a bias the member `bias` is undefined.
   Linear(int64_t in_features, int64_t out_features, bool with_bias = true,
          Generator& generator = default_generator()) {
     weight = add_parameter("weight", empty({out_features, in_features}));
@@ -22,11 +23,11 @@ class Linear : public Module {
     bias = add_parameter("bias", empty({out_features}));
     init::uniform(bias, -bound, bound, generator);
   }
-  // Any number of dimensions before the last.
+  // x may have any number of dimensions before the last.
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
 
   Tensor weight;  // [N, K]
-  Tensor bias;    // [N], or undefined
+  Tensor bias;    // [N]; undefined without a bias
 };
 
 }  // namespace tinytorch::inline TT_BUILD

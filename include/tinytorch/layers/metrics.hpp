@@ -1,4 +1,4 @@
-// Losses and metrics as functions of (output, target), and evaluation of a model over a loader.
+// Losses and metrics of (output, target), and the evaluation of a model on the data of a loader.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,8 @@ inline Tensor classification_loss(const Tensor& logits, const Tensor& classes) {
   return cross_entropy(logits, classes);
 }
 
-// Share of samples whose largest score is at their class: scores [..., V], classes i64 [...]. Not a number
-// when the targets are no classes but numbers (floating), as of a regression; shapes that differ are
-// TT-TRAIN-04.
+// The fraction of samples whose largest score is that of their class: scores [..., V], classes i64 [...]. NaN
+// if the targets are floating point, as in a regression. Throws TT-TRAIN-04 if the shapes do not match.
 inline double accuracy(const Tensor& scores, const Tensor& classes) {
   if (is_floating(classes.dtype())) return std::numeric_limits<double>::quiet_NaN();
   Shape samples = scores.shape();
@@ -36,9 +35,9 @@ inline double accuracy(const Tensor& scores, const Tensor& classes) {
 }
 
 // Area under the ROC curve: the probability that a random positive (label not 0) has a higher score than a
-// random negative, where a tie counts half. scores [N] of any floating dtype, labels i64 [N]. Not a number
-// without both kinds, or with a score that is none. From the sum of the positives' ranks, ties sharing their
-// mean rank (Mann and Whitney, 1947).
+// random negative, where a tie counts half. scores [N] of any floating dtype, labels i64 [N]. NaN if there
+// are no positives or no negatives, or if a score is NaN. It is computed from the sum of the ranks of the
+// positives, where equal scores share their mean rank (Mann and Whitney, 1947).
 inline double roc_auc(const Tensor& scores, const Tensor& labels, TT_LOC) {
   if (scores.rank() != 1 || labels.dtype() != DType::i64 || labels.shape() != scores.shape()) {
     fail("TT-TRAIN-04",
@@ -55,14 +54,15 @@ inline double roc_auc(const Tensor& scores, const Tensor& labels, TT_LOC) {
   std::ranges::sort(order, [&](size_t a, size_t b) { return score[a] < score[b]; });
   double rank_sum = 0, positives = 0;
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    double here = 0;  // positives of this score
+    double here = 0;  // number of positives with this score
     for (; end < order.size() && score[order[end]] == score[order[begin]]; ++end)
       here += label[order[end]] != 0;
     rank_sum += here * static_cast<double>(begin + 1 + end) / 2;  // ranks begin + 1 to end
     positives += here;
   }
   const double negatives = static_cast<double>(score.size()) - positives;
-  return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);  // 0 / 0 without both kinds
+  return (rank_sum - positives * (positives + 1) / 2) /
+         (positives * negatives);  // 0 / 0 = NaN if one kind is missing
 }
 
 struct Evaluation {
@@ -70,7 +70,8 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
-// Means over one epoch of `loader`, in evaluation mode and without a graph. The model's mode is restored.
+// Mean loss and metric over one epoch of `loader`, which starts at its first batch. Runs in evaluation mode
+// without a graph, and restores the model's mode.
 inline Evaluation evaluate(Module& model, DataLoader& loader, const Loss& loss,
                            const Metric& metric = accuracy) {
   const NoGrad no_grad;

@@ -1,14 +1,13 @@
-// Module: a named tree of parameters and buffers. Every layer and every model is one.
+// Module: a named tree of parameters and buffers; the base class of every layer and model.
 //
 //   struct Net : tt::Module {
 //     tt::Linear hidden{784, 128}, out{128, 10};
 //     Net() { add("hidden", hidden), add("out", out); }
-//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B,
-//     10]
+//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // x [B, 784]
 //   };
 //
-// A parameter is trained; a buffer (a running mean) is only stored. Names are paths: "hidden.weight". The
-// tree holds Tensor handles, so change a parameter by copy_, load_state_dict or to(), not by assigning a new
+// A parameter is trained; a buffer (a running mean) is only saved. Names are paths: "hidden.weight". The tree
+// holds Tensor handles, so change a parameter by copy_, load_state_dict or to(), not by assigning a new
 // Tensor.
 #pragma once
 
@@ -33,10 +32,10 @@ class Module {
  public:
   Module() = default;
   virtual ~Module() { move_places(nullptr); }
-  Module(const Module&) = delete;  // two modules would train the same tensors unnoticed
+  Module(const Module&) = delete;  // a copy would train the same tensors as the original
   Module& operator=(const Module&) = delete;
-  // A module may be moved, and so may one that others hold as a child: they follow it. A vector of layers may
-  // grow.
+  // A module can be moved, even if other modules have it as a child: their links follow it. So a vector of
+  // layers may grow.
   Module(Module&& other) { take(other); }
   Module& operator=(Module&& other) {
     if (this != &other) take(other);
@@ -44,8 +43,8 @@ class Module {
   }
 
   virtual Tensor forward(const Tensor&);
-  // forward(x). An error inside says the path of the layer where it happened, "blocks.3.attn.proj (Linear)",
-  // and the caller's line.
+  // Calls forward(x). An error in it reports the path of the layer, "blocks.3.attn.proj (Linear)", and the
+  // caller's line.
   Tensor operator()(const Tensor& x, TT_LOC) {
     const Scope scope = forward_scope(loc);
     return forward(x);
@@ -54,15 +53,15 @@ class Module {
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
   Tensor add_buffer(std::string name, Tensor value, TT_LOC);
-  // A child that is a member of this module, or of something that lives as long; once it is gone, whoever
-  // asks for it gets TT-NN-03.
+  // Adds a child that is a member of this module, or that lives as long. An access to a child that has been
+  // destroyed throws TT-NN-03.
   template <class M>
   M& add(std::string name, M& child, TT_LOC) {
     check_name(name, loc);
     children_.push_back({name, ChildLink(name, child)});
     return child;
   }
-  // A child that this module owns, alone or together with others.
+  // Adds a child that this module owns, alone or shared with others.
   template <class M>
   std::shared_ptr<M> add(std::string name, std::shared_ptr<M> child, TT_LOC) {
     check_name(name, loc);
@@ -70,13 +69,13 @@ class Module {
     return child;
   }
 
-  // --- the tree, flattened: own tensors first, then the children's in order of registration ---
-  // A parameter that is registered twice (tied weights) appears once here, under its first name.
+  // --- the flattened tree: own tensors first, then those of the children, in order of registration ---
+  // A parameter that is registered twice (tied weights) is listed once, under its first name.
   NamedTensors named_parameters() const;
   NamedTensors named_buffers() const;
   Tensors parameters() const;
   int64_t parameter_count() const;
-  // Calls f(path, module) for this module (path "") and everything below it.
+  // Calls f(path, module) for this module (path "") and for every module below it.
   template <class F>
   void for_each_module(F&& f, const std::string& path = "") {
     f(path, *this);
@@ -91,31 +90,32 @@ class Module {
   void zero_grad();
 
   // --- state ---
-  // Parameters and buffers by path. The tensors are the module's own: clone() what must not change.
+  // Parameters and buffers by path. The tensors share memory with the module: clone() them to keep a copy.
   StateDict state_dict() const;
-  // Copies `state` into this module. Names and shapes must agree exactly; one message lists all that do not,
-  // and then nothing has been changed. Floating values are converted to the module's dtype.
+  // Copies `state` into this module. Names and shapes must be equal. A difference throws TT-NN-04 with a list
+  // of all differences, before anything is changed. Floating-point values are converted to the dtype of the
+  // module.
   void load_state_dict(const StateDict& state, TT_LOC);
-  // Converts floating parameters and buffers (or moves all of them) in place; gradients are dropped. Make
-  // optimizers after this, not before.
+  // Converts floating-point parameters and buffers to `dtype`, or moves all of them to `device`, in place.
+  // The gradients of converted parameters are dropped. Construct optimizers after this call.
   void to(DType dtype, TT_LOC);
   void to(Device device, TT_LOC);
-  // Where the first parameter lives; the default device when there is none.
+  // The device of the first parameter; the default device if there is none.
   Device device() const;
 
  protected:
-  // Opened first in a forward() with other arguments, which operator() does not see: profilers and errors
-  // then know whose ops follow.
+  // A forward() with other arguments, which operator() does not call, must create this scope first, so that
+  // profilers and errors can attribute the ops to this module.
   Scope forward_scope(TT_LOC) const {
     return Scope(typeid(*this).name(), this, {nullptr, loc, this, path_in_outermost});
   }
 
  private:
-  // Where a module lies in memory; nowhere, once it is gone.
+  // The current address of a module; null after it is destroyed.
   struct Place {
     Module* module;
   };
-  // What leads to a child, wherever that has been moved.
+  // A link to a child that stays valid when the child is moved.
   class ChildLink {
    public:
     ChildLink(const std::string& name, Module& member) : name_(name), place_(member.place()) {}
@@ -124,9 +124,8 @@ class Module {
     Module* operator->() const {
       if (!place_->module) {
         fail("TT-NN-03", "the child '" + name_ +
-                             "' of this module is gone, because what held it is\n  hint: keep layers as "
-                             "members, in a ModuleList, or "
-                             "with std::make_shared");
+                             "' of this module was destroyed with its owner\n  hint: keep layers as "
+                             "members, in a ModuleList, or with std::make_shared");
       }
       return place_->module;
     }
@@ -149,21 +148,21 @@ class Module {
     for (const auto& p : places_) p->module = to;
   }
 
-  // Where the called module lies in the outermost called one that holds it, and its type.
+  // The path of the called module in the outermost called module that contains it, and its type.
   static std::string path_in_outermost(const OngoingCall& call);
   static std::string join(const std::string& path, const std::string& name) {
     return path.empty() ? name : path + "." + name;
   }
   void check_name(const std::string& name, Loc loc) const;
   void take(Module& other);
-  const Tensor* first_parameter() const;  // null when there is none
+  const Tensor* first_parameter() const;  // null if there is none
   void collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const;
   template <class Convert>
   void convert_all(Convert&& convert);
 
   NamedTensors parameters_, buffers_;
   std::vector<Child> children_;
-  std::vector<std::shared_ptr<Place>> places_;  // one, or several where one child was assigned to another
+  std::vector<std::shared_ptr<Place>> places_;  // one; several after one child was assigned to another
   bool training_ = true;
 };
 
@@ -240,7 +239,7 @@ TT_API Device Module::device() const {
   const Tensor* const first = first_parameter();
   return first ? first->device() : default_device();
 }
-// Not parameters()[0]: a model that generates is asked for every token.
+// parameters()[0] would be too slow: generation calls this function for every token.
 TT_API const Tensor* Module::first_parameter() const {
   if (!parameters_.empty()) return &parameters_.front().tensor;
   for (const Child& c : children_) {
@@ -276,7 +275,7 @@ TT_API std::string Module::path_in_outermost(const OngoingCall& call) {
     try {
       module_of(*c)->for_each_module(
           [&](const std::string& at, Module& m) { path = &m == module ? at : path; });
-    } catch (const Error&) {  // a child of it is gone
+    } catch (const Error&) {  // one of its children was destroyed
     }
   }
   const std::string type = type_name(typeid(*module).name());
@@ -299,7 +298,7 @@ TT_API void Module::load_state_dict(const StateDict& state, Loc loc) {
   copy_entries(own, state, loc);
 }
 
-// Every holder of the handle must see the change, so the new storage is put into the same TensorImpl.
+// The new storage is put into the existing TensorImpl, so that every holder of the handle sees the change.
 template <class Convert>
 void Module::convert_all(Convert&& convert) {
   NoGrad no_grad;

@@ -1,9 +1,8 @@
-// LayerNorm, RMSNorm, GroupNorm: normalization inside each sample, the same in training and evaluation.
+// LayerNorm, RMSNorm, GroupNorm: normalization of each sample on its own, equal in training and evaluation.
 //
 //   LayerNorm  (x - mean) / sqrt(var + eps) * weight + bias     over the last dimension C (Ba et al., 2016)
-//   RMSNorm    x / sqrt(mean(x^2) + eps) * weight               the same without centring (Zhang, Sennrich,
-//   2019) GroupNorm  like LayerNorm over each group of channels       x [N, C, ...]             (Wu and He,
-//   2018)
+//   RMSNorm    x / sqrt(mean(x^2) + eps) * weight               over C, no mean (Zhang, Sennrich, 2019)
+//   GroupNorm  as LayerNorm, over each group of channels        x [N, C, ...] (Wu and He, 2018)
 #pragma once
 
 #include <tinytorch/layers/module.hpp>

@@ -1,11 +1,12 @@
-// Optimizer: changes parameters by their gradients. This is the part that SGD and Adam share: the list of
-// parameters with their state, the learning rate, and saving both.
+// Optimizer: updates parameters by their gradients. The base class of SGD and Adam holds the list of
+// parameters with their state and the learning rate, and saves both.
 //
 //   tt::AdamW optimizer(net.named_parameters(), {.lr = 1e-3});
 //   optimizer.zero_grad(); loss.backward(); optimizer.step();
 //
-// A parameter of bf16 or f16 keeps an f32 copy here (its master): a step is often smaller than the distance
-// to the next 16-bit value, and would be lost (Micikevicius et al., "Mixed precision training", 2018).
+// The optimizer keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than
+// the distance to the next 16-bit value, and would be lost in 16 bits.
+// Source: Micikevicius et al., "Mixed precision training", 2018.
 #pragma once
 
 #include <cmath>
@@ -28,19 +29,21 @@ class Optimizer {
 
   // Applies one update to every parameter that has a gradient.
   void step(TT_LOC);
-  // The same with all gradients scaled so that their common norm is at most `limit` (clip.hpp); gradients
-  // themselves keep their values. A norm that is not finite leaves parameters, state and step counts as they
-  // are. Returns the norm before, an f64 scalar on the parameters' device, without waiting for it: unlike
-  // clip_gradient_norm, this can be captured in a CUDA graph.
+  // step() with all gradients scaled so that their common norm is at most `limit` (clip.hpp). grad() itself
+  // is not changed. If the norm is not finite, parameters, state and step counts stay as they are. Returns
+  // the norm before clipping, an f64 scalar on the parameters' device, without waiting for the device: unlike
+  // clip_gradient_norm, a CUDA graph can capture it. Throws TT-OPT-09 if limit <= 0, and TT-OPT-11 if the
+  // parameters are on several devices.
   Tensor step_clipped(double limit, TT_LOC);
   void zero_grad();
 
-  // The rate and the step counts that steps use lie on the parameters' device. So replays of a step captured
-  // in a CUDA graph count on, and use the rate that set_lr() gave last, outside of the capture.
+  // The learning rate and the step counts that updates use are stored on the parameters' device. So each
+  // replay of a captured step increments the counts, and uses the rate of the last set_lr() outside of the
+  // capture.
   double lr() const { return lr_; }
   void set_lr(double lr, TT_LOC);
   Tensors parameters() const;
-  // Biases and normalization weights are often left out of weight decay:
+  // Biases and normalization weights are often excluded from weight decay:
   //   optimizer.exclude_from_weight_decay([](const NamedTensor& p) { return p.tensor.rank() < 2; });
   template <class Predicate>
   void exclude_from_weight_decay(Predicate&& predicate) {
@@ -49,8 +52,8 @@ class Optimizer {
     }
   }
 
-  // "lr", and for every parameter "<name>.step", its state tensors such as "<name>.exp_avg", and
-  // "<name>.master" when it has 16 bits. The tensors are the optimizer's own.
+  // "lr", and for every parameter "<name>.step", its state tensors such as "<name>.exp_avg", and, if it has
+  // 16 bits, "<name>.master". The tensors share memory with the optimizer.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state, TT_LOC);
 
@@ -58,40 +61,42 @@ class Optimizer {
   struct Slot {
     std::string name;
     Tensor parameter;
-    Tensor master;  // what is updated: the parameter itself, or its f32 copy
-    Tensors state;  // one tensor per state name, shaped like master, starting at zero
+    Tensor master;  // the updated tensor: the parameter itself, or its f32 copy
+    Tensors state;  // one tensor per state name, initially zero, with the shape of master
     double weight_decay = 0;
-    Tensor step;  // updates so far: i64, no dimensions
+    Tensor step;  // i64 []: number of updates so far
   };
-  // A slot, and the gradient to update it by: lying as master does, of the master's dtype or the parameter's.
+  // A slot and its gradient, in the memory layout of the master, and in the dtype of the master or of the
+  // parameter.
   struct Update {
     Slot* slot;
     Tensor gradient;
-    bool rounded = false;  // the update writes the 16-bit parameter too
+    bool rounded = false;  // true if the update also writes the 16-bit parameter
   };
   using Updates = std::vector<Update>;
 
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
             std::vector<std::string> state_names, Loc loc);
 
-  // Updates slot.master and slot.state by a gradient of master's dtype that lies as they do. slot.step counts
-  // this one. An optimizer defines this, or update_all().
+  // Updates slot.master and slot.state by a gradient of the same dtype and memory layout. slot.step already
+  // counts this update. A derived optimizer defines this function or update_all().
   virtual void update(Slot&, const Tensor&);
-  // Updates all of them, which lie on one device, and counts it. `scalars`: backend::StepScalar; with `clip`
-  // gradients are multiplied by scalars[kGradientFactor], and where that is NaN nothing changes. Here: one at
-  // a time by update(); SGD and Adam hand them all to one kernel.
+  // Updates all slots, which are on one device, and increments their step counts. `scalars` is indexed by
+  // backend::StepScalar. With `clip`, gradients are multiplied by scalars[kGradientFactor], and if that is
+  // NaN nothing changes. The default calls update() for each slot; SGD and Adam update all slots in one
+  // kernel.
   virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
-  // What the kernels take; they write 16-bit parameters that are contiguous.
+  // The arguments of the kernels. The kernels write the contiguous 16-bit parameters too.
   static std::vector<backend::OptimizerSlot> slots_of(Updates& updates);
 
  private:
-  // Each number read and each written once; about two FLOPs for each.
+  // Counts each element that is read and each that is written, and about two FLOPs for each.
   static Cost cost_of(const Updates& updates);
   struct Group {
     Device device;
     Tensor scalars;  // f64, by backend::StepScalar
   };
-  // The CUDA device of a group, made the current one.
+  // Makes the CUDA device of a group the current one.
   struct OnDevice {
     OnDevice(Device device, Loc loc) {
       if (!device.is_cpu()) guard.emplace(device.index, loc);
@@ -101,7 +106,8 @@ class Optimizer {
 
   static bool has_master(const Slot& slot) { return slot.master.storage() != slot.parameter.storage(); }
 
-  // A kernel trusts the sizes, and reads the gradient where the parameter was when the optimizer was made.
+  // Throws TT-OPT-01 unless the gradient has the shape and device of the master, because the kernels do not
+  // check them.
   static void require_matching(const Slot& slot, const Tensor& gradient, Loc loc);
 
   void write_lr(Group& group, Loc loc);
@@ -186,7 +192,7 @@ TT_API void Optimizer::load_state_dict(const StateDict& state, Loc loc) {
   set_lr(own.at("lr").item<double>(), loc);
 }
 
-// Each is a tensor of its own that backward() gives a gradient.
+// Each parameter must be a distinct floating-point leaf tensor that requires a gradient.
 inline void require_trainable(const NamedTensors& parameters, Loc loc) {
   std::unordered_map<const TensorImpl*, std::string> known;
   for (const NamedTensor& p : parameters) {
@@ -264,8 +270,8 @@ TT_API std::vector<backend::OptimizerSlot> Optimizer::slots_of(Updates& updates)
   std::vector<backend::OptimizerSlot> slots;
   for (Update& u : updates) {
     const Slot& slot = *u.slot;
-    // Where the master is dense in another order than row-major, gradient and state lie as it does: all of
-    // them are flat.
+    // If the master is contiguous in another order than row-major, gradient and state have the same order,
+    // and all of them are passed as flat arrays.
     const bool row_major = slot.master.is_contiguous(),
                flat = !row_major && backend::is_dense(slot.master.shape(), slot.master.strides());
     const auto view = [flat](const Tensor& t) {
@@ -299,8 +305,8 @@ TT_API void Optimizer::write_lr(Group& group, Loc loc) {
   group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
 }
 
-// The gradient in the order in memory of the master, which is mostly row-major.
-inline Tensor layout_like(const Tensor& master, const Tensor& gradient, Loc loc) {
+// The gradient in the memory layout of the master, which is row-major in most cases.
+inline Tensor with_layout_of(const Tensor& master, const Tensor& gradient, Loc loc) {
   if (master.is_contiguous()) return gradient.contiguous(loc);
   if (gradient.strides() == master.strides()) return gradient;
   return empty_like(master, gradient.dtype(), loc).copy_(gradient.detach(), loc);
@@ -316,7 +322,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
       gradient = gradient.to(slot.master.dtype(), loc);
     }
-    updates.push_back({&slot, layout_like(slot.master, gradient, loc)});
+    updates.push_back({&slot, with_layout_of(slot.master, gradient, loc)});
   }
   return updates;
 }

@@ -1,4 +1,4 @@
-// Pooling of images [N, C, H, W]: the largest or the mean value of each window; Flatten after it.
+// Pooling of images [N, C, H, W], which takes the maximum or the mean of each window, and Flatten.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
@@ -22,7 +22,7 @@ class AvgPool2d : public Module {
   Pool2dOptions options;
 };
 
-// Any H and W to out_h x out_w; 1 x 1 is global average pooling.
+// Averages an image of any size into out_h x out_w values. 1 x 1 is global average pooling.
 class AdaptiveAvgPool2d : public Module {
  public:
   explicit AdaptiveAvgPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}

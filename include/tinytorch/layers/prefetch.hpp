@@ -1,7 +1,7 @@
-// PrefetchQueue: results of make(first), make(first + 1), ... prepared by worker threads ahead of their use.
+// PrefetchQueue: worker threads compute make(first), make(first + 1), ... before the results are needed.
 //
-// Which worker makes an item, and when, is left to chance; the item depends on its number alone and next()
-// hands items out in order. So the consumer sees the same sequence for any number of workers.
+// The assignment of items to workers depends on timing. But an item depends on its number alone, and next()
+// returns the items in order, so the consumer sees the same sequence for any number of workers.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ namespace tinytorch::inline TT_BUILD {
 template <class Item>
 class PrefetchQueue {
  public:
-  // make must be safe to call from several threads at once. At most `depth` items wait for their use.
+  // make must be thread-safe. At most `depth` items are computed ahead of their use.
   PrefetchQueue(int64_t first, int64_t end, int workers, int64_t depth, std::function<Item(int64_t)> make)
       : make_(std::move(make)),
         next_made_(first),
@@ -40,7 +40,8 @@ class PrefetchQueue {
   PrefetchQueue(const PrefetchQueue&) = delete;
   PrefetchQueue& operator=(const PrefetchQueue&) = delete;
 
-  // The next item in order; an exception thrown while making it is thrown here. Only for numbers below `end`.
+  // The next item in order. An exception that make threw for it is rethrown here. Call it only for numbers
+  // below `end`.
   Item next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ready_.count(next_used_) > 0; });

@@ -1,4 +1,4 @@
-// Progress: a bar that redraws itself on a terminal, one plain line per epoch anywhere else (files, CI).
+// Progress: a bar that is redrawn on a terminal. In files and CI logs only the line of each epoch is written.
 #pragma once
 
 #include <unistd.h>
@@ -14,11 +14,11 @@ namespace tinytorch::inline TT_BUILD {
 
 class Progress {
  public:
-  // Null out: silent.
+  // If out is null, nothing is written.
   explicit Progress(std::FILE* out) : out_(out), terminal_(out && isatty(fileno(out)) != 0) {}
   Progress(std::FILE* out, bool terminal) : out_(out), terminal_(out && terminal) {}
 
-  // Shows `done` of `total` and a short text; at most ten times a second.
+  // Shows `done` of `total` and a short text, at most ten times a second.
   void update(int64_t done, int64_t total, const std::string& text) {
     if (!terminal_) return;
     const auto now = std::chrono::steady_clock::now();
@@ -33,7 +33,7 @@ class Progress {
     std::fflush(out_);
     drawn_ = true;
   }
-  // A line that stays.
+  // Writes a line that later updates do not overwrite.
   void line(const std::string& text) {
     if (!out_) return;
     std::fprintf(out_, "%s%s\n", drawn_ ? "\r\x1b[K" : "", text.c_str());

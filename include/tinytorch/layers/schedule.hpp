@@ -1,9 +1,9 @@
-// Learning rate schedules: the rate as a pure function of the step, counted from 0.
+// Learning rate schedules: the rate is a pure function of the step, counted from 0.
 //
 //   tt::Schedule schedule = tt::one_cycle(0.01, total_steps);
 //   optimizer.set_lr(schedule(step));
 //
-// Pure functions have no state of their own: resuming at step n needs nothing but n.
+// A pure function has no state, so a run that resumes at step n needs only n.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tinytorch::inline TT_BUILD {
 
 using Schedule = std::function<double(int64_t step)>;
 
-// From `from` at fraction 0 to `to` at fraction 1 along half a cosine.
+// Half a cosine from `from` at fraction 0 to `to` at fraction 1.
 inline double cosine_between(double from, double to, double fraction) {
   return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * fraction));
 }
@@ -32,9 +32,9 @@ inline Schedule step_decay(double lr, int64_t every, double gamma = 0.1, TT_LOC)
   return [=](int64_t step) { return lr * std::pow(gamma, static_cast<double>(step / every)); };
 }
 
-// Rises linearly over `warm_up` steps (lr / warm_up at step 0, lr at step warm_up - 1), then falls along half
-// a cosine, from lr at step warm_up to lr_end at step `total` and after. Source: Loshchilov and Hutter,
-// "SGDR", 2017.
+// Rises linearly for `warm_up` steps, from lr / warm_up at step 0 to lr at step warm_up - 1. Then it falls
+// along half a cosine, from lr at step warm_up to lr_end at step `total`, and stays there.
+// Source: Loshchilov and Hutter, "SGDR", 2017.
 inline Schedule cosine(double lr, int64_t total, int64_t warm_up = 0, double lr_end = 0, TT_LOC) {
   if (warm_up < 0 || total <= warm_up) {
     fail("TT-OPT-08", "cosine: needs 0 <= warm_up < total, in steps", loc);
@@ -47,15 +47,15 @@ inline Schedule cosine(double lr, int64_t total, int64_t warm_up = 0, double lr_
 }
 
 struct OneCycleOptions {
-  double rising = 0.3;        // share of the steps spent going up
+  double rising = 0.3;        // fraction of the steps in which the rate rises
   double start_divisor = 25;  // starts at lr_max / start_divisor
   double end_divisor = 1e4;   // ends at start / end_divisor
 };
-// Up to lr_max and down to almost nothing, each along half a cosine; the last step is total - 1.
+// Rises to lr_max and falls to the end rate, each along half a cosine. The last step is total - 1.
 // Source: Smith and Topin, "Super-convergence", 2018.
 inline Schedule one_cycle(double lr_max, int64_t total, OneCycleOptions options = {}, TT_LOC) {
   if (total < 2 || !(options.rising > 0 && options.rising < 1)) {
-    fail("TT-OPT-08", "one_cycle: needs at least two steps and a rising share inside (0, 1)", loc);
+    fail("TT-OPT-08", "one_cycle: needs at least two steps, and `rising` inside (0, 1)", loc);
   }
   const double lr_start = lr_max / options.start_divisor, lr_end = lr_start / options.end_divisor;
   const double peak = options.rising * static_cast<double>(total) - 1, last = static_cast<double>(total - 1);

@@ -1,4 +1,4 @@
-// Sequential: modules applied one after the other. y = f_n(... f_2(f_1(x)))
+// Sequential: modules that are applied in order. y = f_n(... f_2(f_1(x)))
 //
 //   tt::Sequential net(tt::Linear(784, 128), tt::ReLU(), tt::Linear(128, 10));
 //
@@ -13,7 +13,7 @@ namespace tinytorch::inline TT_BUILD {
 
 class Sequential : public Module {
  public:
-  // Each module is moved in, or shared when given as a shared_ptr.
+  // Takes each module by move, or as a shared_ptr, which shares it.
   template <class... Modules>
   requires(sizeof...(Modules) > 1 || (!std::is_same_v<std::remove_cvref_t<Modules>, Sequential> &&
                                       ...)) explicit Sequential(Modules&&... modules) {

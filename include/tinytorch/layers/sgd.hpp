@@ -1,8 +1,10 @@
-// SGD: p -= lr v, where v = momentum v + g (+ weight_decay p) remembers the past.
+// SGD with momentum: v = momentum v + g (+ weight_decay p), p -= lr v.
 //
-// Momentum lets steps add up where gradients agree and cancel where they alternate; Nesterov's variant uses
-// the gradient seen from where momentum is about to carry the parameter. Source: Sutskever, Martens, Dahl,
-// Hinton, 2013; the form is PyTorch's, with the rate outside of v.
+// With momentum, steps accumulate along directions in which gradients agree and cancel where their signs
+// alternate. Nesterov's variant evaluates the gradient at the point to which momentum is about to move the
+// parameter. As in PyTorch, the rate is not part of v.
+// Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep
+// learning", 2013.
 #pragma once
 
 #include <tinytorch/layers/optimizer.hpp>

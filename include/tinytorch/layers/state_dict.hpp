@@ -1,7 +1,7 @@
 // StateDict: tensors by path, the form in which modules and optimizers are saved and restored.
 //
-// Loading is all or nothing: names, shapes and kinds are compared first, and one message lists every
-// difference.
+// A load changes everything or nothing: names, shapes and kinds of dtype are compared first, and one message
+// lists all differences.
 #pragma once
 
 #include <map>
@@ -12,9 +12,10 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-using StateDict = std::map<std::string, Tensor>;  // in order of name, as files keep it
+using StateDict = std::map<std::string, Tensor>;  // sorted by name, as in files
 
-// Throws TT-NN-04 unless `given` has exactly the names and shapes of `own`, floating where `own` is floating.
+// Throws TT-NN-04 unless `given` has exactly the names and shapes of `own`, and floating-point tensors
+// exactly where `own` has them.
 TT_API void require_same_entries(const std::string& op, const std::string& owner, const StateDict& own,
                                  const StateDict& given, TT_LOC);
 

@@ -1,10 +1,10 @@
-// Trainer: the training loop, with what a real run needs around it.
+// Trainer: the training loop with schedule, evaluation, log, progress and checkpoints.
 //
 //   tt::Trainer trainer(net, optimizer, loader, tt::classification_loss, {.epochs = 5, .schedule = ...});
 //   trainer.fit(&test_loader);
 //
-// One optimizer step takes `accumulate` batches (training_step.hpp). With a checkpoint path the run can be
-// stopped anywhere between steps and continued with resume(), to the same bits.
+// One optimizer step takes `accumulate` batches (training_step.hpp). With a checkpoint path, a run can stop
+// between any two steps, and resume() continues it with bit-identical results.
 #pragma once
 
 #include <tinytorch/layers/checkpoint.hpp>
@@ -28,9 +28,9 @@ struct EpochReport {
 
 struct TrainerOptions {
   int64_t epochs = 1;
-  Schedule schedule{};       // rate by optimizer step; without one the optimizer's rate stays
+  Schedule schedule{};       // rate by optimizer step; if empty, the optimizer's rate is kept
   int64_t accumulate = 1;    // batches per optimizer step
-  double clip_norm = 0;      // largest gradient norm; 0 does not clip
+  double clip_norm = 0;      // largest gradient norm; 0: no clipping
   Metric metric = accuracy;  // reported beside the loss
   std::string metric_name = "accuracy";
   std::function<bool(const EpochReport&)> stop_when{};  // early exit after an epoch
@@ -43,7 +43,7 @@ struct TrainerOptions {
 
 class Trainer {
  public:
-  // TT-TRAIN-01 for options that cannot be, TT-IO-02 for a checkpoint that could not be written.
+  // Throws TT-TRAIN-01 for invalid options, and TT-IO-02 if the checkpoint could not be written.
   Trainer(Module& model, Optimizer& optimizer, DataLoader& loader, Loss loss, TrainerOptions options = {},
           TT_LOC)
       : model_(model),
@@ -61,8 +61,9 @@ class Trainer {
     if (options_.accumulate > 1 && std::ranges::any_of(parameters, is_narrow)) sums_.emplace(parameters, loc);
   }
 
-  // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given.
-  // The checkpoint of an epoch is written before all that may fail after it. TT-IO-02 when log or checkpoint
+  // Trains until options.epochs epochs are complete in total, and returns a report of each. If `test` is
+  // given, the model is evaluated on it after each epoch. The checkpoint of an epoch is written before the
+  // evaluation, the log and the other steps that may fail. Throws TT-IO-02 if the log or the checkpoint
   // cannot be written.
   std::vector<EpochReport> fit(DataLoader* test = nullptr) {
     JsonLines log(options_.log_path);
@@ -89,7 +90,8 @@ class Trainer {
     run_.random = default_generator().state();
     save_checkpoint(path, model_, optimizer_, loader_, run_);
   }
-  // Goes on from a checkpoint. The log loses what is trained again (drop_lines_after).
+  // Continues from a checkpoint. The lines of steps that will be repeated are removed from the log
+  // (drop_lines_after).
   void resume(const std::string& path, TT_LOC) {
     run_ = load_checkpoint(path, model_, optimizer_, loader_, loc);
     const std::string said = drop_lines_after(options_.log_path, run_.step, loc);
@@ -99,7 +101,7 @@ class Trainer {
  private:
   bool out_of_steps() const { return options_.max_steps > 0 && run_.step >= options_.max_steps; }
 
-  // One epoch, or the rest of one. False when stopped by max_steps before its end.
+  // Trains one epoch, or the rest of one. Returns false if max_steps stopped it before the end of the epoch.
   bool train_epoch(EpochReport& report) {
     const auto start = std::chrono::steady_clock::now();
     model_.train();
@@ -112,7 +114,7 @@ class Trainer {
       std::snprintf(text, sizeof text, "loss %.4f", run_.loss_sum / static_cast<double>(run_.samples));
       progress_.update(loader_.state().batch, batches, text);
     }
-    loader_.next();  // past the end: on to the next epoch
+    loader_.next();  // past the last batch: moves to the next epoch
     report.step = run_.step;
     report.train_loss = run_.loss_sum / static_cast<double>(run_.samples);
     report.train_metric = run_.metric_sum / static_cast<double>(run_.samples);
@@ -121,7 +123,7 @@ class Trainer {
     return true;
   }
 
-  // One optimizer step of the next batches: `accumulate` of them, fewer at the end of the epoch.
+  // One optimizer step on the next `accumulate` batches, or on fewer at the end of the epoch.
   void run_step(EpochReport& report) {
     std::vector<Batch> batches;
     while (std::ssize(batches) < options_.accumulate && loader_.state().batch < loader_.batches_per_epoch()) {
@@ -172,7 +174,7 @@ class Trainer {
   TrainerOptions options_;
   Progress progress_;
   RunState run_;
-  std::optional<GradientSum> sums_;  // where the gradients' own dtype would lose what is added
+  std::optional<GradientSum> sums_;  // for 16-bit parameters, whose gradients would lose precision in a sum
 };
 
 }  // namespace tinytorch::inline TT_BUILD

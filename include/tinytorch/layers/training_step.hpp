@@ -1,10 +1,10 @@
-// One optimizer step: forward and backward through one or several batches, clip, update.
+// One optimizer step: forward and backward passes of one or several batches, clipping, and the update.
 //
 //   const StepReport report = training_step(net, optimizer, batches, loss, step, {.clip_norm = 1});
 //
-// Several batches give the step of one large batch, in less memory: the gradient of the mean over all samples
-// is the sum of the batches' gradients, each weighted by its share of the samples. A last batch may be
-// smaller than the others.
+// Several batches give the step of one large batch in less memory: the gradient of the mean over all samples
+// is the sum of the gradients of the batches, each weighted by its fraction of the samples. The last batch
+// may be smaller.
 #pragma once
 
 #include <functional>
@@ -19,31 +19,31 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Mean loss of a batch, a tensor of one element.
+// The mean loss of a batch, as a tensor of one element.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
-// Mean over the samples of a batch.
+// The mean of a metric over the samples of a batch.
 using Metric = std::function<double(const Tensor& output, const Tensor& target)>;
 
-// A number that was not measured.
+// The value of a number that was not measured.
 inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 struct StepOptions {
-  Schedule schedule{};   // rate by optimizer step; without one the optimizer's rate stays
-  double clip_norm = 0;  // largest gradient norm; 0 does not clip
-  Metric metric{};       // summed beside the loss, if there is one
+  Schedule schedule{};   // rate by optimizer step; if empty, the optimizer's rate is kept
+  double clip_norm = 0;  // largest gradient norm; 0: no clipping
+  Metric metric{};       // if given, its sum is reported too
 };
 struct StepReport {
   int64_t samples = 0;
-  double loss_sum = 0, metric_sum = 0;  // over samples: a batch's mean times its samples
+  double loss_sum = 0, metric_sum = 0;  // sums over samples: the mean of a batch times its number of samples
   double lr = 0;
   double gradient_norm = kNotMeasured;  // before clipping
 };
 
-// In this order: the rate of step number `step`, counted from 0; gradients to zero; for each batch, moved to
-// the model's device, the loss, and backward() of the loss times the batch's share of all samples; clipping
-// by clip_gradient_norm, if asked for; the update. A loss that is not finite ends it with TT-TRAIN-02 before
-// the update. `sums`, if given, is cleared at the start, takes the gradients after each backward(), and gives
-// back their sum before clipping (gradient_sum.hpp).
+// The steps are, in this order: set the rate of step `step`, counted from 0; set the gradients to zero; for
+// each batch, move it to the model's device, compute the loss, and call backward() on the loss times the
+// batch's fraction of all samples; clip by clip_gradient_norm if clip_norm > 0; update. A loss that is not
+// finite throws TT-TRAIN-02 before the update. `sums`, if given, is cleared at the start, accumulates the
+// gradients after each backward(), and gives their sum back before clipping (gradient_sum.hpp).
 inline StepReport training_step(Module& model, Optimizer& optimizer, std::span<const Batch> batches,
                                 const Loss& loss, int64_t step, const StepOptions& options = {},
                                 GradientSum* sums = nullptr, TT_LOC) {

@@ -1,9 +1,10 @@
-// Ablation: what each of several optimizations is worth, alone, without it, and all together.
+// Ablation: the speedup of each of several optimizations alone, of all but each, and of all together.
 //
 //   const Ablation result = profiling::ablate({{"bf16", [&](bool on) { ... }}, {"fused", ...}}, step);
-// All settings are measured in interleaved blocks in random order, so that a machine that drifts cannot
-// favour one. Speedups are over the setting with everything off, block by block, with the interval of
-// paired_ratio.hpp: what slows a whole block slows both sides of its ratio.
+//
+// All settings are measured in interleaved blocks in random order, so that a drift of the machine favours
+// none of them. Speedups are relative to the setting with everything off, computed per block, with the
+// interval of paired_ratio.hpp: a disturbance of a whole block affects both sides of its ratio.
 #pragma once
 
 #include <functional>
@@ -21,31 +22,31 @@ struct Optimization {
 
 struct AblationRow {
   std::string name;              // "none", "bf16", "all but bf16", "all"
-  statistics::Interval seconds;  // median of a call, to read; 95 % only where blocks are independent
-  statistics::Interval speedup;  // over none, 95 %
+  statistics::Interval seconds;  // median of a call, for display; 95 % only if blocks are independent
+  statistics::Interval speedup;  // relative to "none", 95 %
   std::vector<double> samples;   // seconds of each call
 };
 
 struct Ablation {
-  std::vector<AblationRow> rows;  // none, each alone, all but each, all
-  // Product of the speedups alone: what all together would be if no optimization touched another's time. The
-  // last row says what they are.
+  std::vector<AblationRow> rows;  // in the order: none, each alone, all but each, all
+  // The product of the speedups of each alone: the speedup of all together if no optimization affected
+  // another. The last row is the measured one.
   double expected = 1;
 };
 
 struct AblationOptions {
-  int64_t blocks = 11;  // samples of each setting; an interval of 95 % takes at least 6
+  int64_t blocks = 11;  // samples of each setting; an interval of 95 % needs at least 6
   int64_t warm_up = 2;  // calls before the first sample of a setting, in each block
-  uint64_t seed = 0;    // of the order
+  uint64_t seed = 0;    // seed of the random order
 };
 
 namespace detail {
 struct AblationSetting {
   std::string name;
-  std::vector<bool> on;  // one for each optimization
+  std::vector<bool> on;  // one per optimization
 };
-// What is measured, in this order: "none"; each optimization alone, under its name; of three or more, "all
-// but NAME" for each (of two, that is the other alone); of two or more, "all".
+// The settings, in this order: "none"; each optimization alone, under its name; with three or more, "all but
+// NAME" for each (with two, that is the other one alone); with two or more, "all".
 inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimization>& optimizations) {
   const size_t n = optimizations.size();
   std::vector<AblationSetting> settings{{"none", std::vector<bool>(n, false)}};
@@ -62,15 +63,15 @@ inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimiza
 }
 }  // namespace detail
 
-// `step` is the work; `clock` gives seconds. Every setting has a turn in every block, in the order of
-// benchmarking::random_blocks. A turn switches each optimization on or off as the setting says, calls step()
-// options.warm_up times and then once more, which is the sample. Seconds are bootstrap_median of a row's
-// samples with 2000 draws, speedups paired_ratio of the samples of "none" and the row's. Leaves every
-// optimization off. TT-PROF-05 without any, TT-PROF-06 with fewer than 6 blocks.
+// `step` is the measured work; `clock` returns seconds. Every setting is measured once in every block, in the
+// order of benchmarking::random_blocks. A measurement switches each optimization on or off, calls step()
+// options.warm_up times, and then once more, which is the sample. Seconds are the bootstrap_median of a row's
+// samples with 2000 draws, speedups the paired_ratio of the samples of "none" and those of the row. At the
+// end every optimization is off. Throws TT-PROF-05 without optimizations, TT-PROF-06 for fewer than 6 blocks.
 template <class Step, class Clock = benchmarking::SteadyClock>
 Ablation ablate(const std::vector<Optimization>& optimizations, Step&& step,
                 const AblationOptions& options = {}, Clock&& clock = {}) {
-  if (optimizations.empty()) fail("TT-PROF-05", "ablate: there is no optimization to leave out");
+  if (optimizations.empty()) fail("TT-PROF-05", "ablate: the list of optimizations is empty");
   if (options.blocks < 6)
     fail("TT-PROF-06", "ablate: " + std::to_string(options.blocks) +
                            " blocks give no interval of 95 %\n  hint: take at least 6");

@@ -1,5 +1,5 @@
-// Amdahl's law: what the whole gains when a part of it becomes faster, and whether it did.
-// What is left alone takes as long as before, so it alone bounds the gain.
+// Amdahl's law: the speedup of a whole program when a part of it becomes faster, and a check of it by
+// profiles. The unchanged rest takes as long as before, so it bounds the speedup.
 // Source: Amdahl, "Validity of the single processor approach", AFIPS 1967.
 #pragma once
 
@@ -9,38 +9,40 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// What the whole gains if `share` of its time, from 0 to 1, becomes `factor` times as fast; the rest stays.
+// The speedup of the whole if a fraction `share` of its time, from 0 to 1, becomes `factor` times as fast.
 inline double amdahl_speedup(double share, double factor) {
   return 1 / ((1 - share) + share / factor);  // the old time is 1, the new one the sum of both parts
 }
-// The same if that part took no time at all.
+// The speedup of the whole if that part took no time.
 inline double amdahl_bound(double share) {
   return share < 1 ? 1 / (1 - share) : std::numeric_limits<double>::infinity();
 }
 
-// Time in a table's rows of that name, forward and backward.
+// The seconds of a table's rows with that name, forward and backward.
 inline double seconds_in(const ProfileTable& table, const std::string& name) {
   double seconds = 0;
   for (const ProfileRow& row : table) seconds += row.name == name ? row.seconds : 0;
   return seconds;
 }
 
-// A change of one part, as the profiles before and after it tell.
+// A change of one part, computed from the profiles before and after it.
 struct AmdahlCheck {
-  double share = 0;      // of the part, before
-  double factor = 0;     // how much faster the part became
-  double bound = 0;      // of the whole, had the part become free
-  double predicted = 0;  // of the whole, by the law
-  double measured = 0;   // of the whole
-  // Seconds that the rest changed, which the law takes for constant; above 0: it became slower.
+  double share = 0;      // fraction of the part in the time before
+  double factor = 0;     // speedup of the part
+  double bound = 0;      // upper bound of the whole's speedup
+  double predicted = 0;  // the whole's speedup by the law
+  double measured = 0;   // the whole's speedup as measured
+  // Change of the rest's time in seconds, which the law assumes to be 0; above 0: the rest became slower.
   double rest_seconds = 0;
 };
 
-// Shares are of the whole's time, `seconds` of a profile, in which the time between ops is contained. A part
-// that takes no time any more became infinitely faster. TT-PROF-01 where no op of that name took time before.
+// Fractions are relative to the `seconds` of a profile, which include the time between ops. The factor of a
+// part that takes no time after the change is infinite. Throws TT-PROF-01 if no op of that name took time
+// before.
 inline AmdahlCheck check_amdahl(const Profile& before, const Profile& after, const std::string& op) {
   const double part = seconds_in(by_op(before), op), part_after = seconds_in(by_op(after), op);
-  if (!(part > 0)) fail("TT-PROF-01", "check_amdahl: no op is called '" + op + "' in the profile before");
+  if (!(part > 0))
+    fail("TT-PROF-01", "check_amdahl: the profile before the change has no time in an op named '" + op + "'");
   AmdahlCheck c;
   c.share = part / before.seconds;
   c.factor = part_after > 0 ? part / part_after : std::numeric_limits<double>::infinity();

@@ -1,9 +1,9 @@
-// A change and what it brought: the profile before, the profile after, and Amdahl's law in between.
+// The effect of a change: the profiles before and after it, compared by Amdahl's law.
 //
 //   const Change c = compare_profiles(before, after, {"naive_product", "product"});
-//   c.part->predicted, c.part->measured       // times the whole should have become faster, and has
-// The part that was changed is one op, or several that belong together: where one op was replaced by another,
-// both.
+//   c.part->predicted, c.part->measured       // predicted and measured speedup of the whole
+//
+// The changed part is one op, or several ops together: if one op was replaced by another, both of them.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// An op's time in a step, before and after.
+// The time of an op in a step, before and after.
 struct OpChange {
   std::string op;
   double before = 0, after = 0;  // seconds
@@ -23,12 +23,12 @@ struct OpChange {
 
 struct Change {
   double before = 0, after = 0;     // seconds of a step
-  std::vector<OpChange> ops;        // by how much they changed, most first
+  std::vector<OpChange> ops;        // sorted by absolute change, largest first
   std::string part_name;            // "naive_product + product"
-  std::optional<AmdahlCheck> part;  // nothing where the part took no time before
+  std::optional<AmdahlCheck> part;  // nullopt if the part took no time before
 };
 
-// One step of several that were profiled together: every time is the mean of its.
+// The mean step of a profile of several steps: all times are divided by `steps`.
 inline Profile mean_step(Profile profile, int64_t steps) {
   const auto n = static_cast<double>(steps);
   profile.seconds /= n;
@@ -56,7 +56,7 @@ inline std::vector<OpChange> op_changes(const Profile& before, const Profile& af
   return out;
 }
 
-// As if all ops of the part were one.
+// Renames all ops of the part to `name`, so that they count as one op.
 inline Profile with_part(Profile profile, const std::vector<std::string>& part, const std::string& name) {
   for (OpRecord& op : profile.ops)
     if (std::find(part.begin(), part.end(), op.name) != part.end()) op.name = name;
@@ -65,8 +65,8 @@ inline Profile with_part(Profile profile, const std::vector<std::string>& part, 
 
 }  // namespace detail
 
-// `part`: names of ops; none: the op that changed most of those that there were before. Both profiles of one
-// step.
+// `part` lists names of ops; if empty, it is the op with the largest change among those with time before.
+// Both profiles must be of one step.
 inline Change compare_profiles(const Profile& before, const Profile& after,
                                std::vector<std::string> part = {}) {
   Change c{before.seconds, after.seconds, detail::op_changes(before, after), "", {}};

@@ -1,15 +1,14 @@
-// How much work a piece of a program is, counted from its primitives, without timing anything.
+// The work of a piece of a program, in FLOPs and bytes, counted from its primitives without timing.
 #pragma once
 
 #include <tinytorch/tensor/observer.hpp>
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// Sums the FLOPs and bytes of what it observes, and counts how many ops that were. Each op begins with
-// before() and ends with after(), which tells its cost, or with failed(), if it threw; work that is no op
-// begins with begin_work() and ends with end_work().
-//   What runs inside of an op or of such work is part of the cost that the outer one states: only the
-//   outermost counts. One that failed was no work, whatever ran inside of it.
+// Sums the FLOPs and bytes of the observed ops, and counts these ops. Each op begins with before() and ends
+// with after(), which reports its cost, or with failed() if it threw. Work that is not an op begins with
+// begin_work() and ends with end_work(). The cost of an op or of such work includes everything that runs
+// inside it, so only the outermost one counts. Nothing counts of one that failed.
 class CostCounter final : public OpObserver {
  public:
   void before(const PrimitiveBase&, const Tensors&) override { ++depth_; }
@@ -19,10 +18,10 @@ class CostCounter final : public OpObserver {
   void failed(const PrimitiveBase&) override { --depth_; }
 
   Cost total() const { return total_; }
-  int64_t ops() const { return ops_; }  // outermost ones
+  int64_t ops() const { return ops_; }  // outermost ones only
 
  private:
-  // The innermost that is open has ended.
+  // The innermost open op or work has ended.
   void end(Cost cost) {
     if (--depth_ > 0) return;
     total_.flops += cost.flops;
@@ -35,8 +34,7 @@ class CostCounter final : public OpObserver {
   int64_t ops_ = 0;
 };
 
-// The work of one call of f, and of nothing before or after it. Who observed before does so again afterwards,
-// also if f throws (Observing sees to that).
+// The cost of one call of f. The previous observer is restored afterwards, also if f throws (by Observing).
 template <class F>
 Cost count_cost(F&& f) {
   CostCounter counter;

@@ -1,10 +1,9 @@
-// When a GPU worked for a module: scopes as the device saw them, from the times of their ops.
+// The spans in which a GPU worked for a scope, such as a module, from the device times of the scope's ops.
 //
-// The host has left a module's scope long before the GPU begins with its ops. On the device's line a scope
-// has a span for each run of ops that it holds: from the first one's start to the last one's end, the gaps
-// between them included. A run ends where an op of another scope comes in between, or of the other pass: a
-// module has one span in the forward pass and, as a rule, one in the backward pass. Spans nest as the scopes
-// do.
+// The host leaves a module's scope long before the GPU begins its ops. On the device's time line a scope has
+// a span for each run of its ops, from the start of the first to the end of the last, including gaps. A run
+// ends at an op of another scope or of the other pass, so a module has one span in the forward pass and
+// usually one in the backward pass. Spans nest as scopes do.
 #pragma once
 
 #include <tinytorch/profiling/profile.hpp>
@@ -20,7 +19,7 @@ struct DeviceSpan {
 
 namespace detail {
 
-// From the outermost scope within the whole to `scope` itself.
+// The scopes from the outermost one below the root down to `scope` itself.
 inline std::vector<int32_t> scopes_down_to(const Profile& profile, int32_t scope) {
   std::vector<int32_t> path;
   for (; scope > 0; scope = profile.scopes[static_cast<size_t>(scope)].parent) path.push_back(scope);
@@ -28,7 +27,7 @@ inline std::vector<int32_t> scopes_down_to(const Profile& profile, int32_t scope
   return path;
 }
 
-// Of the ops that no other called, on GPUs: device by device, in the order in which they ran.
+// The outermost ops on GPUs, sorted by device and start time.
 inline std::vector<const OpRecord*> in_device_order(const Profile& profile) {
   std::vector<const OpRecord*> ops;
   for (const OpRecord& op : profile.ops)
@@ -41,7 +40,7 @@ inline std::vector<const OpRecord*> in_device_order(const Profile& profile) {
 
 }  // namespace detail
 
-// In the order in which they began, outer ones first.
+// The spans in the order in which they began, outer ones first.
 inline std::vector<DeviceSpan> device_spans(const Profile& profile) {
   std::vector<DeviceSpan> spans;
   std::vector<size_t> open;  // into spans, the outermost first

@@ -1,12 +1,12 @@
-// MemoryProfiler: which part of a program holds memory, at each moment and at the peak.
+// MemoryProfiler: the memory that each part of a program holds, over time and at the peak.
 //
 //   profiling::Profiler profiler(model);
 //   profiling::MemoryProfiler memory(profiler);
 //   model.loss(tokens, targets).backward();
-//   for (const auto& use : memory.finish(tt::cpu).at_peak) ...   // "blocks.0.attention  attention"  8192
+//   for (const auto& use : memory.finish(tt::cpu).at_peak) ...   // "blocks.0.attention attention"  8192
 //
-// Sees every block that the allocators hand out between construction and finish(): tensors and the kernels'
-// own scratch memory. A block belongs to the op that asked for it. What other threads ask for is held
+// It observes every block of the allocators between construction and finish(): tensors and the kernels'
+// scratch buffers. A block belongs to the op that allocated it. The owner of blocks of other threads is
 // "elsewhere".
 #pragma once
 
@@ -22,22 +22,22 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 struct MemoryUse {
-  std::string owner;  // module and op, as Profiler::where() says
+  std::string owner;  // module and op, from Profiler::where()
   int64_t bytes = 0;
 };
 
 struct MemoryPoint {
   double seconds = 0;  // since the memory profiler began
-  int64_t bytes = 0;   // in use from this moment on
+  int64_t bytes = 0;   // bytes in use from this moment on
 };
 
 struct MemoryProfile {
-  int64_t before = 0;   // in use when it began: weights, data
-  int64_t current = 0;  // at the end
+  int64_t before = 0;   // bytes in use at the start: weights, data
+  int64_t current = 0;  // bytes in use at the end
   int64_t peak = 0;
-  double peak_seconds = 0;            // when that was
-  std::vector<MemoryUse> at_peak;     // who held it, largest first; `before` is one of them
-  std::vector<MemoryPoint> timeline;  // one point per block that came or went
+  double peak_seconds = 0;            // time of the peak
+  std::vector<MemoryUse> at_peak;     // bytes by owner, largest first; includes "in use before"
+  std::vector<MemoryPoint> timeline;  // the start, then one point per allocation and free
 };
 
 class MemoryProfiler final : public AllocationObserver {
@@ -48,14 +48,14 @@ class MemoryProfiler final : public AllocationObserver {
   MemoryProfiler(const MemoryProfiler&) = delete;
   MemoryProfiler& operator=(const MemoryProfiler&) = delete;
 
-  // Stops watching. Of each device as often as wanted.
+  // Stops observing, and returns the profile of a device. It can be called for several devices.
   MemoryProfile finish(Device device) {
     stop();
     return replay(device);
   }
 
-  // The block belongs to profiler_->where(), if this thread is the one that the profiler observes, else to
-  // "elsewhere". It becomes live, and an event.
+  // Adds a live block and an event. The owner is profiler_->where() if this thread is observed by the
+  // profiler, else "elsewhere".
   void allocated(Device device, const void* block, size_t bytes) override {
     const std::string owner = op_observer() == profiler_ ? profiler_->where() : "elsewhere";
     size_t known = 0;
@@ -64,8 +64,8 @@ class MemoryProfiler final : public AllocationObserver {
     live_[block] = static_cast<int32_t>(known);
     events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), static_cast<int32_t>(known)});
   }
-  // The block's owner, kBefore of one that was not seen to come, holds that much less. Another block may have
-  // the same address later.
+  // Subtracts the bytes from the block's owner, which is kBefore for a block that was allocated before. A
+  // later block may have the same address.
   void freed(Device device, const void* block, size_t bytes) noexcept override {
     const auto found = live_.find(block);
     const int32_t owner = found == live_.end() ? kBefore : found->second;
@@ -74,11 +74,11 @@ class MemoryProfiler final : public AllocationObserver {
   }
 
  private:
-  static constexpr int32_t kBefore = 0;  // owner of what was there already
+  static constexpr int32_t kBefore = 0;  // owner of the memory that was in use before
   struct Event {
     Device device;
-    double seconds;  // since it began
-    int64_t change;  // of the bytes in use
+    double seconds;  // since the start
+    int64_t change;  // change of the bytes in use
     int32_t owner;   // index into owners_
   };
   struct InUse {
@@ -107,9 +107,9 @@ class MemoryProfiler final : public AllocationObserver {
     profiler_ = nullptr;
   }
 
-  // What the device's events say, one after the other, starting from what was in use before. The timeline has
-  // a point for the start and one for each event; the peak is the first of its highest points, and `at_peak`
-  // lists who held memory then, without those who held none, largest first, of equal ones by name.
+  // Replays the events of the device, starting with the memory in use before. The timeline has a point for
+  // the start and one per event; the peak is the first of its highest points. `at_peak` lists the owners with
+  // memory at that time, largest first, then by name.
   MemoryProfile replay(Device device) const {
     MemoryProfile out;
     out.before = in_use_before(device);
@@ -133,7 +133,7 @@ class MemoryProfiler final : public AllocationObserver {
     });
     return out;
   }
-  // What each owner held after the first `count` events of the device.
+  // The bytes of each owner after the first `count` events of the device.
   std::vector<int64_t> held_after(Device device, int64_t count, int64_t before) const {
     std::vector<int64_t> held(owners_.size(), 0);
     held[kBefore] = before;
@@ -151,9 +151,9 @@ class MemoryProfiler final : public AllocationObserver {
   double start_;
   std::vector<InUse> before_;
   std::vector<std::string> owners_{"in use before"};
-  std::unordered_map<const void*, int32_t> live_;  // owners of the blocks that are in use
+  std::unordered_map<const void*, int32_t> live_;  // owner of each live block
   std::vector<Event> events_;
-  AllocationObserver* outer_;  // the last member: events may arrive from here on
+  AllocationObserver* outer_;  // last member, because events may arrive once it is initialized
 };
 
 }  // namespace tinytorch::inline TT_BUILD::profiling

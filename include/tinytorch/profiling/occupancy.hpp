@@ -1,9 +1,11 @@
-// Occupancy: how many of a multiprocessor's warps a kernel can keep there, and what keeps it from more.
+// Occupancy: the fraction of a multiprocessor's warps that a kernel can keep resident, and the resource that
+// limits it.
 //
-// A block stays on its multiprocessor until it ends, and holds its threads, registers and shared memory all
-// the while. Each resource alone allows so many blocks; the scarcest decides. More warps hide more waiting
-// for memory, up to a point. Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the numbers), and
-// the CUDA occupancy calculator (how registers and shared memory are handed out).
+// A block stays resident on its multiprocessor until it ends, and holds its threads, registers and shared
+// memory. Each resource alone allows a number of blocks, and the smallest one decides. More resident warps
+// hide more memory latency, up to a point.
+// Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the limits); the CUDA occupancy calculator
+// (the allocation of registers and shared memory).
 #pragma once
 
 #include <algorithm>
@@ -13,14 +15,14 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// What one multiprocessor has; 65,536 registers on all of these.
+// The limits of one multiprocessor. All of these have 65,536 registers.
 struct MultiprocessorLimits {
   int major = 0, minor = 0;  // compute capability
   int warps = 0;
   int blocks = 0;
-  int shared_bytes = 0;      // for all its blocks
-  int shared_unit = 0;       // a block's share is rounded up to this
-  int shared_of_system = 0;  // per block, on top of what it asks for
+  int shared_bytes = 0;      // for all resident blocks
+  int shared_unit = 0;       // allocation granularity per block
+  int shared_of_system = 0;  // reserved by the system per block, in addition to the block's own
 };
 
 inline MultiprocessorLimits limits_of(int major, int minor) {
@@ -38,10 +40,10 @@ inline MultiprocessorLimits limits_of(int major, int minor) {
     if (known.major == major && known.minor == minor) return known;
   }
   fail("TT-PROF-02", "the limits of compute capability " + std::to_string(major) + "." +
-                         std::to_string(minor) + " are not known here\n  hint: add them to limits_of()");
+                         std::to_string(minor) + " are unknown\n  hint: add them to limits_of()");
 }
 
-// What a kernel's launch asks for.
+// The resources of a kernel launch.
 struct KernelNeeds {
   int threads = 0;       // per block
   int registers = 0;     // per thread
@@ -49,30 +51,32 @@ struct KernelNeeds {
 };
 
 struct Occupancy {
-  int blocks = 0;     // resident on a multiprocessor
-  int warps = 0;      // of those blocks
-  double share = 0;   // of the warps there can be
-  std::string limit;  // "threads", "blocks", "registers" or "shared memory": the first that is used up
+  int blocks = 0;     // resident blocks on a multiprocessor
+  int warps = 0;      // resident warps
+  double share = 0;   // fraction of the maximum number of warps
+  std::string limit;  // "threads", "blocks", "registers" or "shared memory": the first that is exhausted
 };
 
-// The blocks of a kernel that fit on a multiprocessor at once. Each resource alone allows so many:
-//   threads        a block takes whole warps of 32 threads, out of sm.warps
-//   blocks         sm.blocks, however small they are
-//   registers      a warp takes 32 times what a thread needs, rounded up to a multiple of 256. There are
-//   65,536, of
-//                  which each of four schedulers hands a quarter to whole warps; the warps that find place on
-//                  the four together are shared out among blocks. No block at all fits if a thread needs more
-//                  than 255, or if the warps of one block, rounded up to a multiple of four, need more than
-//                  all. A kernel that needs none is not limited.
-//   shared memory  a block takes its bytes and sm.shared_of_system, rounded up to a multiple of
-//   sm.shared_unit, out of
-//                  sm.shared_bytes. What takes none is not limited.
-// The scarcest decides; of equal ones `limit` is the first in this list. TT-PROF-03 for needs that no launch
-// has: less than 1 or more than 1024 threads, or a negative number.
+// The number of blocks of a kernel that fit on a multiprocessor at once. Each resource alone allows a number
+// of blocks:
+//
+//   threads        sm.warps, where a block takes whole warps of 32 threads
+//   blocks         sm.blocks
+//   registers      65,536, where a warp takes 32 times those of a thread, rounded up to a multiple of 256
+//   shared memory  sm.shared_bytes, where a block takes its own and sm.shared_of_system, rounded up to a
+//                  multiple of sm.shared_unit
+//
+// Each of four schedulers has a quarter of the registers and gives them to whole warps; the warps that fit on
+// the four schedulers together are divided among blocks. No block fits if a thread needs more than 255
+// registers, or if the warps of one block, rounded up to a multiple of four, need more than all registers. A
+// kernel that needs no registers, or no shared memory, is not limited by them. The smallest number decides;
+// among equal ones `limit` is the first in this list. Throws TT-PROF-03 for less than 1 or more than 1024
+// threads, or a negative number.
 inline Occupancy occupancy_of(const KernelNeeds& kernel, const MultiprocessorLimits& sm) {
   const auto up = [](int n, int unit) { return (n + unit - 1) / unit * unit; };
   if (kernel.threads < 1 || kernel.threads > 1024 || kernel.registers < 0 || kernel.shared_bytes < 0) {
-    fail("TT-PROF-03", "occupancy_of: a block has 1 to 1024 threads, and no negative needs");
+    fail("TT-PROF-03",
+         "occupancy_of: a block has 1 to 1024 threads, and no negative number of registers or bytes");
   }
   const int warps = (kernel.threads + 31) / 32;
   const int registers_per_warp = up(kernel.registers * 32, 256);

@@ -1,10 +1,12 @@
-// Profile: what a profiled piece of a program did, as data. profiler.hpp fills it, tables and traces read it.
+// Profile: the recorded ops and scopes of a profiled program, which profiler.hpp fills and tables and traces
+// read.
 //
-//   ops      every call that passed the gate: when, how long, how many FLOPs and bytes, forward or backward
-//   scopes   the spans they ran in, a tree: the whole, a model, its layers
-// Times are seconds. `seconds` is the host's clock; `device_seconds` is what the device was busy, which on
-// the CPU is the same. FLOPs and bytes are those that primitives state (tensor/primitive.hpp): each operand
-// once.
+//   ops      every observed call: start, duration, FLOPs and bytes, forward or backward
+//   scopes   the spans in which ops ran, as a tree: the root, a model, its layers
+//
+// Times are in seconds. `seconds` is measured by the host's clock. `device_seconds` is the time in which the
+// device was busy, which equals `seconds` on the CPU. FLOPs and bytes are those that primitives state
+// (tensor/primitive.hpp), where each operand counts once.
 #pragma once
 
 #include <algorithm>
@@ -17,44 +19,43 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 struct ScopeRecord {
-  std::string path;  // of a module: its name in the model, "blocks.0.attention"; else the scope's own; "" of
-                     // the whole
-  int32_t parent = -1;  // index into Profile::scopes; -1 for the whole, which is scope 0
+  // The path of a module in the model, "blocks.0.attention", or the name of another scope; "" for the root.
+  std::string path;
+  int32_t parent = -1;  // index into Profile::scopes; -1 for the root, which is scope 0
   double start = 0;     // since the profile began
   double seconds = 0;
 };
 
 struct OpRecord {
   std::string name;
-  int32_t scope = 0;    // the innermost it ran in; in the backward pass, where its forward op ran
-  int32_t parent = -1;  // the op that called it, -1 for none
+  int32_t scope = 0;    // the innermost scope; in the backward pass, that of the forward op
+  int32_t parent = -1;  // index of the op that called it; -1 for none
   bool backward = false;
   double start = 0;  // since the profile began
   double seconds = 0;
-  double device_start = 0, device_seconds = 0;  // on the CPU the same as start and seconds
-  double inner_seconds = 0,
-         inner_device_seconds = 0;  // of the ops it called itself, with all that these called
+  double device_start = 0, device_seconds = 0;         // on the CPU equal to start and seconds
+  double inner_seconds = 0, inner_device_seconds = 0;  // of the ops that it called, including their callees
   Cost cost;
-  std::vector<Shape> inputs;  // undefined operands as []
-  DType dtype = DType::f32;   // of the first output
+  std::vector<Shape> inputs;  // [] for undefined operands
+  DType dtype = DType::f32;   // dtype of the first output
   Device device;
 
-  // What the device was busy with it alone. Clocks may disagree by a little: never below 0.
+  // The device time of this op without its callees. At least 0, because clocks may differ slightly.
   double self_seconds() const { return std::max(0.0, device_seconds - inner_device_seconds); }
 };
 
 struct Profile {
   std::vector<ScopeRecord> scopes;
   std::vector<OpRecord> ops;
-  double seconds = 0;  // from the first moment to the last
+  double seconds = 0;  // total duration
 
-  // Time in ops, each counted once. The rest of `seconds` is the program between them.
+  // The total time in ops, without double counting. The rest of `seconds` is the program between ops.
   double op_seconds() const {
     double sum = 0;
     for (const OpRecord& op : ops) sum += op.self_seconds();
     return sum;
   }
-  // Work of the ops that no other op called: those tell their callees' work as well.
+  // The work of the outermost ops, which includes the work of their callees.
   Cost cost() const {
     Cost sum;
     for (const OpRecord& op : ops) {
@@ -68,12 +69,12 @@ struct Profile {
 
 // ---- tables
 
-// One line of a table: all calls with one key.
+// A row of a table: all calls with one key.
 struct ProfileRow {
   std::string name;
   bool backward = false;
   int64_t calls = 0;
-  double seconds = 0;  // on the device, without what ops called by these took
+  double seconds = 0;  // on the device, without callees
   Cost cost;
 
   double flops_per_second() const { return seconds > 0 ? cost.flops / seconds : 0; }
@@ -82,8 +83,8 @@ struct ProfileRow {
 };
 using ProfileTable = std::vector<ProfileRow>;  // longest first
 
-// Longest first; of equal ones by name, forward first. Not in table_of(), of which there is one for every
-// kind of key.
+// Sorts rows by time, longest first, then by name, then forward before backward. It is not part of
+// table_of(), which is instantiated for every type of key.
 inline void sort_rows(ProfileTable& table) {
   std::sort(table.begin(), table.end(), [](const ProfileRow& a, const ProfileRow& b) {
     if (a.seconds != b.seconds) return a.seconds > b.seconds;
@@ -91,9 +92,8 @@ inline void sort_rows(ProfileTable& table) {
   });
 }
 
-// One row for each name that `key(op)` gives, and of a name one for forward calls and one for backward calls.
-// Every op is a call of its row and adds its own time. Work is added for ops that no other op called. In the
-// order of sort_rows().
+// One row for each name that `key(op)` returns, separately for forward and backward calls. Each op counts as
+// a call of its row and adds its own time; only outermost ops add their work. Sorted by sort_rows().
 template <class Key>
 ProfileTable table_of(const Profile& profile, Key&& key) {
   std::map<std::pair<std::string, bool>, ProfileRow> rows;
@@ -128,8 +128,8 @@ inline ProfileTable by_shape(const Profile& profile) {
   });
 }
 
-// By the path of the scope they ran in. With `depth`, paths are cut after so many names: 2 makes
-// "blocks.0" of "blocks.0.attention.qkv".
+// Groups by the path of the scope. `depth` limits the number of names in a path: 2 turns
+// "blocks.0.attention.qkv" into "blocks.0".
 inline ProfileTable by_module(const Profile& profile, int depth = 1000) {
   const auto cut = [depth](const std::string& path) {
     size_t end = 0;

@@ -1,13 +1,13 @@
-// Profiler: watches every op of this thread from its construction to finish().
+// Profiler: records every op of this thread from its construction to finish().
 //
 //   profiling::Profiler profiler(model);
 //   model.loss(tokens, targets).backward();
 //   const profiling::Profile profile = profiler.finish();
 //
-// Each op is timed where it runs: on the CPU by the clock, on a GPU by a pair of events in its stream, which
-// are read at the end, so that nothing waits in between. A gap in the stream before an op's first kernel
-// counts as the op's: what the host could not supply in time. Ops of the backward pass belong to the module
-// whose forward op they are the derivative of.
+// An op on the CPU is timed by the clock; an op on a GPU by a pair of events in its stream, which are read at
+// the end, so that nothing waits in between. A gap in the stream before an op's first kernel counts as time
+// of the op: the host did not supply work in time. An op of the backward pass belongs to the module of its
+// forward op.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ namespace tinytorch::inline TT_BUILD::profiling {
 class Profiler final : public OpObserver {
  public:
   Profiler() { begin(); }
-  // Scopes of modules are named by their place in `model`, itself "model".
+  // Scopes of modules are named by their path in `model`; the model itself is "model".
   explicit Profiler(Module& model) {
     model.for_each_module([&](const std::string& path, Module& m) {
       path_of_[&m] = static_cast<int32_t>(paths_.size());
@@ -35,7 +35,7 @@ class Profiler final : public OpObserver {
     begin();
   }
 
-  // Stops watching and waits for the devices. Once.
+  // Stops observing and waits for the devices. Call it once.
   Profile finish() {
     observing_.reset();
     close_scopes(0);
@@ -45,8 +45,8 @@ class Profiler final : public OpObserver {
     return std::move(profile_);
   }
 
-  // Module and op that the thread is in: "blocks.0.mlp linear". "linear" outside of a module, "" outside of
-  // all.
+  // The current module and op of the thread: "blocks.0.mlp linear"; "linear" outside of a module, "" outside
+  // of any op and scope.
   std::string where() const {
     const int32_t op = open_ops_.empty() ? -1 : open_ops_.back();
     const int32_t scope = op < 0 ? scope_of_next_op() : profile_.ops[static_cast<size_t>(op)].scope;
@@ -56,7 +56,7 @@ class Profiler final : public OpObserver {
     return text + (text.empty() ? "" : " ") + record.name + (record.backward ? " (backward)" : "");
   }
 
-  // ---- what the gate, scopes and the backward pass tell
+  // ---- callbacks of ops, scopes and the backward pass
 
   void before(const PrimitiveBase& op, const Tensors& inputs) override {
     OpRecord record;
@@ -74,8 +74,8 @@ class Profiler final : public OpObserver {
     if (const auto& state = outputs[0].impl()->grad_state; state && state->producer)
       forward_scopes_[state->producer.get()] = record->scope;
   }
-  // The innermost op threw. It stays in the profile, without time and work. Nothing happens for one that
-  // began before the profiler.
+  // The innermost op threw. Its record stays in the profile, without time and work. An op that began before
+  // the profiler is ignored.
   void failed(const PrimitiveBase&) override {
     if (open_ops_.empty()) return;
     drop_events(open_ops_.back());
@@ -89,20 +89,21 @@ class Profiler final : public OpObserver {
   }
   void end_work(Cost cost) override { end_op(cost); }
 
-  // A scope begins, and new_scope() makes its record. Only where the innermost open scope has the same owner,
-  // and there is one, it is the same span twice (operator() and then forward(x, more)): it shares that one's
-  // record, which ends with the outer of the two.
+  // A scope begins, and new_scope() makes its record. But if the innermost open scope has the same owner (not
+  // null), both are the same call (operator() and then forward(x, more)): the new scope shares the record,
+  // which ends with the outer one.
   void enter(const char* name, const void* owner) override {
     const bool again = owner && owner == open_scopes_.back().owner;
     open_scopes_.push_back({again ? open_scopes_.back().index : new_scope(name, owner), owner, !again});
   }
-  // The innermost scope ends (close_scopes() leaves so many open). The whole, which is the first, stays open.
+  // The innermost scope ends (close_scopes(left) keeps `left` scopes open). The root, which is the first,
+  // stays open.
   void leave() override {
     if (open_scopes_.size() > 1) close_scopes(open_scopes_.size() - 1);
   }
 
-  // Until end_backward(), ops compute the derivative of the call that made `node`: they belong to the scope
-  // of that call, or, if it was not seen, to the innermost open scope. These spans nest, too.
+  // Until end_backward(), ops compute the derivative of the call that created `node`. They belong to the
+  // scope of that call, or, if the call was not observed, to the innermost open scope. These spans may nest.
   void begin_backward(const Node& node) override {
     const auto found = forward_scopes_.find(&node);
     backward_scopes_.push_back(found == forward_scopes_.end() ? open_scopes_.back().index : found->second);
@@ -113,9 +114,9 @@ class Profiler final : public OpObserver {
   struct OpenScope {
     int32_t index;  // into profile_.scopes
     const void* owner;
-    bool owns_record;  // and ends it
+    bool owns_record;  // true for the scope that ends the record
   };
-  struct Timed {  // on a GPU
+  struct Timed {  // an op on a GPU, with its events
     int32_t op;
     backend::cuda::Event begin, end;
   };
@@ -127,9 +128,10 @@ class Profiler final : public OpObserver {
     observing_.emplace(*this);
   }
 
-  // An op begins: its record, with scope, parent and direction, goes to the end of profile_.ops, and its
-  // index to the end of open_ops_, the ops that have begun and not ended. open_events(device, index) is for a
-  // GPU. The clock is read last here, and first at the end: an op's time holds little of the profiler's own.
+  // An op begins: its record, with scope, parent and direction, is appended to profile_.ops, and its index to
+  // open_ops_, the ops that have begun and not ended. open_events(device, index) starts the timing on a GPU.
+  // The clock is read last here, and first in end_op, so that the op's time includes little of the profiler's
+  // own.
   void begin_op(OpRecord record) {
     const auto index = static_cast<int32_t>(profile_.ops.size());
     record.scope = scope_of_next_op();
@@ -140,8 +142,9 @@ class Profiler final : public OpObserver {
     profile_.ops.push_back(std::move(record));
     profile_.ops.back().start = clock_() - start_;
   }
-  // The innermost op ends: its times, on the device the host's until close_events() brings better ones, and
-  // its cost. Returns its record; null for an op that began before the profiler.
+  // The innermost op ends: sets its times and its cost. The device times are the host's, until read()
+  // replaces them by those of the events. Returns its record, or null for an op that began before the
+  // profiler.
   OpRecord* end_op(Cost cost) {
     const double now = clock_() - start_;
     if (open_ops_.empty()) return nullptr;
@@ -155,7 +158,7 @@ class Profiler final : public OpObserver {
     return &record;
   }
 
-  // Of the innermost derivative that is being computed, else the innermost open one.
+  // The scope of the innermost derivative, else the innermost open scope.
   int32_t scope_of_next_op() const {
     return backward_scopes_.empty() ? open_scopes_.back().index : backward_scopes_.back();
   }
@@ -194,7 +197,8 @@ class Profiler final : public OpObserver {
   void drop_events(int32_t op) {
     if (has_events(op)) timed_of_open_.pop_back();
   }
-  // Events tell only what passed between two of them: the first on a device is taken for the host's now.
+  // Events measure only the time between two of them, so the first event on a device is matched with the
+  // host's clock.
   void mark_beginning(Device device) {
     for (const Beginning& known : beginnings_) {
       if (known.device == device.index) return;
@@ -213,7 +217,7 @@ class Profiler final : public OpObserver {
     op.device_start = first.seconds + timed.begin.milliseconds_since(first.event) * 1e-3;
   }
 
-  // Gives each op the time of the ops that it called itself: `inner_seconds` and `inner_device_seconds`.
+  // Adds up in each op the times of the ops that it called: `inner_seconds` and `inner_device_seconds`.
   void add_to_callers() {
     for (const OpRecord& op : profile_.ops) {
       if (op.parent < 0) continue;
@@ -226,19 +230,19 @@ class Profiler final : public OpObserver {
   struct Beginning {
     int device;
     backend::cuda::Event event;
-    double seconds;  // since the profile began, when the event was reached
+    double seconds;  // host time of the event, since the profile began
   };
 
   benchmarking::SteadyClock clock_;
   double start_ = 0;
   Profile profile_;
-  std::vector<std::string> paths_;                    // of the model's modules
-  std::unordered_map<const void*, int32_t> path_of_;  // a module's, as an index into paths_
+  std::vector<std::string> paths_;                    // paths of the model's modules
+  std::unordered_map<const void*, int32_t> path_of_;  // index into paths_, by module
   std::vector<int32_t> open_ops_;
   std::vector<Timed> timed_of_open_, timed_;
   std::vector<Beginning> beginnings_;  // one for each device
   std::vector<OpenScope> open_scopes_;
-  std::unordered_map<const void*, int32_t> forward_scopes_;  // by node: where the call that made it ran
+  std::unordered_map<const void*, int32_t> forward_scopes_;  // by node: the scope of the call that created it
   std::vector<int32_t> backward_scopes_;
   std::optional<Observing> observing_;
 };

@@ -1,4 +1,4 @@
-// A profile for reading: tables for the terminal, and one HTML page with charts that loads nothing.
+// Reports of a profile: text tables for the terminal, and a self-contained HTML page with charts.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,17 +19,17 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// What a report is made from. Parts that are empty are left out.
+// The contents of a report. Empty parts are omitted.
 struct Report {
   std::string title;                    // "a training step of gpt2, batch 4 x 64"
-  std::vector<std::string> conditions;  // machine, build, commit: a line each
-  Profile profile;                      // of `steps` steps
+  std::vector<std::string> conditions;  // machine, build, commit: one line each
+  Profile profile;                      // profile of `steps` steps
   int64_t steps = 1;
-  Ceilings ceilings;
+  MachinePeaks peaks;
   MemoryProfile memory;
   std::vector<backend::cuda::LaunchRecord> launches;
-  int device_major = 0, device_minor = 0;  // of the GPU, for occupancy
-  std::optional<Change> change;            // since an earlier profile
+  int device_major = 0, device_minor = 0;  // compute capability of the GPU, for occupancy
+  std::optional<Change> change;            // relative to an earlier profile
   std::optional<Ablation> ablation;
 };
 
@@ -47,8 +47,8 @@ struct TitledTable {
 
 inline TitledTable time_table(const std::string& title, const ProfileTable& table, const Report& r,
                               size_t most) {
-  TitledTable out{title,
-                  {{"", "pass", "calls", "time", "share", "GFLOP/s", "GB/s", "FLOP/byte", "limit", "of it"}}};
+  TitledTable out{
+      title, {{"", "pass", "calls", "time", "share", "GFLOP/s", "GB/s", "FLOP/byte", "limit", "of limit"}}};
   const double steps = static_cast<double>(r.steps);
   for (size_t i = 0; i < std::min(table.size(), most); ++i) {
     const ProfileRow& row = table[i];
@@ -59,16 +59,16 @@ inline TitledTable time_table(const std::string& title, const ProfileTable& tabl
          fmt::format("{:.1f} %", 100 * row.seconds / r.profile.seconds),
          fmt::format("{:.1f}", row.flops_per_second() * 1e-9),
          fmt::format("{:.1f}", row.bytes_per_second() * 1e-9), fmt::format("{:.2f}", row.intensity()),
-         has_work ? name_of(limit_of(row, r.ceilings)) : "",
-         has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.ceilings)) : ""});
+         has_work ? name_of(limit_of(row, r.peaks)) : "",
+         has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.peaks)) : ""});
   }
   return out;
 }
 
-// What the whole gains if an op, forward and backward, becomes faster: twice as fast, or free.
+// The speedup of the whole if an op, forward and backward, becomes twice as fast or takes no time.
 inline TitledTable amdahl_table(const Report& r, size_t most) {
-  TitledTable out{"what a faster op would bring (Amdahl)",
-                  {{"", "share", "twice as fast, the whole", "free, at most"}}};
+  TitledTable out{"possible speedup by a faster op (Amdahl's law)",
+                  {{"", "share", "whole, if twice as fast", "whole, if free"}}};
   std::map<std::string, double> seconds;
   for (const ProfileRow& row : by_op(r.profile)) seconds[row.name] += row.seconds;
   std::vector<std::pair<std::string, double>> ops(seconds.begin(), seconds.end());
@@ -83,7 +83,7 @@ inline TitledTable amdahl_table(const Report& r, size_t most) {
 }
 
 inline TitledTable change_table(const Change& c, size_t most) {
-  TitledTable out{"since the profile before", {{"", "before", "after", "difference"}}};
+  TitledTable out{"change since the previous profile", {{"", "before", "after", "difference"}}};
   out.rows.push_back({"a step", show_seconds(c.before), show_seconds(c.after),
                       fmt::format("{:+.1f} us", 1e6 * (c.after - c.before))});
   for (size_t i = 0; i < std::min(c.ops.size(), most); ++i)
@@ -102,8 +102,8 @@ inline std::string change_line(const Change& c) {
 }
 
 inline TitledTable ablation_table(const Ablation& a) {
-  TitledTable out{"ablation: each switch alone, all but each, all together",
-                  {{"", "a step", "times none", "95 % from", "to"}}};
+  TitledTable out{"ablation: each optimization alone, all but each, all together",
+                  {{"", "a step", "speedup over none", "95 % from", "to"}}};
   for (const AblationRow& row : a.rows)
     out.rows.push_back({row.name, show_seconds(row.seconds.estimate),
                         fmt::format("{:.2f}", row.speedup.estimate), fmt::format("{:.2f}", row.speedup.low),
@@ -158,11 +158,11 @@ inline std::vector<std::string> summary(const Report& r) {
       fmt::format("Work: {:.4g} GFLOP and {} moved a step; {:.1f} GFLOP/s, {:.1f} % of the peak.",
                   cost.flops / steps * 1e-9, show_bytes(cost.bytes / steps),
                   cost.flops / r.profile.seconds * 1e-9,
-                  100 * cost.flops / r.profile.seconds / r.ceilings.flops_per_second),
+                  100 * cost.flops / r.profile.seconds / r.peaks.flops_per_second),
       fmt::format(
-          "Ceilings of {}, measured now: {:.4g} GFLOP/s, {:.4g} GB/s, {} an op; ridge at {:.1f} FLOP/byte.",
-          r.ceilings.device, r.ceilings.flops_per_second * 1e-9, r.ceilings.bytes_per_second * 1e-9,
-          show_seconds(r.ceilings.seconds_per_op), r.ceilings.ridge())};
+          "Peaks of {}, measured now: {:.4g} GFLOP/s, {:.4g} GB/s, {} an op; ridge at {:.1f} FLOP/byte.",
+          r.peaks.device, r.peaks.flops_per_second * 1e-9, r.peaks.bytes_per_second * 1e-9,
+          show_seconds(r.peaks.seconds_per_op), r.peaks.ridge())};
   if (!r.memory.timeline.empty()) {
     lines.push_back(fmt::format("Memory: {} before, {} at the peak, {} at the end.",
                                 show_bytes(r.memory.before), show_bytes(r.memory.peak),
@@ -189,7 +189,7 @@ inline std::vector<TitledTable> tables(const Report& r, size_t most) {
 
 inline std::string memory_chart(const MemoryProfile& memory) {
   svg::Series line{"in use"};
-  for (const MemoryPoint& p : memory.timeline) {  // steps: what was in use until this moment, and since
+  for (const MemoryPoint& p : memory.timeline) {  // draws steps: each value holds until the next point
     if (!line.y.empty()) line.x.push_back(p.seconds * 1e3), line.y.push_back(line.y.back());
     line.x.push_back(p.seconds * 1e3);
     line.y.push_back(static_cast<double>(p.bytes) / (1 << 20));
@@ -209,7 +209,7 @@ inline std::string text_report(const Report& r, size_t most_rows = 15) {
 
 inline std::string html_report(const Report& r, size_t most_rows = 40) {
   std::string out = document::html_list(detail::summary(r));
-  out += "<figure>" + roofline_chart("Roofline: ops", by_op(r.profile), r.ceilings) + "</figure>\n";
+  out += "<figure>" + roofline_chart("Roofline: ops", by_op(r.profile), r.peaks) + "</figure>\n";
   if (!r.memory.timeline.empty()) out += "<figure>" + detail::memory_chart(r.memory) + "</figure>\n";
   for (const auto& table : detail::tables(r, most_rows))
     out += "<h2>" + svg::escape(table.title) + "</h2>\n" + document::html_table(table.rows);

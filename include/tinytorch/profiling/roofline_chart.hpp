@@ -1,4 +1,4 @@
-// The roofline as a drawing: the machine's ceilings, and a point for each row of a profile's table.
+// An SVG chart of the roofline: the machine's peaks, and a point for each row of a profile's table.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,10 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// Both axes are logarithmic: FLOP per byte, and GFLOP/s. A point on the roof runs at the machine's limit; its
-// area is its share of the time. Rows without FLOPs have no place here.
-inline std::string roofline_chart(const std::string& title, const ProfileTable& table, const Ceilings& c,
+// Both axes are logarithmic: FLOP per byte, and GFLOP/s. A point on the roofline runs at the machine's limit.
+// The area of a point is its share of the time. The chart omits rows without FLOPs or time, and rows after
+// the first `most`.
+inline std::string roofline_chart(const std::string& title, const ProfileTable& table, const MachinePeaks& c,
                                   size_t most = 12) {
   using namespace svg;
   using namespace svg::detail;

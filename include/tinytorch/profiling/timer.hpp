@@ -1,14 +1,12 @@
-// Timer: how long one call takes on a device, with caches hot or cold.
+// Timer: the time of one call on a device, with hot or cold caches.
 //
 //   const Timing t = profiling::time_on(tt::cuda, [&] { y = matmul(a, b); });
-//   t.median, t.low, t.high                                        // seconds, with an interval for calls
-//   like these
+//   t.median, t.low, t.high          // seconds per call, with a confidence interval
 //
-// On the CPU a call is timed by the monotonic clock. On a GPU it is timed in the stream, by an event on
-// either side, so that the host's own time does not count; what the host could not supply in time does. First
-// come calls to warm up, which are not reported (benchmarking/measure.hpp). Cold: before each call more
-// memory than the last cache holds is written. Nothing is subtracted: `overhead` says what an empty call
-// measures.
+// On the CPU a call is timed by the monotonic clock. On a GPU it is timed by an event in the stream before
+// and after it, so that the host's own time does not count, but waiting for the host does. Warm-up calls come
+// first and are not reported (benchmarking/measure.hpp). Cold: before each call, more memory than the
+// last-level cache holds is written. Nothing is subtracted; `overhead` is the measured time of an empty call.
 #pragma once
 
 #include <unistd.h>
@@ -24,7 +22,7 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 struct TimingOptions {
-  double seconds = 0.3;              // to measure for, about
+  double seconds = 0.3;              // approximate duration of the measurement
   int64_t fewest = 11, most = 1000;  // calls
   bool cold = false;
   size_t flush_bytes = 0;  // written before each cold call; 0: twice the largest cache
@@ -33,21 +31,21 @@ struct TimingOptions {
 
 struct Timing {
   double median = 0;            // seconds per call
-  double low = 0, high = 0;     // of it, 95 % of independent calls; of others less, as bootstrap_median tells
+  double low = 0, high = 0;     // interval of the median: 95 % if calls are independent, see bootstrap_median
   std::vector<double> seconds;  // of each call
   double overhead = 0;          // median of an empty call
-  bool settled = false;         // the warm-up ended because times had become steady
+  bool settled = false;         // true if the warm-up ended because times were steady
 };
 
-// Measures one span after the other on one device: `clock_` on the CPU; on a GPU, which has `events_`, one
-// event is recorded in the stream on either side.
+// Measures time spans on one device, one at a time: by `clock_` on the CPU, by two events in the stream on a
+// GPU.
 template <class Clock = benchmarking::SteadyClock>
 class Stopwatch {
  public:
   explicit Stopwatch(Device device, Clock clock = {}) : clock_(std::move(clock)) {
     if (device.is_cuda()) events_.emplace(Events{device});
   }
-  // A span begins; one that began before is forgotten.
+  // Begins a span. A span that was begun before is discarded.
   void start() {
     if (events_) return events_->begin.record();
     start_ = clock_();
@@ -69,7 +67,8 @@ class Stopwatch {
   std::optional<Events> events_;
 };
 
-// Bytes of the largest cache: L2 of a GPU, the last level of a CPU as the system tells, else 64 MiB.
+// The size of the largest cache in bytes: the L2 cache of a GPU; on a CPU the last level that the system
+// reports, else 64 MiB.
 inline size_t last_cache_bytes(Device device) {
   if (device.is_cuda()) return backend::cuda::properties(device.index).l2_bytes;
 #ifdef _SC_LEVEL3_CACHE_SIZE
@@ -78,8 +77,8 @@ inline size_t last_cache_bytes(Device device) {
   return size_t{64} << 20;
 }
 
-// A block of memory as large as twice the largest cache, or `bytes`: after it was written, nothing else is in
-// there.
+// A block of `bytes` bytes, by default twice the largest cache. Writing it evicts all other data from the
+// caches.
 class CacheFlush {
  public:
   explicit CacheFlush(Device device, size_t bytes = 0)
@@ -113,13 +112,13 @@ class CacheFlush {
   unsigned char value_ = 0;
 };
 
-// How long f() takes on the device.
-//   1  overhead: the median of 101 spans in which nothing happens
-//   2  calls to warm up, by benchmarking::warm_up with this clock; none of their times is reported
-//   3  as many calls as benchmarking::calls_within says for the warm-up's median, each in a span of its own:
+// Measures the time of f() on the device.
+//   1  overhead: the median of 101 empty spans
+//   2  warm-up calls by benchmarking::warm_up with this clock; their times are not reported
+//   3  as many calls as benchmarking::calls_within returns for the warm-up's median, each in its own span;
 //      `seconds` holds all of them, in order
 //   4  their median and its interval: statistics::bootstrap_median with 1000 draws
-// Cold: each call, also to warm up, comes after a flush, which is no part of its span.
+// Cold: a flush precedes each call, also in the warm-up, and is not part of its span.
 template <class F, class Clock = benchmarking::SteadyClock>
 Timing time_on(Device device, F&& f, const TimingOptions& options = {}, Clock clock = {}) {
   Stopwatch watch(device, clock);

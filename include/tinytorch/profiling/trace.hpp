@@ -1,7 +1,7 @@
-// Chrome traces: a profile as a picture in time, which chrome://tracing and ui.perfetto.dev open.
+// Chrome traces: a profile as a timeline, which chrome://tracing and ui.perfetto.dev open.
 //
-// Scopes and ops are nested bars on the program's line; what ran on a GPU has a bar on the GPU's line as
-// well, at the time it ran there, and so have the scopes (device_spans.hpp). Format: "Trace Event Format"
+// Scopes and ops are nested bars on the line "program". Ops that ran on a GPU also have a bar on the line
+// "gpu" with their times on the device, and so do scopes (device_spans.hpp). Format: "Trace Event Format"
 // (Google), complete events ("ph": "X"), microseconds.
 #pragma once
 
@@ -21,8 +21,8 @@ inline std::string json_number(double x) {
   return text;
 }
 
-// A complete event. `line` is the row of the picture; `arguments` the members of an object, which a click
-// shows.
+// A complete event. `line` is the row of the timeline. `arguments` are the members of a JSON object, which
+// the viewer shows on a click.
 inline std::string trace_event(const std::string& name, const char* category, const char* line, double start,
                                double seconds, const std::string& arguments) {
   return R"({"name":)" + to_json_string(name) + R"(,"cat":")" + category + R"(","ph":"X","pid":1,"tid":")" +
@@ -36,18 +36,17 @@ inline std::string pass_argument(bool backward) {
 
 }  // namespace detail
 
-// {"displayTimeUnit":"ms","traceEvents":[ ... ]} with an event for
-//   each scope but the whole   its path; category "scope", line "program", no arguments
+// Returns {"displayTimeUnit":"ms","traceEvents":[ ... ]} with an event for
+//
+//   each scope but the root    name: its path; category "scope", line "program", no arguments
 //   each op                    its name; category "op", line "program", the host's times; arguments "flops",
-//   "bytes",
-//                              "inputs" (the shapes, "[2, 3] []"), "module" (the path of its scope) and
-//                              "pass"
-//                              ("forward" or "backward")
-//   each op on a GPU           one more: category "kernel", line "gpu", the device's times, the same
-//   arguments each span of a scope there its path; category "scope", line "gpu", the span's times, argument
-//   "pass"
-// in the order of the profile, an op's two events together, and at last device_spans(profile). Names are
-// strings of JSON (to_json_string), times microseconds.
+//                              "bytes", "inputs" (the shapes, "[2, 3] []"), "module" (the path of its scope)
+//                              and "pass" ("forward" or "backward")
+//   each op on a GPU           also: category "kernel", line "gpu", the device's times, the same arguments
+//   each span of a scope       its path; category "scope", line "gpu", the span's times, argument "pass"
+//
+// in the order of the profile, with the two events of an op together, and device_spans(profile) last. Names
+// are escaped by to_json_string; times are microseconds.
 inline std::string chrome_trace(const Profile& profile) {
   std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const char* separator = "\n";
@@ -77,7 +76,7 @@ inline std::string chrome_trace(const Profile& profile) {
   return out + "\n]}\n";
 }
 
-// Written to a temporary name and renamed.
+// The file is written under a temporary name and then renamed.
 inline void save_chrome_trace(const Profile& profile, const std::string& path, TT_LOC) {
   write_file(path, chrome_trace(profile), loc);
 }

@@ -1,11 +1,11 @@
-// SelfAttention: every token asks all tokens it may see and mixes their answers.  x [B, T, C] -> [B, T, C]
+// Self-attention: each token is a weighted mean of the tokens it may attend to.  x [B, T, C] -> [B, T, C]
 //
-//   q, k, v = x W^T + b      one product: W [(H + 2G) D, C], rows of the H queries, the G keys, the G values
+//   q, k, v = x W^T + b      packed QKV: W [(H + 2G) D, C], rows of the H queries, the G keys, the G values
 //   y = attention(rotate(q), rotate(k), v)       [B, H, T, D]
-//   out = y W_out^T + b_out                      the H heads side by side: [B, T, H D]
+//   out = y W_out^T + b_out                      of the concatenated heads [B, T, H D]
 //
-// G = H is multi-head attention (Vaswani et al., 2017), G = 1 multi-query (Shazeer, 2019), between them
-// grouped queries (Ainslie et al., 2023).
+// G = H is multi-head attention (Vaswani et al., 2017), G = 1 is multi-query attention (Shazeer, 2019), and a
+// G between them is grouped-query attention (Ainslie et al., 2023).
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
@@ -18,18 +18,20 @@ struct KeysAndValues {
   Tensor keys, values;  // [B, G, S, D]
 };
 
-// Keeps the keys and values of earlier tokens, so that a new token costs one row of attention and not T.
+// A key-value cache: it keeps the keys and values of earlier tokens, so that a new token costs one row of
+// attention instead of T rows.
 class AttentionCache {
  public:
   virtual ~AttentionCache() = default;
-  // Tokens held: the position of the next one. A model asks once per forward pass, before its first layer.
+  // The number of cached tokens, which is the position of the next token. A model calls it once per forward
+  // pass, before its first layer.
   virtual int64_t position() const = 0;
-  // Adds the new tokens' k, v [B, G, T, D] to layer `layer` (from 0, each once per pass); returns all of its
-  // tokens so far, the new ones last.
+  // Appends the new tokens' k, v [B, G, T, D] to layer `layer` (from 0; one call per layer and pass). Returns
+  // all keys and values of the layer, the new ones last.
   virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
 };
 
-// Where a forward pass stands in its sequence: at the start, or behind what a cache holds.
+// The position of a forward pass in its sequence: the start, or the end of the cached tokens.
 struct SequencePlace {
   AttentionCache* cache = nullptr;
   int64_t start = 0;
@@ -39,14 +41,14 @@ struct SequencePlace {
 struct SelfAttentionOptions {
   int64_t features;       // C
   int64_t heads;          // H
-  int64_t groups = 0;     // G, of keys and values; 0: as many as heads
+  int64_t groups = 0;     // G, heads of keys and values; 0: H
   int64_t head_size = 0;  // D; 0: C / H
   bool causal = true;
-  int64_t window = 0;  // keys that a query sees, its own included; 0: all
-  bool bias = true;    // of both products
-  double dropout = 0;  // of the probabilities
+  int64_t window = 0;  // sliding window: keys `window` or more positions away are masked; 0: no window
+  bool bias = true;    // of both linear layers
+  double dropout = 0;  // of the attention probabilities
   std::shared_ptr<Rotary> rotary{};
-  int64_t layer = 0;  // its number in a cache
+  int64_t layer = 0;  // index of this layer in a cache
 };
 
 class SelfAttention : public Module {
@@ -64,11 +66,11 @@ class SelfAttention : public Module {
     const int64_t H = options.heads, G = options.groups;
     const AttentionOptions rules{
         .causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
-    const Tensor joined = qkv(x);  // [B, T, (H + 2G) D]
-    if (!options.rotary && !place.cache) return projection(joined_attention(joined, H, G, rules));
+    const Tensor packed = qkv(x);  // [B, T, (H + 2G) D]
+    if (!options.rotary && !place.cache) return projection(joined_attention(packed, H, G, rules));
 
     const int64_t B = x.size(0), T = x.size(1), D = options.head_size;
-    const Tensor all = joined.reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
+    const Tensor all = packed.reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
     Tensor turned = slice(all, 1, 0, H + G);
     if (options.rotary) turned = options.rotary->turn(turned, place.start);
     const Tensor q = slice(turned, 1, 0, H);
@@ -78,7 +80,7 @@ class SelfAttention : public Module {
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));
   }
 
-  const SelfAttentionOptions options;  // with groups and head_size filled in
+  const SelfAttentionOptions options;  // with groups and head_size resolved
   Linear qkv, projection;
 
  private:
@@ -86,12 +88,13 @@ class SelfAttention : public Module {
     if (o.groups == 0) o.groups = o.heads;
     const bool counts = o.features > 0 && o.heads > 0 && o.groups > 0;
     if (!counts || o.heads % o.groups != 0 || (o.head_size == 0 && o.features % o.heads != 0)) {
-      fail("TT-NN-22",
-           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
-               " heads and " + std::to_string(o.groups) +
-               " groups do not fit\n  rule: groups divide heads, and heads divide features unless head_size "
-               "is given",
-           loc);
+      fail(
+          "TT-NN-22",
+          "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
+              " heads and " + std::to_string(o.groups) +
+              "groups are not valid\n  rule: groups divide heads, and heads divide features unless head_size "
+              "is given",
+          loc);
     }
     if (o.head_size == 0) o.head_size = o.features / o.heads;
     return o;

@@ -1,10 +1,12 @@
-// The pre-norm block (Xiong et al., 2020): x += attention(norm(x)), then x += mlp(norm(x)).
+// The pre-norm transformer block: x += attention(norm(x)), then x += mlp(norm(x)).
 //
-// Between two branches stand a sum, a dropout and a normalization, which one fused op computes. So a block
-// hands on the sum not yet made: the next block, or the final norm, makes it together with its own
-// normalization.
+// A dropout, a residual sum and a normalization follow each branch, and one fused op computes all three. So a
+// block returns the residual and its last branch without adding them: the next block, or the final norm, adds
+// them in the fused op of its own normalization.
+// Source: Xiong et al., "On layer normalization in the transformer architecture", 2020.
 #pragma once
 
+#include <tinytorch/layers/module_list.hpp>
 #include <tinytorch/layers/norm.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
@@ -12,13 +14,13 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The residual stream: residual + dropout(branch), the sum not yet made. [B, T, C] both.
+// The residual stream residual + dropout(branch), before the sum is computed. Both are [B, T, C].
 struct ResidualStream {
   Tensor residual;
-  Tensor branch{};  // undefined at the start
+  Tensor branch{};  // undefined before the first block
 };
 
-// The sum, and its normalization.
+// Returns {norm(sum), sum} of sum = residual + dropout(branch). `dropout` is a probability; 0: no dropout.
 inline NormalizedSum normalize(LayerNorm& norm, const ResidualStream& x, double dropout) {
   if (!x.branch.defined()) return {norm(x.residual), x.residual};
   return residual_layer_norm(x.branch, x.residual, norm.weight, norm.bias, norm.eps, dropout);
@@ -51,7 +53,7 @@ class TransformerBlock : public Module {
     const NormalizedSum m = normalize(mlp_norm, {a.sum, attention.forward(a.normalized, place)}, p);
     return {m.sum, mlp(m.normalized)};
   }
-  // By itself, as a layer: [B, T, C] -> [B, T, C]
+  // The block as a layer on its own: [B, T, C] -> [B, T, C].
   Tensor forward(const Tensor& x) override {
     const ResidualStream y = forward(ResidualStream{x}, SequencePlace{});
     return y.residual + (training() && dropout > 0 ? tinytorch::dropout(y.branch, dropout) : y.branch);
@@ -61,34 +63,28 @@ class TransformerBlock : public Module {
   SelfAttention attention;
   Norm mlp_norm;
   Feed mlp;
-  double dropout;  // of each branch
+  double dropout;  // probability, for each branch
 };
 
-// Blocks one after the other, named by number: "0.attention.qkv.weight".
+// A ModuleList of blocks that are applied in order. Parameters are named "0.attention.qkv.weight".
 template <class Block>
-class BlockStack : public Module {
+class BlockStack : public ModuleList<Block> {
  public:
+  // Constructs a block from `arguments` at the end.
   template <class... Arguments>
   Block& append(Arguments&&... arguments) {
-    auto block = std::make_shared<Block>(std::forward<Arguments>(arguments)...);
-    blocks_.push_back(add(std::to_string(blocks_.size()), std::move(block)));
-    return *blocks_.back();
+    return ModuleList<Block>::append(Block(std::forward<Arguments>(arguments)...));
   }
   ResidualStream forward(ResidualStream x, const SequencePlace& place) {
-    const Scope scope = forward_scope();
-    for (const auto& block : blocks_) x = block->forward(x, place);
+    const Scope scope = this->forward_scope();
+    for (Block& block : *this) x = block.forward(x, place);
     return x;
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (const auto& block : blocks_) y = (*block)(y);
+    for (Block& block : *this) y = block(y);
     return y;
   }
-  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
-  Block& operator[](int64_t i) const { return *blocks_.at(static_cast<size_t>(i)); }
-
- private:
-  std::vector<std::shared_ptr<Block>> blocks_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -1,15 +1,15 @@
-// BpeTokenizer: byte pair encoding over bytes, as in GPT-2: every text has tokens, and decode gives back its
+// BpeTokenizer: byte-level byte pair encoding, as in GPT-2. Every text has tokens, and decode returns its
 // bytes.
 //
-//   const BpeTokenizer gpt2 = load_gpt2("encoder.json", "vocab.bpe");      // bpe_files.hpp
-//   gpt2.encode("Hello world")                                             // {15496, 995}
+//   const BpeTokenizer gpt2 = load_gpt2_tokenizer("encoder.json", "vocab.bpe");      // bpe_files.hpp
+//   gpt2.encode("Hello world")                                                       // {15496, 995}
 //
-// Text is cut into pieces (pretokenize.hpp). Within a piece, of all neighbours that a merge joins, those of
-// the lowest rank are joined, the leftmost first, until none is left. Short pieces look through all their
-// pairs each time; long ones keep them in a heap, so that a piece of n bytes costs n log n. Most pieces of
-// common text are one token: a table of all tokens that their own merges lead to answers those. Nothing
-// changes after construction: threads may share it. Source: Sennrich, Haddow, Birch, "Neural machine
-// translation of rare words with subword units", 2016; openai/gpt-2.
+// Text is split into pieces (pretokenize.hpp). In a piece, the adjacent pair whose merge has the lowest rank
+// is merged first, the leftmost one if there are several, until no pair has a merge. A short piece scans all
+// of its pairs; a long one keeps them in a heap, which costs O(n log n). Most pieces of common text are one
+// token, which a hash table finds without merging. The tokenizer is immutable, so threads may share it.
+// Sources: Sennrich, Haddow, Birch, "Neural machine translation of rare words with subword units", 2016;
+// openai/gpt-2.
 #pragma once
 
 #include <array>
@@ -21,41 +21,41 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What becomes of the text of special tokens ("<|endoftext|>") inside a text. By default it is text like any
-// other, so that a stranger's text cannot command the model, and none is added, so that decode gives the text
-// back. as_tokenizers(): what Hugging Face's tokenizers does unless told otherwise.
+// The treatment of special tokens ("<|endoftext|>") in a text. By default their text is ordinary text, so
+// that untrusted text cannot control the model, and no special token is added, so that decode returns the
+// text. as_tokenizers() is the default of Hugging Face's tokenizers.
 //
 //   llama3.encode(text, SpecialPolicy::as_tokenizers())      // <|begin_of_text|> first
 struct SpecialPolicy {
   bool allow_all = false;
-  std::vector<std::string> allowed{};  // these become their tokens, or all do
-  bool refuse_others = false;          // TT-TEXT-03 when the text holds one that is not allowed
-  bool add = false;                    // BpeModel::before and after around the text: add_special_tokens there
+  std::vector<std::string> allowed{};  // special tokens that are encoded as such, if not all are
+  bool refuse_others = false;          // TT-TEXT-03 if the text contains one that is not allowed
+  bool add = false;                    // adds BpeModel::before and after (add_special_tokens in tokenizers)
   static SpecialPolicy as_tokenizers() { return {.allow_all = true, .add = true}; }
 };
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  // TT-TEXT-04 when the model cannot work: bpe::problem_of(model) says why.
+  // Throws TT-TEXT-04 if the model is invalid: bpe::problem_of(model) gives the reason.
   explicit BpeTokenizer(BpeModel model, TT_LOC);
-  // Tables inside hold views of the model's tokens, which move with it.
+  // The tables hold views of the model's tokens, which stay valid in a move but not in a copy.
   BpeTokenizer(BpeTokenizer&&) = default;
   BpeTokenizer(const BpeTokenizer&) = delete;
   BpeTokenizer& operator=(const BpeTokenizer&) = delete;
 
-  // Any bytes; special tokens are text like any other.
+  // Accepts any bytes. The text of special tokens is ordinary text.
   Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
   Tokens encode(std::string_view text, const SpecialPolicy& policy, TT_LOC) const;
-  // The tokens' bytes, one after the other: not UTF-8 when the tokens end within a character.
+  // The concatenated bytes of the tokens. They are not valid UTF-8 if the tokens end within a character.
   std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
   int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
 
-  // The number of a special token. TT-TEXT-03 when there is none of that text.
+  // The number of a special token. Throws TT-TEXT-03 if there is none with that text.
   int32_t special(const std::string& text, TT_LOC) const;
   const BpeModel& model() const { return model_; }
 
  private:
-  static constexpr size_t kShortPiece = 64;  // up to here a scan is faster than a heap
+  static constexpr size_t kShortPiece = 64;  // up to this length a scan is faster than a heap
 
   void append_text(std::string_view text, Tokens& out) const;
   void append_merged(std::string_view piece, Tokens& out) const;
@@ -66,8 +66,8 @@ class BpeTokenizer final : public Tokenizer {
   BpeModel model_;
   std::array<int32_t, 256> byte_tokens_{};
   bpe::PairRanks ranks_;
-  std::vector<int32_t> results_;  // by rank: the token that the merge makes
-  bpe::TokenTable whole_pieces_;  // tokens that their own bytes are encoded to
+  std::vector<int32_t> results_;  // by rank: the token that the merge produces
+  bpe::TokenTable whole_pieces_;  // tokens to which their own bytes are encoded
 };
 
 // ---------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
     results_.push_back(all.find(model_.tokens[static_cast<size_t>(merge.left)] +
                                 model_.tokens[static_cast<size_t>(merge.right)]));
   }
-  if (model_.ignore_merges) {  // also tokens that no merge makes, unless they are special alone
+  if (model_.ignore_merges) {  // includes tokens that no merge produces, except those that are only special
     for (size_t i = 0; i < model_.tokens.size(); ++i) {
       const std::string& bytes = model_.tokens[i];
       const auto token = static_cast<int32_t>(i);
@@ -101,8 +101,8 @@ inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
     return;
   }
   Tokens merged;
-  for (const int32_t token :
-       results_) {  // tried, not assumed: other merges of lower rank may cut a token's bytes
+  // Each token is checked by encoding it, because merges of lower rank may split its bytes differently.
+  for (const int32_t token : results_) {
     const std::string& bytes = model_.tokens[static_cast<size_t>(token)];
     merged.clear();
     append_merged(bytes, merged);
@@ -119,7 +119,8 @@ inline Tokens BpeTokenizer::encode(std::string_view text, const SpecialPolicy& p
   Tokens out;
   out.reserve(text.size() / 4 + 1);
   if (policy.add) out.insert(out.end(), model_.before.begin(), model_.before.end());
-  // The next place of each; looked for again only when passed, so that each text is searched once.
+  // The next position of each special token, searched again only after it is passed, so the text is searched
+  // once for each.
   std::vector<std::pair<size_t, const std::pair<const std::string, int32_t>*>> next;
   for (const auto& item : allowed) next.emplace_back(text.find(item.first), &item);
   size_t at = 0;
@@ -149,10 +150,10 @@ inline void BpeTokenizer::refuse_specials(std::string_view text,
     const size_t at = allowed.contains(item.first) ? std::string_view::npos : text.find(item.first);
     if (at == std::string_view::npos) continue;
     fail("TT-TEXT-03",
-         "BpeTokenizer: the text holds the special token " + io::in_quotes(item.first) + " at byte " +
+         "BpeTokenizer: the text contains the special token " + io::in_quotes(item.first) + " at byte " +
              std::to_string(at) +
-             ", which is not allowed here\n  hint: name it in SpecialPolicy::allowed to get "
-             "its token, or leave refuse_others out to have it encoded as text",
+             ", which is not allowed here\n  hint: add it to SpecialPolicy::allowed to get "
+             "its token, or set refuse_others to false to encode it as text",
          loc);
   }
 }
@@ -200,7 +201,7 @@ inline void BpeTokenizer::append_merged(std::string_view piece, Tokens& out) con
 
 inline void BpeTokenizer::append_merged_short(std::string_view piece, Tokens& out) const {
   int32_t tokens[kShortPiece];
-  int32_t ranks[kShortPiece];  // of tokens i and i + 1
+  int32_t ranks[kShortPiece];  // ranks[i]: of the pair of tokens i and i + 1
   size_t n = piece.size();
   for (size_t i = 0; i < n; ++i) tokens[i] = byte_tokens_[static_cast<unsigned char>(piece[i])];
   for (size_t i = 0; i + 1 < n; ++i) ranks[i] = ranks_.find(tokens[i], tokens[i + 1]);
@@ -218,12 +219,12 @@ inline void BpeTokenizer::append_merged_short(std::string_view piece, Tokens& ou
 }
 
 inline void BpeTokenizer::append_merged_long(std::string_view piece, Tokens& out) const {
-  // A list in arrays: token i reaches from byte i to byte next[i]; -1 where a token was taken in by its left
-  // one.
+  // A linked list in arrays: token i spans the bytes from i to next[i]. It is -1 after it has been merged
+  // into the token at its left.
   const size_t n = piece.size();
   Tokens tokens(n);
   std::vector<size_t> next(n), before(n);
-  using Candidate = std::pair<int32_t, size_t>;  // rank, then place: the leftmost first
+  using Candidate = std::pair<int32_t, size_t>;  // rank, then position: the leftmost first
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
   const auto propose = [&](size_t i) {
     const int32_t rank = next[i] < n ? ranks_.find(tokens[i], tokens[next[i]]) : bpe::PairRanks::kNone;
@@ -240,7 +241,7 @@ inline void BpeTokenizer::append_merged_long(std::string_view piece, Tokens& out
     heap.pop();
     const BpeMerge merge = model_.merges[static_cast<size_t>(rank)];
     const size_t right = next[i];
-    // Proposals are not withdrawn: this one may be about tokens that have been merged since.
+    // Heap entries are not removed when they become stale: the tokens of this one may have been merged since.
     if (tokens[i] != merge.left || right >= n || tokens[right] != merge.right) continue;
     tokens[i] = results_[static_cast<size_t>(rank)];
     tokens[right] = -1;

@@ -1,14 +1,14 @@
-// Vocabulary files of byte-level BPE: GPT-2's pair of files, and Hugging Face's tokenizer.json, read and
-// written.
+// Vocabulary files of byte-level BPE: reads GPT-2's pair of files, reads and writes Hugging Face's
+// tokenizer.json.
 //
 //   encoder.json    {"token": number, ...}             vocab.bpe   a line "left right" per merge, by rank
 //   tokenizer.json  {"added_tokens": [...], "pre_tokenizer": {...}, "model": {"type": "BPE", "vocab": {...},
 //                   "merges": ["left right" or ["left", "right"], ...]}, "post_processor": {...}, ...}
 //
-// Parts of a tokenizer.json that would change the tokens and are not implemented are refused (TT-IO-04),
-// never skipped: normalizers (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Added tokens,
-// special or not, become special tokens (SpecialPolicy in bpe.hpp), also where they are ordinary tokens of
-// the vocabulary; what a TemplateProcessing puts around a text becomes BpeModel::before and after.
+// A part of a tokenizer.json that would change the tokens and is not implemented throws TT-IO-04: normalizers
+// (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Every added token becomes a special token
+// (SpecialPolicy in bpe.hpp), even if it is also an ordinary token of the vocabulary. The tokens that a
+// TemplateProcessing puts around a text become BpeModel::before and after.
 #pragma once
 
 #include <set>
@@ -19,7 +19,7 @@ namespace tinytorch::inline TT_BUILD {
 
 namespace bpe {
 
-// Known spellings of the patterns; the first of each is the one written.
+// The known regular expressions of each pattern. The first one of a pattern is written to files.
 struct KnownPattern {
   SplitPattern pattern;
   const char* text;
@@ -42,9 +42,8 @@ class TokenizerJsonReader {
   BpeModel run(const Json& root) {
     const Json& model = member(root, "model");
     if (!model.object()) {
-      source_.reject(
-          "'model' as an object", model.kind(), "TT-IO-03",
-          "a vocab.json or encoder.json is no tokenizer.json: load_gpt2 reads it, with its merges");
+      source_.reject("'model' as an object", model.kind(), "TT-IO-03",
+                     "load_gpt2_tokenizer reads a vocab.json or encoder.json, with its merges");
     }
     require_none(root, {"truncation", "padding"});
     require_no_normalizer(root);
@@ -87,7 +86,7 @@ class TokenizerJsonReader {
     if (!found.array()) reject_damaged(source_, "'" + std::string(key) + "' as an array", found.kind());
     return *found.array();
   }
-  // Settings that would change the tokens: absent, null, false or empty.
+  // Each of these settings would change the tokens, so it must be absent, null, false or empty.
   void require_none(const Json& object, std::initializer_list<const char*> keys) const {
     for (const char* key : keys) {
       const Json* found = object.find(key);
@@ -103,17 +102,17 @@ class TokenizerJsonReader {
     for (const std::string_view name : known) list += (list.empty() ? "" : " or ") + std::string(name);
     source_.reject(
         std::string(what) + " of type " + list, "type " + io::in_quotes(type), "TT-IO-04",
-        "only byte-level BPE as in GPT-2 and Llama 3 is read; a post_processor can be removed from the file, "
-        "and the tokens that it adds be added by the caller");
+        "only byte-level BPE as in GPT-2 and Llama 3 is read; you can remove a post_processor from the file "
+        "and add its tokens in your program");
   }
-  // A Sequence of none does nothing; all others would change the text before it is cut.
+  // An empty Sequence does nothing. Any other normalizer would change the text before it is split.
   void require_no_normalizer(const Json& root) const {
     const Json* const found = root.find("normalizer");
     if (!found || found->is_null()) return;
     const std::string type = text(*found, "type");
     if (type == "Sequence" && list(*found, "normalizers").empty()) return;
     source_.reject("no 'normalizer'", "a normalizer of type " + io::in_quotes(type), "TT-IO-04",
-                   "normalize texts yourself before they are encoded, and set it to null in the file");
+                   "set the normalizer to null in the file, and normalize texts before you encode them");
   }
 
   void read_pattern(const Json& part) {
@@ -130,7 +129,7 @@ class TokenizerJsonReader {
     require_type(split, "first pre_tokenizer", {"Split"});
     require_type((*parts)[1], "second pre_tokenizer", {"ByteLevel"});
     read_byte_level((*parts)[1], false);
-    // The patterns match every character, so keeping the matches and removing the rest is the same.
+    // The patterns match every character, so "Isolated" and the inverted "Removed" give the same pieces.
     const std::string behavior = text(split, "behavior");
     const bool invert = flag(split, "invert", false);
     if (!(behavior == "Isolated" && !invert) && !(behavior == "Removed" && invert))
@@ -143,12 +142,12 @@ class TokenizerJsonReader {
       }
     }
     source_.reject("the pattern of GPT-2 or of cl100k", io::in_quotes(pattern), "TT-IO-04",
-                   "pretokenize.hpp matches these two by hand");
+                   "pretokenize.hpp implements these two patterns only");
   }
   void read_byte_level(const Json& part, bool splits) const {
     if (flag(part, "add_prefix_space", true)) {
       source_.reject("'add_prefix_space': false", "true", "TT-IO-04",
-                     "set it to false and put the space before the text yourself");
+                     "set it to false and add the space before the text in your program");
     }
     if (flag(part, "use_regex", true) != splits)
       source_.reject(splits ? "'use_regex': true without a Split" : "'use_regex': false after a Split",
@@ -177,9 +176,8 @@ class TokenizerJsonReader {
     }
     for (const auto& [name, number] : added) reader_.add_special(name, *number);
   }
-  // Whether an added token that stands in the vocabulary is an ordinary token there too. Text of plain ASCII
-  // is spelled as it is, so nothing depends on that; of other texts the vocabulary holds the spelling, which
-  // is another text.
+  // True if an added token that the vocabulary contains is also an ordinary token of it. The vocabulary holds
+  // spellings: ASCII text is its own spelling, other text has a different one.
   bool is_ordinary(const std::string& name, const Json::Array& merges) const {
     if (spelled(name) == name) return true;
     const std::optional<std::string> bytes = unspelled(name);
@@ -202,7 +200,7 @@ class TokenizerJsonReader {
     }
   }
 
-  // ByteLevel here only moves offsets, which nobody asks for.
+  // A ByteLevel post-processor changes only offsets, which this library does not report.
   void read_post_processor(const Json& part) {
     require_type(part, "post_processor", {"ByteLevel", "TemplateProcessing", "Sequence"});
     const std::string type = text(part, "type");
@@ -213,8 +211,8 @@ class TokenizerJsonReader {
       if (text(inner, "type") == "TemplateProcessing") read_template(inner);
     }
   }
-  // "single": [{"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}, ...]; "special_tokens" gives each
-  // name its numbers. A second template goes around the first.
+  // "single": [{"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}, ...]; "special_tokens" maps each
+  // name to its token numbers. The tokens of a second template are put around those of the first.
   void read_template(const Json& part) {
     Tokens before, after;
     int texts = 0;
@@ -243,7 +241,7 @@ class TokenizerJsonReader {
   ModelReader reader_;
 };
 
-// Special tokens are listed too, so that `tokenizers` gives them these numbers.
+// The vocabulary lists special tokens too, so that Hugging Face's `tokenizers` gives them the same numbers.
 inline std::string vocabulary_json(const BpeModel& model, Loc loc) {
   std::string out;
   std::unordered_set<std::string> ordinary;
@@ -277,7 +275,7 @@ inline std::string vocabulary_json(const BpeModel& model, Loc loc) {
   return "{" + out + "}";
 }
 
-// The post_processor that puts model.before and after around a text, and around each of two.
+// The post_processor that puts model.before and model.after around a text, and around both texts of a pair.
 inline std::string template_json(const BpeModel& model) {
   if (model.before.empty() && model.after.empty()) return "null";
   const auto text_of = [&](int32_t token) {
@@ -306,10 +304,8 @@ inline std::string template_json(const BpeModel& model) {
 
 }  // namespace bpe
 
-// --- GPT-2's files ---
-
-// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>. But none
-// of those begins with a space: one that does is a word whose merge is missing.
+// A token that is neither a byte nor the result of a merge is special: in GPT-2, <|endoftext|>. A special
+// token never begins with a space, so such a token that does is a word whose merge is missing, and throws.
 inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encoder_name = "encoder.json",
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};
@@ -330,20 +326,22 @@ inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encod
     const std::string& token = model.tokens[i];
     if (token.size() < 2 || made.contains(token)) continue;
     if (token[0] == ' ')
-      bpe::reject_damaged(list, "merges for all tokens but special ones",
-                          "none that makes " + io::in_quotes(token));
+      bpe::reject_damaged(list, "merges for all tokens but special ones", "none for " + io::in_quotes(token));
     model.specials[token] = static_cast<int32_t>(i);
   }
   return reader.finish();
 }
-inline BpeTokenizer load_gpt2(const std::string& encoder_path, const std::string& merges_path, TT_LOC) {
+inline BpeTokenizer load_gpt2_tokenizer(const std::string& encoder_path, const std::string& merges_path,
+                                        TT_LOC) {
   return BpeTokenizer(
       parse_gpt2(read_file(encoder_path, JsonLimits{}.bytes, loc),
                  read_file(merges_path, JsonLimits{}.bytes, loc), encoder_path, merges_path, loc),
       loc);
 }
-
-// --- tokenizer.json ---
+[[deprecated("load_gpt2(encoder, merges) is now load_gpt2_tokenizer")]] inline BpeTokenizer load_gpt2(
+    const std::string& encoder_path, const std::string& merges_path, TT_LOC) {
+  return load_gpt2_tokenizer(encoder_path, merges_path, loc);
+}
 
 inline BpeModel parse_tokenizer_json(Bytes bytes, const std::string& name = "tokenizer.json", TT_LOC) {
   const io::Source source{name, "tokenizer.json", loc};
@@ -353,7 +351,8 @@ inline BpeTokenizer load_tokenizer_json(const std::string& path, TT_LOC) {
   return BpeTokenizer(parse_tokenizer_json(read_file(path, JsonLimits{}.bytes, loc), path, loc), loc);
 }
 
-// What Hugging Face tokenizers and transformers load, and parse_tokenizer_json reads back equal.
+// The text of a tokenizer.json, which Hugging Face's tokenizers and transformers load. parse_tokenizer_json
+// returns an equal model.
 inline std::string to_tokenizer_json(const BpeModel& model, TT_LOC) {
   std::string added, merges, split;
   std::map<int32_t, std::string> by_number;
@@ -392,7 +391,7 @@ inline std::string to_tokenizer_json(const BpeModel& model, TT_LOC) {
          (model.ignore_merges ? "true" : "false") + ",\n\"vocab\":" + bpe::vocabulary_json(model, loc) +
          ",\n\"merges\":[" + merges + "]}}\n";
 }
-// The old file stays whole until the new one is complete.
+// The old file is kept until the new one is complete.
 inline void save_tokenizer_json(const std::string& path, const BpeModel& model, TT_LOC) {
   write_file(path, to_tokenizer_json(model, loc), loc);
 }

@@ -1,4 +1,4 @@
-// BpeModel: what a vocabulary of byte pair encoding says, and whether it can work.
+// BpeModel: the vocabulary of a byte pair encoding (tokens, merges, special tokens), and its validation.
 #pragma once
 
 #include <array>
@@ -11,21 +11,19 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a vocabulary file says.
 struct BpeModel {
-  std::vector<std::string> tokens;  // bytes by number; empty where a number is not in use
-  std::vector<BpeMerge> merges;     // by rank
-  std::map<std::string, int32_t>
-      specials;  // by text; one may be an ordinary token too, that merges make or use
+  std::vector<std::string> tokens;          // bytes by number; empty for an unused number
+  std::vector<BpeMerge> merges;             // by rank
+  std::map<std::string, int32_t> specials;  // by text; one may also be an ordinary token that merges use
   SplitPattern pattern = SplitPattern::gpt2;
-  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges make of it
-  Tokens before{}, after{};    // special tokens that belong around a text: Llama 3's <|begin_of_text|>
+  bool ignore_merges = false;  // a piece that equals a token becomes it, whatever its merges produce
+  Tokens before{}, after{};    // special tokens around a text: Llama 3's <|begin_of_text|>
   friend bool operator==(const BpeModel&, const BpeModel&) = default;
 };
 
 namespace bpe {
 
-// Bytes in the order of GPT-2's first 256 tokens: those that Latin-1 prints, then the rest.
+// Bytes in the order of GPT-2's first 256 tokens: first the printable characters of Latin-1, then the others.
 inline constexpr std::array<unsigned char, 256> kByteOrder = [] {
   std::array<unsigned char, 256> order{};
   const auto prints = [](int b) { return (b >= 33 && b <= 126) || (b >= 161 && b != 173); };
@@ -39,7 +37,7 @@ inline constexpr std::array<unsigned char, 256> kByteOrder = [] {
 }();
 inline constexpr uint32_t kPrintedBytes = 188;
 
-// What a vocabulary must be, and what this one is instead.
+// The requirement that a vocabulary violates, and what it contains instead.
 struct Problem {
   std::string expected, found;
 };
@@ -50,7 +48,7 @@ inline std::string token_name(const BpeModel& model, int32_t token) {
          (inside ? " " + io::in_quotes(model.tokens[static_cast<size_t>(token)]) : "");
 }
 
-// What is wrong with a model, if anything is.
+// The first problem of a model, or nullopt if it is valid.
 inline std::optional<Problem> problem_of(const BpeModel& model) {
   TokenTable table(model.tokens.size());
   for (size_t i = 0; i < model.tokens.size(); ++i) {
@@ -90,19 +88,19 @@ inline std::optional<Problem> problem_of(const BpeModel& model) {
     if (!is_token(left) || !is_token(right)) return Problem{"merges of two tokens", where()};
     const std::string joined =
         model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)];
-    if (table.find(joined) < 0) return Problem{"a token for what each merge makes", where()};
+    if (table.find(joined) < 0) return Problem{"a token for the result of each merge", where()};
     if (!seen.insert({left, right}, 0)) return Problem{"each merge once", where() + " again"};
   }
   return std::nullopt;
 }
 
-// TT-TEXT-04 when the model cannot work.
+// Throws TT-TEXT-04 if the model is invalid.
 inline void require_model(const BpeModel& model, Loc loc) {
   const std::optional<Problem> problem = problem_of(model);
   if (!problem) return;
   fail("TT-TEXT-04",
-       "BpeTokenizer: this vocabulary cannot work\n  expected: " + problem->expected + "\n  found:    " +
-           problem->found + "\n  hint: train_bpe and the readers of bpe_files.hpp make models that do",
+       "BpeTokenizer: this vocabulary is invalid\n  expected: " + problem->expected + "\n  found:    " +
+           problem->found + "\n  hint: train_bpe and the readers of bpe_files.hpp make valid models",
        loc);
 }
 

@@ -1,8 +1,8 @@
-// What the vocabulary files of byte-level BPE have in common (bpe_files.hpp): how they spell bytes, and the
-// model that tokens and merges add up to, as they are read.
+// Shared parts of the readers of byte-level BPE files (bpe_files.hpp): the spelling of bytes, and a
+// ModelReader that collects tokens and merges into a BpeModel.
 //
-// Files spell bytes as printable characters: those that Latin-1 prints stand for themselves, the others are
-// U+0100 and up; a space is U+0120.
+// Files spell bytes as printable characters. The printable characters of Latin-1 represent themselves; the
+// other bytes are U+0100 and up, so a space is U+0120.
 #pragma once
 
 #include <tinytorch/io/json.hpp>
@@ -11,7 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD::bpe {
 
-// Each token is a string and a row of an embedding: a file cannot ask for more than this.
+// The limit on token numbers in a file. Each token costs a string and a row of an embedding, so a damaged
+// file must not demand arbitrarily many.
 inline constexpr int64_t kVocabularyLimit = int64_t{1} << 20;
 
 // The character that spells each byte.
@@ -22,7 +23,7 @@ inline constexpr std::array<uint32_t, 256> kSpelling = [] {
   return codes;
 }();
 
-// And back: the byte that a character spells, or -1.
+// The inverse: the byte that a character spells, or -1.
 inline constexpr std::array<int, 512 - kPrintedBytes> kSpelledByte = [] {
   std::array<int, 512 - kPrintedBytes> bytes{};
   for (int& byte : bytes) byte = -1;
@@ -35,7 +36,7 @@ inline std::string spelled(std::string_view bytes) {
   for (const char c : bytes) append_utf8(out, kSpelling[static_cast<unsigned char>(c)]);
   return out;
 }
-// The bytes, or nothing when some character spells none.
+// The bytes that a spelling represents, or nullopt if one of its characters spells no byte.
 inline std::optional<std::string> unspelled(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -48,7 +49,7 @@ inline std::optional<std::string> unspelled(std::string_view text) {
   return out;
 }
 
-// What a merge, "left right" or ["left", "right"], makes, as it is spelled.
+// The spelling of the result of a merge, "left right" or ["left", "right"].
 inline std::string made_by(const Json& merge) {
   std::string made;
   if (merge.string()) made = *merge.string();
@@ -58,13 +59,15 @@ inline std::string made_by(const Json& merge) {
   return made;
 }
 
-// Refuses what contradicts itself.
+// Throws TT-IO-03 for a file that contradicts itself.
 [[noreturn]] inline void reject_damaged(const io::Source& source, const std::string& expected,
                                         const std::string& found) {
-  source.reject(expected, found, "TT-IO-03", "the file is cut, damaged or edited: fetch or save it again");
+  source.reject(expected, found, "TT-IO-03",
+                "the file is truncated, damaged or edited: fetch or save it again");
 }
 
-// Collects what the files of vocabulary and merges say, which may be one; refuses them by name.
+// Collects the contents of the vocabulary file and the merges file, which may be the same file. Errors name
+// the file.
 class ModelReader {
  public:
   ModelReader(const io::Source& vocabulary, const io::Source& merges)
@@ -72,7 +75,7 @@ class ModelReader {
 
   BpeModel model;
 
-  // "token": number, as in encoder.json and "vocab".
+  // Adds "token": number, as in encoder.json and in "vocab".
   void add(const std::string& name, const Json& value) {
     const std::optional<std::string> bytes = unspelled(name);
     const int32_t number = number_of(name, value);
@@ -85,8 +88,9 @@ class ModelReader {
     numbers_.emplace(name, number);
   }
 
-  // A special token, whose name is its bytes, behind all others. Where those are an ordinary token too, it
-  // must have that token's number: two numbers of the same bytes cannot be told apart in a text.
+  // Adds a special token, whose name is its bytes, after all ordinary tokens have been added. If it is also
+  // an ordinary token, both must have the same number, because a text cannot tell apart two tokens with the
+  // same bytes.
   void add_special(const std::string& name, const Json& value) {
     const int32_t number = number_of(name, value);
     const auto ordinary = numbers_.find(spelled(name));
@@ -102,7 +106,8 @@ class ModelReader {
     model.specials[name] = number;
   }
 
-  // Names as spelled in the file. The place, such as "line" 12, is for messages.
+  // Adds a merge of two tokens by their spelling. kind and number are the place in the file for messages,
+  // such as "line" and 12.
   void add_merge(const std::string& left, const std::string& right, const char* kind, size_t number) {
     const auto a = numbers_.find(left), b = numbers_.find(right);
     if (a == numbers_.end() || b == numbers_.end()) {
@@ -112,7 +117,7 @@ class ModelReader {
     }
     model.merges.push_back({a->second, b->second});
   }
-  // "left right"
+  // Adds a merge in the form "left right".
   void add_merge(std::string_view line, const char* kind, size_t number) {
     const size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
@@ -147,7 +152,7 @@ class ModelReader {
 
   const io::Source& vocabulary_;
   const io::Source& merges_;
-  std::unordered_map<std::string, int32_t> numbers_;  // by spelling; of special tokens, those in plain ASCII
+  std::unordered_map<std::string, int32_t> numbers_;  // by spelling; special tokens only if they are ASCII
 };
 
 }  // namespace tinytorch::inline TT_BUILD::bpe

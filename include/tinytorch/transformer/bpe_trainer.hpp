@@ -1,14 +1,12 @@
-// Training byte pair encoding: join the most frequent pair of neighbouring tokens, again and again.
+// Training of byte pair encoding: repeatedly merge the most frequent pair of adjacent tokens.
 //
 //   const BpeTokenizer tokenizer(train_bpe(text, {.vocabulary = 10000, .specials = {"<|endoftext|>"}}));
 //
-// Equal pieces are counted once and merged once. A merge changes the counts of its own neighbours alone, so
-// only the pieces that hold the pair are visited; a heap keeps the pairs, and an entry whose count is out of
-// date is put back with the right one when it comes up.
-//
-// Deterministic: of pairs with equal counts, the one with the smaller left token is taken, then the smaller
-// right one, as the trainer of Hugging Face tokenizers does. Numbers: 256 bytes in GPT-2's order, merges,
-// special tokens.
+// Equal pieces are counted once and merged once. A merge changes only the counts of adjacent pairs, so only
+// the pieces that contain the merged pair are visited. A heap holds the pairs; an entry with an outdated
+// count is pushed again with the right count when it is popped. The result is deterministic: among pairs of
+// equal count, the smaller left token is first, then the smaller right one, as in the trainer of Hugging
+// Face's tokenizers. Tokens are numbered: 256 bytes in GPT-2's order, merges, special tokens.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +17,10 @@
 namespace tinytorch::inline TT_BUILD {
 
 struct BpeTrainOptions {
-  int64_t vocabulary = 1024;  // tokens in all: 256 bytes, merges, special tokens
+  int64_t vocabulary = 1024;  // total number of tokens: 256 bytes, merges, special tokens
   SplitPattern pattern = SplitPattern::gpt2;
   std::vector<std::string> specials{};
-  int64_t min_count = 2;  // a pair that occurs less often is not joined; the vocabulary may then stay smaller
+  int64_t min_count = 2;  // rarer pairs are not merged, so the vocabulary may be smaller than asked for
 };
 
 namespace bpe {
@@ -68,12 +66,12 @@ class Trainer {
   };
   struct Pair {
     int64_t count = 0;
-    std::vector<size_t> pieces;  // that hold it, or held it
+    std::vector<size_t> pieces;  // indices of the pieces that contain it or contained it
   };
   struct Candidate {
     int64_t count;
     BpeMerge pair;
-    // The heap's top is the largest.
+    // std::priority_queue has the largest element at its top.
     friend bool operator<(const Candidate& a, const Candidate& b) {
       if (a.count != b.count) return a.count < b.count;
       return std::pair(a.pair.left, a.pair.right) > std::pair(b.pair.left, b.pair.right);
@@ -105,7 +103,7 @@ class Trainer {
   std::string joined(BpeMerge pair) const {
     return model_.tokens[static_cast<size_t>(pair.left)] + model_.tokens[static_cast<size_t>(pair.right)];
   }
-  // A vocabulary names tokens by their bytes: what spells a special token stays in two.
+  // Token bytes are unique in a vocabulary, so a pair that spells a special token is not merged.
   bool is_special(const std::string& bytes) const {
     return std::find(options_.specials.begin(), options_.specials.end(), bytes) != options_.specials.end();
   }
@@ -162,7 +160,7 @@ class Trainer {
     }
     tokens.resize(kept);
   }
-  // Only pairs with the new token gain; they have no entry in the heap yet.
+  // Only pairs with the new token gain counts. They have no entry in the heap yet.
   void add_neighbours(BpeMerge pair, int64_t count, size_t piece) {
     change(pair, count, piece);
     touched_.push_back(key_of(pair));
@@ -170,17 +168,17 @@ class Trainer {
 
   const BpeTrainOptions& options_;
   BpeModel model_;
-  std::vector<Piece> pieces_;  // in the order of their first appearance
+  std::vector<Piece> pieces_;  // in order of first appearance
   std::unordered_map<std::string_view, size_t, BytesHash> numbers_;
   std::unordered_map<uint64_t, Pair, MixedHash> pairs_;
   std::priority_queue<Candidate> heap_;
-  std::vector<uint64_t> touched_;  // pairs that the current merge made
+  std::vector<uint64_t> touched_;  // pairs that the current merge created
 };
 
 }  // namespace bpe
 
-// Learns from texts, which do not run into each other: no piece holds parts of two. Special tokens inside
-// them count as text; cut the texts there. TT-TEXT-04 for options that cannot be met.
+// Learns a vocabulary from texts. No piece contains parts of two texts. Special tokens inside a text are
+// ordinary text, so split the texts at them. Throws TT-TEXT-04 for options that cannot be satisfied.
 inline BpeModel train_bpe(std::span<const std::string_view> texts, const BpeTrainOptions& options = {},
                           TT_LOC) {
   const auto least = static_cast<int64_t>(256 + options.specials.size());
@@ -199,7 +197,7 @@ inline BpeModel train_bpe(std::span<const std::string_view> texts, const BpeTrai
       continue;
     fail("TT-TEXT-04",
          "train_bpe: the special token " + io::in_quotes(text) +
-             (text.size() < 2 ? " is too short" : " is there twice") +
+             (text.size() < 2 ? " is too short" : " is listed twice") +
              "\n  hint: special tokens are different texts of two bytes or more, such as <|endoftext|>",
          loc);
   }

@@ -1,11 +1,11 @@
-// CharTokenizer: one token per character, the smallest vocabulary that a text allows.
+// CharTokenizer: one token per character, the smallest vocabulary for a given text.
 //
 //   const CharTokenizer tokenizer = CharTokenizer::from_text(text);    // Tiny Shakespeare: 65 tokens
 //   const CharTokenizer bytes = CharTokenizer::from_text(text, CharUnit::byte);
 //
-// Tokens are numbered in the order of their codes, so the same set of characters gives the same numbers. As
-// code points, an invalid byte counts as a character of its own (unicode.hpp): what was in the text comes
-// back exactly.
+// Tokens are numbered by ascending code, so the same set of characters gives the same numbers. With code
+// points, an invalid byte is a character of its own (unicode.hpp), so decode returns exactly the bytes of the
+// text.
 #pragma once
 
 #include <algorithm>
@@ -20,20 +20,20 @@ enum class CharUnit : uint8_t { code_point, byte };
 
 class CharTokenizer final : public Tokenizer {
  public:
-  // The tokenizer of the characters of a text, each of which counts once: for_each_unit gives their codes.
+  // A tokenizer of all distinct characters of a text. for_each_unit gives their codes.
   static CharTokenizer from_text(std::string_view text, CharUnit unit = CharUnit::code_point) {
     std::unordered_set<uint32_t> seen;
     for_each_unit(text, unit, [&](unicode::Unit u) { seen.insert(u.code); });
     return CharTokenizer({seen.begin(), seen.end()}, unit);
   }
-  // Codes as in unicode::Unit, in any order.
+  // Codes as in unicode::Unit, in any order; duplicates are removed.
   CharTokenizer(std::vector<uint32_t> codes, CharUnit unit) : codes_(std::move(codes)), unit_(unit) {
     std::sort(codes_.begin(), codes_.end());
     codes_.erase(std::unique(codes_.begin(), codes_.end()), codes_.end());
   }
 
-  // The token of a character is the place of its code in codes_, which is sorted. A character without a
-  // token is refused: fail_unknown(its bytes, its code, its first byte's position in the text, loc).
+  // The token of a character is the index of its code in the sorted codes_. A character without a token
+  // throws: fail_unknown(its bytes, its code, the position of its first byte in the text, loc).
   Tokens encode(std::string_view text, TT_LOC) const override {
     Tokens out;
     out.reserve(text.size());
@@ -47,10 +47,10 @@ class CharTokenizer final : public Tokenizer {
     return out;
   }
 
-  // The characters' bytes, one after the other. A code is a byte's value when the unit is a byte,
-  // kInvalidByte plus a byte's value for a byte outside UTF-8, else a code point: append_utf8(out, code). A
-  // number outside [0, vocabulary()) is refused: fail_unknown_token("CharTokenizer", number, its position,
-  // vocabulary(), loc).
+  // The concatenated bytes of the characters. A code is the value of a byte if the unit is a byte;
+  // kInvalidByte plus the value of a byte for a byte outside UTF-8; else a code point, for append_utf8(out,
+  // code). A number outside [0, vocabulary()) throws: fail_unknown_token("CharTokenizer", number, its
+  // position, vocabulary(), loc).
   std::string decode(std::span<const int32_t> tokens, TT_LOC) const override {
     std::string out;
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -90,12 +90,13 @@ class CharTokenizer final : public Tokenizer {
     for (int shift = code > 0xfffff ? 20 : code > 0xffff ? 16 : 12; shift >= 0; shift -= 4)
       shown += kHex[(code >> shift) & 15];
     const bool is_byte = unit_ == CharUnit::byte || code >= unicode::kInvalidByte;
-    fail("TT-TEXT-01",
-         "CharTokenizer: " + io::in_quotes(character) + (is_byte ? ", a byte," : ", U+" + shown + ",") +
-             " at byte " + std::to_string(at) + " is not among the " + std::to_string(codes_.size()) +
-             " characters of the vocabulary\n  hint: build the tokenizer from a text that has it, or take "
-             "BpeTokenizer, which has tokens for all bytes",
-         loc);
+    fail(
+        "TT-TEXT-01",
+        "CharTokenizer: " + io::in_quotes(character) + (is_byte ? ", a byte," : ", U+" + shown + ",") +
+            " at byte " + std::to_string(at) + " is not among the " + std::to_string(codes_.size()) +
+            " characters of the vocabulary\n  hint: build the tokenizer from a text that contains it, or use "
+            "BpeTokenizer, which has tokens for all bytes",
+        loc);
   }
 
   std::vector<uint32_t> codes_;  // by token, ascending

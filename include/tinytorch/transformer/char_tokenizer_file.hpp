@@ -1,4 +1,4 @@
-// A CharTokenizer as a file:
+// The file format of a CharTokenizer:
 //
 //   {"format": "tinytorch-char-tokenizer-1", "unit": "code_point" or "byte", "codes": [10, 32, ...]}
 #pragma once
@@ -52,7 +52,7 @@ inline CharTokenizer parse_char_tokenizer(Bytes bytes, const std::string& name =
 inline CharTokenizer load_char_tokenizer(const std::string& path, TT_LOC) {
   return parse_char_tokenizer(read_file(path, JsonLimits{}.bytes, loc), path, loc);
 }
-// The old file stays whole until the new one is complete.
+// The old file is kept until the new one is complete.
 inline void save_char_tokenizer(const std::string& path, const CharTokenizer& tokenizer, TT_LOC) {
   write_file(path, to_json(tokenizer), loc);
 }

@@ -1,10 +1,10 @@
-// Attention as a composition of ops: what the fused kernel computes, one readable line per step.
+// Attention as a composition of ops: the reference for the fused kernel, one readable line per step.
 //
-//   scores = scale q k^T     hidden keys -> -inf     out = dropout(softmax(scores)) v
+//   scores = scale q k^T     masked keys -> -inf     out = dropout(softmax(scores)) v
 //
-// q [B, H, T, D], k and v [B, G, S, D] -> [B, H, T, D]. Queries are the last T of S positions. G divides H:
-// query head h reads group h / (H / G), so that H / G heads share keys and values (Ainslie et al., "GQA",
-// 2023). It stores all scores, [B, H, T, S]; tests compare the fused op with it.
+// q [B, H, T, D], k and v [B, G, S, D] -> [B, H, T, D]. The queries are at the last T of S positions. G
+// divides H: query head h reads group h / (H / G), so H / G heads share keys and values (Ainslie et al.,
+// "GQA", 2023). All scores [B, H, T, S] are stored; tests compare the fused op with this function.
 // Source: Vaswani et al., "Attention is all you need", 2017.
 #pragma once
 
@@ -25,17 +25,18 @@ inline void require_attention_shapes(const Tensor& q, const Tensor& k, const Ten
        loc);
 }
 
-// [B, G, S, D] -> [B, H, S, D], H = heads: each group as often as there are heads that read it, side by side;
-// head h is group h / (H / G).
+// [B, G, S, D] -> [B, H, S, D] with H = heads: each group is repeated H / G times, consecutively, so head h
+// is group h / (H / G).
 inline Tensor repeat_groups(const Tensor& x, int64_t heads, TT_LOC) {
   const int64_t B = x.size(0), G = x.size(1), S = x.size(2), D = x.size(3);
   if (G == heads) return x;
   return x.unsqueeze(2, loc).expand({B, G, heads / G, S, D}, loc).reshape({B, heads, S, D}, loc);
 }
 
-// True where query t must not see key s, bool [T, S]; an undefined tensor, {}, when neither causal nor a
-// window (> 0) is asked for. Query t stands at position S - T + t, key s at s. Causal hides all keys of later
-// positions; a window hides those that are `window` or more positions away, to either side.
+// The attention mask, bool [T, S]: true if query t must not attend to key s. Undefined, {}, if there is
+// neither a causal mask nor a window > 0. Query t is at position S - T + t, key s at position s. The causal
+// mask hides all keys at later positions; a window hides keys that are `window` or more positions away, on
+// both sides.
 inline Tensor hidden_keys(int64_t T, int64_t S, const AttentionOptions& options, Device device, TT_LOC) {
   if (!options.causal && options.window <= 0) return {};
   const Tensor queries = arange(S - T, S, 1, DType::i64, device, loc).unsqueeze(1, loc);  // positions [T, 1]
@@ -48,10 +49,10 @@ inline Tensor hidden_keys(int64_t T, int64_t S, const AttentionOptions& options,
   return hidden;
 }
 
-// The formula above, step by step; a scale of 0 stands for 1 / sqrt(D), and dropout draws from
-// default_generator(). Scores of hidden keys become -1e38, or -65504 in f16, its lowest number: finite, so
-// that a query without a key (there are some where T > S) has probabilities to erase and not 0 / 0. Where
-// T > S, those of hidden keys are filled with 0 after the softmax: the result of such a query is 0.
+// The formula above, step by step. A scale of 0 means 1 / sqrt(D); dropout draws from default_generator().
+// Masked scores become -1e38, or -65504 in f16, its lowest number. They are finite, so that a query without
+// any key (possible if T > S) has no 0 / 0. If T > S, the probabilities of masked keys are set to 0 after the
+// softmax, so the result of such a query is 0.
 inline Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const AttentionOptions& options = {}, TT_LOC) {
   require_attention_shapes(q, k, v, loc);

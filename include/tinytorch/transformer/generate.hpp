@@ -1,11 +1,11 @@
-// Generation: token by token, each drawn from the model's logits for the last place.
+// Text generation: each token is sampled from the model's logits at the last position.
 //
 //   tt::Generated out = tt::generate(model, prompt, {.max_tokens = 100, .sampling = {.top_p = 0.9}});
 //
-// The whole context is computed again for each token, T rows for one; a cache of keys and values removes that
-// without changing what is drawn. A sequence longer than the model's context is continued from its last
-// tokens. With a decoder, text is compared with the stop strings and streamed: a piece is handed on as soon
-// as it can no longer become part of a stop string or of an unfinished UTF-8 character.
+// For each token the whole context is computed again, T rows for one; a key-value cache would avoid that
+// without changing the samples. A sequence longer than the model's context is continued from its last tokens.
+// With a decoder, the text is compared with the stop strings and streamed: a piece is passed on as soon as it
+// cannot become part of a stop string or of an unfinished UTF-8 character.
 #pragma once
 
 #include <functional>
@@ -22,28 +22,29 @@ namespace tinytorch::inline TT_BUILD {
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
-  uint64_t seed = 0;  // of the draws
-  // Drawing one of them ends the text. Not given: the model's own, LanguageModel::end_tokens(); empty: none.
+  uint64_t seed = 0;  // of the random samples
+  // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
+  // none.
   std::optional<std::vector<int64_t>> end_tokens{};
-  std::vector<std::string> stop{};  // so does the first of these in the text; they need a decoder
+  std::vector<std::string> stop{};  // the first of these strings in the text ends it; needs a decoder
   std::function<std::string(std::span<const int32_t>)> decode{};
-  // After each token, the end token too, with the text that became certain (without a decoder: none). False
-  // stops. The pieces together are Generated::text.
+  // Called after each token, also the end token, with the text that has become final (empty without a
+  // decoder). Generation stops if it returns false. The concatenated pieces are Generated::text.
   std::function<bool(int32_t token, std::string_view text)> on_token{};
 };
 
 enum class FinishReason { max_tokens, end_token, stop_text, callback };
 
 struct Generated {
-  std::vector<int32_t> tokens{};  // the new ones, without the end token
-  std::string text{};             // of them, up to the stop string
+  std::vector<int32_t> tokens{};  // the new tokens, without the end token
+  std::string text{};             // the text of the new tokens, up to the stop string
   FinishReason reason = FinishReason::max_tokens;
 };
 
 namespace generation {
 
-// Where text that may still change begins: the start of a stop string at its end, or of an unfinished
-// character, for which some decoders put U+FFFD.
+// The length of the text that can no longer change. The end of the text may still change if it is the
+// beginning of a stop string, or an unfinished character, for which some decoders emit U+FFFD.
 inline size_t certain_length(const std::string& text, const std::vector<std::string>& stops) {
   constexpr std::string_view kReplacement = "\xef\xbf\xbd";
   size_t certain = text.size();
@@ -66,12 +67,13 @@ inline size_t first_stop(const std::string& text, const std::vector<std::string>
   return at;
 }
 
-// The text of the tokens so far, and how much of it was handed on. What was handed on is never taken back.
+// The text of the tokens so far, and how much of it has been passed on. Text that has been passed on is never
+// taken back.
 class Stream {
  public:
   explicit Stream(const GenerateOptions& options) : options_(options) {}
 
-  // The newly certain text. `finished()` tells whether a stop string was met.
+  // Returns the text that has become final. stopped() tells if a stop string was found.
   std::string_view advance(std::span<const int32_t> tokens) {
     if (!options_.decode) return {};
     text_ = options_.decode(tokens);
@@ -80,7 +82,7 @@ class Stream {
     if (stopped_) text_.resize(stop);
     return hand_on(stopped_ ? text_.size() : certain_length(text_, options_.stop));
   }
-  // What was held back, once nothing more comes.
+  // Returns the text that was held back, after the last token.
   std::string_view flush() { return hand_on(text_.size()); }
   bool stopped() const { return stopped_; }
   const std::string& text() const { return text_; }
@@ -107,7 +109,7 @@ inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens)
   return model.head(last).select(0, 0).to(cpu);
 }
 
-// Evaluation mode, until the end of the scope.
+// Sets evaluation mode until the end of the scope.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
@@ -122,14 +124,14 @@ class EvaluationMode {
 
 }  // namespace generation
 
-// Continues `prompt`, which holds at least one token.
+// Continues `prompt`, which has at least one token.
 inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
                           const GenerateOptions& options = {}, TT_LOC) {
   if (prompt.empty()) {
     fail("TT-NN-27", "generate: the prompt is empty\n  hint: begin with the model's start token", loc);
   }
   if (!options.stop.empty() && !options.decode) {
-    fail("TT-NN-27", "generate: stop strings are found in text\n  hint: give a decoder too", loc);
+    fail("TT-NN-27", "generate: stop strings need a decoder\n  hint: set GenerateOptions::decode", loc);
   }
   const NoGrad no_grad;
   const generation::EvaluationMode evaluation(model);

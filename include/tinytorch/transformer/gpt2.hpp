@@ -1,8 +1,9 @@
-// GPT-2: learned positions, pre-norm blocks with LayerNorm and a GELU network, the embedding as the head.
+// GPT-2: learned positions, pre-norm blocks with LayerNorm and a GELU MLP, and the token embedding as the
+// head.
 //
 //   x = wte[tokens] + wpe[0 .. T)        L blocks        logits = norm(x) wte^T
 //
-// Radford et al., "Language models are unsupervised multitask learners", 2019.
+// Source: Radford et al., "Language models are unsupervised multitask learners", 2019.
 #pragma once
 
 #include <tinytorch/layers/embedding.hpp>
@@ -18,11 +19,11 @@ struct Gpt2Config {
   int64_t features = 768;      // C
   int64_t layers = 12;         // L
   int64_t heads = 12;          // H
-  int64_t hidden = 0;          // of the networks; 0: 4 C
+  int64_t hidden = 0;          // F, width of the MLPs; 0: 4 C
   Activation activation = Activation::gelu_tanh;
   double eps = 1e-5;
   double embedding_dropout = 0.1, attention_dropout = 0.1, residual_dropout = 0.1;
-  double deviation = 0.02;   // of the initial weights
+  double deviation = 0.02;   // standard deviation of the initial weights
   bool tied = true;          // the head is the token embedding
   int64_t start_token = -1;  // -1: none
   std::vector<int64_t> end_tokens{};
@@ -32,10 +33,11 @@ class Gpt2 : public LanguageModel {
  public:
   using Block = TransformerBlock<LayerNorm, Mlp>;
 
-  // Registers the parts, in this order: token_embedding, position_embedding, blocks, final_norm. Appends a
-  // block per layer: its attention with its number, then eps, residual_dropout, the width of its network and
-  // the activation. A model that is not tied has a head of its own, without bias, registered last as "head".
-  // At the end initialize_transformer, with the 2 L branches that add to the residual stream.
+  // Registers the parts in this order: token_embedding, position_embedding, blocks, final_norm. Appends a
+  // block per layer with these arguments: its attention with the layer's index, eps, residual_dropout, the
+  // width of its MLP, and the activation. A model that is not tied has a head of its own without bias,
+  // registered last as "head". Finally calls initialize_transformer with the 2 L branches that add to the
+  // residual stream.
   explicit Gpt2(const Gpt2Config& given)
       : config(given),
         token_embedding(config.vocabulary, config.features),
@@ -60,9 +62,9 @@ class Gpt2 : public LanguageModel {
   int64_t context() const override { return config.context; }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
 
-  // tokens i64 [B, T] -> [B, T, C]: each token's row plus its position's (position_embedding.rows), dropout
-  // in training, all blocks, the final norm of the stream they hand on. Behind a cache, positions go on
-  // where it ends.
+  // tokens i64 [B, T] -> [B, T, C]: the embedding of each token plus that of its position
+  // (position_embedding.rows), dropout in training, all blocks, and the final norm of their residual stream.
+  // With a cache, positions continue after the cached tokens.
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);
     const SequencePlace place = SequencePlace::after(cache);
@@ -71,9 +73,9 @@ class Gpt2 : public LanguageModel {
     const ResidualStream y = blocks.forward({x}, place);
     return normalize(final_norm, y, training() ? config.residual_dropout : 0).normalized;
   }
-  // [..., C] -> [..., V]: how much the features agree with each row of the head's weight.
+  // [..., C] -> [..., V]: the dot products of the features with the rows of the head's weight.
   Tensor head(const Tensor& features) override { return linear(features, head_weight()); }
-  // [V, C]: the token embedding itself when tied, so that both uses train one table; else the own head's.
+  // [V, C]: the token embedding if tied, so that both uses train one table, else the own head's weight.
   Tensor head_weight() const override { return own_head ? own_head->weight : token_embedding.weight; }
 
   const Gpt2Config config;
@@ -81,7 +83,7 @@ class Gpt2 : public LanguageModel {
   LearnedPositions position_embedding;
   BlockStack<Block> blocks;
   LayerNorm final_norm;
-  std::shared_ptr<Linear> own_head;  // null when tied
+  std::shared_ptr<Linear> own_head;  // null if tied
 };
 
 }  // namespace tinytorch::inline TT_BUILD

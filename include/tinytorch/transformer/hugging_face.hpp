@@ -1,13 +1,14 @@
-// Models as Hugging Face's transformers keeps them: a folder with config.json and safetensors.
+// Loads and saves models in the format of Hugging Face's transformers: a folder with config.json and
+// safetensors.
 //
-//   auto model = tt::load_language_model("gpt2");      // or load_gpt2, load_llama
+//   auto model = tt::load_language_model("gpt2");      // or load_gpt2_model, load_llama_model
 //   tt::save_hugging_face(*model, "my_gpt2");          // from_pretrained("my_gpt2") reads it
 //
-// The weights are one model.safetensors, or shards named by model.safetensors.index.json; bf16, f16, f32 or
-// f64 are converted to the dtype that was asked for. While loading, the file's tensors and the model are both
-// in memory. generation_config.json, where there is one, goes before config.json in saying which tokens end a
-// text. A head that is tied by config.json, and has other values than the embedding in the file, is untied:
-// as in transformers 5, the file counts, and the model's config.tied tells.
+// The weights are one model.safetensors, or shards listed in model.safetensors.index.json. bf16, f16, f32 or
+// f64 values are converted to the requested dtype. While loading, memory holds both the file's tensors and
+// the model. The end tokens in generation_config.json, if it exists, override those in config.json. If
+// config.json ties the head but the file has a head that differs from the embedding, the head is loaded
+// untied, as in transformers 5, and the model's config.tied is false.
 #pragma once
 
 #include <array>
@@ -30,20 +31,21 @@ inline std::string in_folder(const std::string& folder, const std::string& file)
   return (std::filesystem::path(folder) / file).string();
 }
 
-// What cannot be looked at cannot be read either, and reading names it.
+// False also if the path cannot be examined; reading it will then throw an error with its name.
 inline bool exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
 }
 
-// {"weight_map": {tensor: file}} the other way round. The files must lie in the index's own folder.
+// Parses {"weight_map": {tensor: file}} and returns the tensors by file. The files must be in the folder of
+// the index.
 inline std::map<std::string, std::vector<std::string>> parse_shard_index(Bytes text, const std::string& name,
                                                                          TT_LOC) {
   const io::Source source{name, "an index of shards", loc};
   const Json json = parse_object(text, source);
   const Json* map = json.find("weight_map");
   if (!map || !map->object()) source.reject("an object weight_map", map ? map->kind() : "none");
-  std::map<std::string, std::vector<std::string>> tensors;  // by file
+  std::map<std::string, std::vector<std::string>> tensors;  // names by file
   for (const auto& [tensor, file] : *map->object()) {
     if (!file.string()) source.reject("file names in weight_map", file.kind());
     if (file.string()->empty() || file.string()->find_first_of("/\\") != std::string::npos)
@@ -80,10 +82,10 @@ inline TensorMap read_shards(const std::string& folder, const std::string& index
   return all;
 }
 
-// Refuses a folder that has weights in other files than those that are read; returns when it has none.
+// Throws if the folder has weights, but in other files than those that are read. Returns if it has none.
 inline void refuse_other_weights(const std::string& folder, Loc loc) {
   std::set<std::string> names;
-  std::error_code ignored;  // a folder that cannot be looked at has none
+  std::error_code ignored;  // a folder that cannot be read counts as empty
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
     const bool is_model = name.find("model") != std::string::npos || name.starts_with("consolidated");
@@ -144,7 +146,7 @@ Config config_of(const std::string& folder, const char* expected, Loc loc) {
 
 template <class Model>
 void save(const std::string& folder, const Model& model, const std::string& config, Loc loc) {
-  std::error_code ignored;  // what is wrong with the folder, writing into it will say
+  std::error_code ignored;  // a problem with the folder is reported when a file in it is written
   std::filesystem::create_directories(folder, ignored);
   save_safetensors(in_folder(folder, "model.safetensors"), copy_out(layout_of(model)), {{"format", "pt"}},
                    loc);
@@ -154,18 +156,28 @@ void save(const std::string& folder, const Model& model, const std::string& conf
 
 }  // namespace hugging_face
 
-// The model in `folder`, in evaluation mode. TT-IO-01 for what cannot be read, TT-IO-03 for files that are
-// not what they should be, TT-IO-04 for models and files that this library does not read, TT-NN-04 for
-// weights of another model.
-inline std::unique_ptr<Gpt2> load_gpt2(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+// Loads the model in `folder`, in evaluation mode. Throws TT-IO-01 for files that cannot be read, TT-IO-03
+// for malformed files, TT-IO-04 for models and formats that this library does not support, and TT-NN-04 for
+// weights that do not match config.json.
+inline std::unique_ptr<Gpt2> load_gpt2_model(const std::string& folder, const LoadOptions& options = {},
+                                             TT_LOC) {
   return hugging_face::build<Gpt2>(hugging_face::config_of<Gpt2Config>(folder, "gpt2", loc), folder, options,
                                    loc);
 }
-inline std::unique_ptr<Llama> load_llama(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+inline std::unique_ptr<Llama> load_llama_model(const std::string& folder, const LoadOptions& options = {},
+                                               TT_LOC) {
   return hugging_face::build<Llama>(hugging_face::config_of<LlamaConfig>(folder, "llama", loc), folder,
                                     options, loc);
 }
-// Whichever of them config.json describes.
+[[deprecated("load_gpt2(folder) is now load_gpt2_model")]] inline std::unique_ptr<Gpt2> load_gpt2(
+    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+  return load_gpt2_model(folder, options, loc);
+}
+[[deprecated("load_llama is now load_llama_model")]] inline std::unique_ptr<Llama> load_llama(
+    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+  return load_llama_model(folder, options, loc);
+}
+// The model that config.json describes: a Gpt2 or a Llama.
 inline std::unique_ptr<LanguageModel> load_language_model(const std::string& folder,
                                                           const LoadOptions& options = {}, TT_LOC) {
   const auto config = hugging_face::read_config(folder, loc);
@@ -174,8 +186,8 @@ inline std::unique_ptr<LanguageModel> load_language_model(const std::string& fol
   return hugging_face::build<Llama>(std::get<LlamaConfig>(config), folder, options, loc);
 }
 
-// Writes model.safetensors in the model's dtype, config.json and generation_config.json; makes the folder.
-// TT-IO-02 when it cannot be written.
+// Writes model.safetensors in the model's dtype, config.json and generation_config.json, and creates the
+// folder. Throws TT-IO-02 if they cannot be written, and TT-NN-24 for models other than Gpt2 and Llama.
 inline void save_hugging_face(const Gpt2& model, const std::string& folder, TT_LOC) {
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_gpt2(model.config, dtype), loc);
@@ -187,7 +199,7 @@ inline void save_hugging_face(const Llama& model, const std::string& folder, TT_
 inline void save_hugging_face(const LanguageModel& model, const std::string& folder, TT_LOC) {
   if (const auto* gpt2 = dynamic_cast<const Gpt2*>(&model)) return save_hugging_face(*gpt2, folder, loc);
   if (const auto* llama = dynamic_cast<const Llama*>(&model)) return save_hugging_face(*llama, folder, loc);
-  fail("TT-NN-24", "save_hugging_face: only Gpt2 and Llama have a form at Hugging Face", loc);
+  fail("TT-NN-24", "save_hugging_face: only Gpt2 and Llama models can be saved in this format", loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

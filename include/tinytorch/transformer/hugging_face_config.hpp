@@ -1,9 +1,9 @@
-// config.json of Hugging Face's transformers, for model_type gpt2 and llama: read, checked, written.
+// Reads, checks and writes config.json of Hugging Face's transformers, for model_type gpt2 and llama.
 //
-// Everything that this library cannot do, and that would change the model's output, is refused; one message
-// lists it all. Keys that only describe training or generation elsewhere are passed over. Both spellings of
-// rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5). Of
-// generation_config.json, beside it, the tokens that begin and end a text are read and written.
+// A setting that this library does not support and that would change the model's output throws; one message
+// lists all such settings. Keys that only describe training or generation elsewhere are ignored. Both forms
+// of rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5). From
+// generation_config.json, the tokens that begin and end a text are read, and to it they are written.
 #pragma once
 
 #include <tinytorch/io/json.hpp>
@@ -14,14 +14,14 @@ namespace tinytorch::inline TT_BUILD {
 
 namespace hugging_face {
 
-// An object as Python's json writes it. TT-IO-03 for anything else.
+// Parses an object as Python's json module writes it. Throws TT-IO-03 for anything else.
 inline Json parse_object(Bytes text, const io::Source& source) {
   Json json = parse_json(text, source, {.not_finite = true});
   if (!json.object()) source.reject("an object", json.kind());
   return json;
 }
 
-// Typed access to one JSON object. Complaints are collected, to be thrown together by finish().
+// Typed access to one JSON object. Errors are collected, and finish() throws all of them at once.
 class ConfigReader {
  public:
   ConfigReader(const Json& object, std::string path, Loc loc)
@@ -32,7 +32,7 @@ class ConfigReader {
     const Json* found = object_.find(key);
     return found && !found->is_null() ? found : nullptr;
   }
-  // A size: 1 to 2^31.
+  // Reads an integer from 1 to 2^31.
   int64_t size(const char* key) {
     if (!find(key)) malformed(std::string(key) + " is missing");
     return size(key, 1);
@@ -65,7 +65,7 @@ class ConfigReader {
       malformed(std::string(key) + " should be a string, found " + found->kind());
     return found && found->string() ? *found->string() : otherwise;
   }
-  // One token, a list of them, or null for none; `otherwise` without the key.
+  // Reads a token, a list of tokens, or null for none. Returns `otherwise` if the key is absent.
   std::vector<int64_t> tokens(const char* key, std::vector<int64_t> otherwise) {
     if (!object_.find(key)) return otherwise;
     std::vector<int64_t> out;
@@ -110,7 +110,7 @@ struct NamedActivation {
   const char* name;
   Activation fn;
 };
-// The first name of each function is the one written.
+// The first name of each function is written to files.
 inline constexpr NamedActivation kActivations[] = {
     {"gelu_new", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
     {"gelu", Activation::gelu},          {"relu", Activation::relu},
@@ -122,15 +122,14 @@ inline std::string name_of_activation(Activation fn) {
   return "linear";
 }
 
-// The tokens that begin and end a text. What the file does not say stays as it is.
+// Reads the tokens that begin and end a text. Tokens that the file does not mention keep their values.
 template <class Config>
 void read_text_tokens(ConfigReader& in, Config& c) {
   const std::vector<int64_t> start = in.tokens("bos_token_id", {c.start_token});
   c.start_token = start.empty() ? -1 : start[0];
   c.end_tokens = in.tokens("eos_token_id", c.end_tokens);
 }
-// Those that transformers takes for a type of model whose config.json does not say, where the vocabulary has
-// them.
+// Sets the default tokens of transformers for a model type, if they are in the vocabulary.
 template <class Config>
 void set_text_tokens(Config& c, int64_t start, int64_t end) {
   if (start < c.vocabulary) c.start_token = start;
@@ -165,7 +164,7 @@ inline Gpt2Config read_gpt2(ConfigReader& in) {
   return c;
 }
 
-// The members of rope_scaling or rope_parameters.
+// Reads the members of rope_scaling or rope_parameters.
 inline void read_rotary(ConfigReader& all, const Json& members, RotaryOptions& rotary,
                         const std::string& path, Loc loc) {
   if (!members.object())
@@ -222,7 +221,7 @@ inline std::string json_number(double value) {
   return text;
 }
 
-// "key": value lines in the order given.
+// Writes "key": value lines in the order of the calls.
 class ConfigWriter {
  public:
   ConfigWriter& add(const char* key, int64_t value) { return raw(key, std::to_string(value)); }
@@ -296,8 +295,8 @@ inline std::string write_llama(const LlamaConfig& c, DType dtype) {
   return out.str();
 }
 
-// The text of a generation_config.json: what it says of the tokens that begin and end a text goes before what
-// config.json says. TT-IO-03 where they are no integers.
+// Reads the text of a generation_config.json: its tokens that begin and end a text override those of
+// config.json. Throws TT-IO-03 if they are not integers.
 template <class Config>
 void read_generation_config(Bytes text, Config& c, const std::string& name, TT_LOC) {
   const Json json = parse_object(text, {name, "a model's generation_config.json", loc});
@@ -312,8 +311,8 @@ std::string write_generation_config(const Config& c) {
 
 }  // namespace hugging_face
 
-// The text of a config.json whose model_type is gpt2 or llama. TT-IO-03 for what is missing or of a wrong
-// kind, TT-IO-04 for what this library does not do; all of it in one message.
+// Parses the text of a config.json whose model_type is gpt2 or llama. Throws TT-IO-03 for missing or mistyped
+// keys and TT-IO-04 for unsupported settings, with one message that lists all of them.
 inline std::variant<Gpt2Config, LlamaConfig> parse_hugging_face_config(
     Bytes text, const std::string& name = "config.json", TT_LOC) {
   const io::Source source{name, "a model's config.json", loc};

@@ -1,13 +1,13 @@
-// The weights of a model under the names, and in the layout, of Hugging Face's transformers.
+// The weights of a model under the names and in the layout of Hugging Face's transformers.
 //
-// One table per model serves both directions: each entry is a tensor's name in the file and a view of our
-// parameter with the file's shape. Loading copies into the view, saving copies out of it. GPT-2 keeps its
-// matrices as [in, out]: our transposed views. Llama keeps q, k, v and gate, up apart: ranges of rows of our
-// joined ones.
+// One table per model serves loading and saving: each entry is the name of a tensor in the file, and a view
+// of our parameter with the file's shape. Loading copies into the view; saving copies out of it. GPT-2 stores
+// matrices as [in, out], which are transposed views of ours. Llama stores q, k, v and gate, up separately,
+// which are row ranges of our packed matrices.
 //
-// No tensor of a file is dropped unseen. Files of older versions hold what a model can compute, such as the
-// causal mask, and some hold a tied head a second time: these must have the values that the model has in
-// their place.
+// Every tensor of a file is loaded or checked. Files of older versions contain tensors that a model can
+// compute, such as the causal mask, and some contain a tied head as well: these must equal the model's own
+// values.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct FileTensor {
   Tensor view;
 };
 
-// What a file may hold though the model computes it.
+// A tensor that a file may contain although the model computes it.
 struct ComputedTensor {
   std::string name;
   const char* what;  // "the causal mask", for messages
@@ -30,20 +30,20 @@ struct ComputedTensor {
 };
 
 struct FileLayout {
-  std::string prefix;  // of all names but the head's; files of the bare model lack it
+  std::string prefix;  // prefix of all names except the head's; files of the bare model omit it
   std::vector<FileTensor> tensors{};
   std::vector<ComputedTensor> computed{};
-  std::string tied_to{};  // the embedding that is the head as well; empty with a head of its own
+  std::string tied_to{};  // name of the embedding that is also the head; empty if the model has its own head
 };
 
 inline constexpr const char* kHead = "lm_head.weight";
 
-// weight and bias of one file matrix; the bias only where there is one.
+// Adds the weight of a matrix, and its bias if it is defined.
 inline void add_pair(FileLayout& out, const std::string& name, const Tensor& weight, const Tensor& bias) {
   out.tensors.push_back({name + ".weight", weight.detach()});
   if (bias.defined()) out.tensors.push_back({name + ".bias", bias.detach()});
 }
-// Rows first, first + 1, ... of a joined matrix.
+// Adds `count` rows of a packed matrix from row `first`.
 inline void add_rows(FileLayout& out, const std::string& name, const Linear& joined, int64_t first,
                      int64_t count) {
   const auto rows = [&](const Tensor& t) {
@@ -59,7 +59,8 @@ inline void add_head(FileLayout& out, const std::shared_ptr<Linear>& head, const
     out.tied_to = embedding + ".weight";
 }
 
-// [1, 1, n, n]: 1 where a query may see a key, which is not later, else 0.
+// A causal mask is [1, 1, n, n]: 1 if the query may attend to the key, which is not at a later position, else
+// 0.
 inline bool is_causal_mask(const Tensor& t) {
   if (t.rank() != 4 || t.size(0) != 1 || t.size(1) != 1 || t.size(2) != t.size(3)) return false;
   const std::vector<double> mask = t.to_vector<double>();
@@ -68,7 +69,7 @@ inline bool is_causal_mask(const Tensor& t) {
     if (mask[i] != (i % n <= i / n ? 1 : 0)) return false;
   return true;
 }
-// Whether the rates are those that the model turns with, as far as 16 bits can say.
+// True if `t` equals the model's rotary frequencies within 16-bit precision.
 inline bool are_frequencies(const Tensor& t, const Rotary& rotary) {
   const std::vector<double>& wanted = rotary.frequencies();
   if (!(t.shape() == Shape{static_cast<int64_t>(wanted.size())})) return false;
@@ -131,7 +132,7 @@ inline FileLayout layout_of(const Llama& model) {
     add_rows(out, path + ".mlp.up_proj", block.mlp.gate_up, F, F);
     add_pair(out, path + ".mlp.down_proj", block.mlp.down.weight, block.mlp.down.bias);
     add_frequencies(path + ".self_attn.", o.rotary);
-    if (i == 0) add_frequencies("", o.rotary);  // one for all layers
+    if (i == 0) add_frequencies("", o.rotary);  // older files have one tensor for all layers
   }
   add_pair(out, "norm", model.final_norm.weight, {});
   add_head(out, model.own_head, "embed_tokens");
@@ -143,14 +144,14 @@ inline std::string saved_name(const FileLayout& layout, const std::string& name)
   return name.starts_with("lm_head.") ? name : layout.prefix + name;
 }
 
-// Whether two tensors have the same dtype, shape and bytes. Both are as they were read: contiguous, on the
-// CPU.
+// True if both tensors have the same dtype, shape and bytes. They must be contiguous and on the CPU, as they
+// were read.
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
 }
 
-// Whether a file holds a head that is not its token embedding.
+// True if a file contains a head that differs from its token embedding.
 inline bool has_own_head(const TensorMap& file) {
   const auto head = file.find(kHead);
   if (head == file.end()) return false;
@@ -161,24 +162,26 @@ inline bool has_own_head(const TensorMap& file) {
   return false;
 }
 
-// By name without the prefix.
+// The tensors of a file by name without the prefix.
 inline TensorMap without_prefix(const FileLayout& layout, const TensorMap& file) {
   TensorMap out;
   for (const auto& [name, tensor] : file) {
     const std::string bare = name.starts_with(layout.prefix) ? name.substr(layout.prefix.size()) : name;
-    // With and without the prefix: one of them is unexpected.
+    // If a name occurs with and without the prefix, one of them is reported as unexpected.
     if (!out.emplace(bare, tensor).second) out.emplace(layout.prefix + bare, tensor);
   }
   return out;
 }
 
-// Takes out what the model has anyway. TT-NN-04 where it has other values.
+// Removes the tensors that the model computes or ties. Throws TT-NN-04 if their values differ from the
+// model's.
 inline void take_out_computed(const FileLayout& layout, StateDict& given, const std::string& path, Loc loc) {
   const auto require = [&](bool holds, const std::string& name, const std::string& what) {
     if (holds) return;
     fail("TT-NN-04",
          "loading " + io::in_quotes(path) + ": " + name + " is not " + what +
-             ", which this model has in its place\n  hint: the file is of another model than its config.json",
+             ", which this model has in its place\n  hint: the file and config.json belong to different "
+             "models",
          loc);
   };
   for (const ComputedTensor& c : layout.computed)
@@ -189,12 +192,12 @@ inline void take_out_computed(const FileLayout& layout, StateDict& given, const 
   if (embedding != given.end())
     return require(same_bits(head.mapped(), embedding->second), kHead,
                    "the token embedding, to which it is tied");
-  head.key() = layout.tied_to;  // some writers keep a tied tensor under one of its names
+  head.key() = layout.tied_to;  // some writers save a tied tensor under only one of its names
   given.insert(std::move(head));
 }
 
-// Copies the file's tensors into the model, converting dtype and device. TT-NN-04 lists every tensor that is
-// missing, unexpected or misshapen; then nothing has been changed.
+// Copies the tensors of the file into the model, converting dtype and device. Throws TT-NN-04 with a list of
+// all missing, unexpected and misshapen tensors, before anything is changed.
 inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::string& path, TT_LOC) {
   StateDict own, given = without_prefix(layout, file);
   take_out_computed(layout, given, path, loc);

@@ -1,8 +1,7 @@
-// LanguageModel: tokens in, scores of the next token out. What training, loading and generation need to know
-// of a decoder-only transformer, whichever it is.
+// LanguageModel: the interface of decoder-only transformers that training, loading and generation use.
 //
-//   tokens i64 [B, T] -> features [B, T, C] -> logits [B, T, V]       logits[b, t] are about token t + 1
-//   loss = mean cross entropy of logits[b, t] and targets[b, t]; targets of -100 do not count
+//   tokens i64 [B, T] -> features [B, T, C] -> logits [B, T, V]       logits[b, t] predict token t + 1
+//   loss = mean cross entropy of logits[b, t] and targets[b, t]; targets of -100 are ignored
 #pragma once
 
 #include <cmath>
@@ -15,27 +14,29 @@ namespace tinytorch::inline TT_BUILD {
 class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  // V
-  virtual int64_t context() const = 0;     // the longest sequence it was made for
-  // Tokens that end a text: generate() stops at them unless told otherwise.
+  virtual int64_t context() const = 0;     // the longest sequence
+  // The tokens that end a text. generate() stops at them by default.
   virtual std::vector<int64_t> end_tokens() const { return {}; }
-  // The output of the last norm: [B, T] -> [B, T, C]. With a cache, tokens follow those it holds.
+  // The output of the final norm: [B, T] -> [B, T, C]. With a cache, the tokens follow the cached ones.
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;
   // [..., C] -> [..., V]
   virtual Tensor head(const Tensor& features) = 0;
-  // [V, C] where the head is nothing but a product with it: then the loss needs no logits in memory.
+  // [V, C] if the head is a product with this matrix alone, so that the loss need not store all logits; else
+  // undefined.
   virtual Tensor head_weight() const { return {}; }
 
   Tensor forward(const Tensor& tokens) override { return forward(tokens, nullptr); }
   Tensor forward(const Tensor& tokens, AttentionCache* cache) { return head(features(tokens, cache)); }
 
-  // Mean cross entropy of what features(tokens) says and the targets, i64 [B, T], usually the tokens moved
-  // by one place; targets of -100 do not count. Where there is a head_weight, linear_cross_entropy, which
-  // never holds all logits; else cross_entropy of head(x), [B T, V].
+  // The mean cross entropy of the predictions for `tokens` and the targets, both i64 [B, T]. The targets are
+  // usually the tokens shifted by one; targets of -100 are ignored. With a head_weight it is
+  // linear_cross_entropy, which never stores all logits, else cross_entropy of head(features) [B T, V].
   Tensor loss(const Tensor& tokens, const Tensor& targets, TT_LOC) {
     const Scope scope = forward_scope(loc);
     if (!(tokens.shape() == targets.shape())) {
       fail("TT-SHAPE-02",
-           "loss: tokens and targets must have one shape: " + tokens.describe() + ", " + targets.describe(),
+           "loss: tokens and targets must have the same shape: " + tokens.describe() + ", " +
+               targets.describe(),
            loc);
     }
     const Tensor x = features(tokens);
@@ -52,8 +53,9 @@ class LanguageModel : public Module {
   }
 };
 
-// Matrices normal with `deviation`, biases 0, norms as they are. The branches' last matrices add up on the
-// residual stream: GPT-2 divides their deviation by the root of their number, 2 L (Radford et al., 2019).
+// Initializes matrices by a normal distribution with `deviation` and biases by 0; norms are not changed. The
+// outputs of all branches are summed in the residual stream, so GPT-2 divides the deviation of each branch's
+// last matrix by the square root of their number, 2 L (Radford et al., 2019).
 inline void initialize_transformer(const Module& model, double deviation, int64_t residual_branches = 1) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     const bool ends_branch =

@@ -1,13 +1,14 @@
-// LanguageModelTrainer: the training loop of a language model, counted in steps.
+// LanguageModelTrainer: the training loop of a language model, whose length is a number of steps.
 //
 //   RandomWindows windows(train_file, {.batch_size = 32, .length = 1024});
 //   LanguageModelTrainer trainer(model, optimizer, windows, {.steps = 5000, .schedule = cosine(...)});
 //   trainer.fit(&validation_windows);
 //
-// One step: `accumulate` batches forward and backward, their gradients added up (gradient_sum.hpp); clip; set
-// the rate; update. On a CUDA device all of it is captured once and replayed, fed through tensors that stay
-// where they are; the loss is added up there, and the host looks at it once a report. With a checkpoint path
-// a run can be stopped between steps and continued with resume(), to the same bits.
+// A step sets the rate, runs `accumulate` batches forward and backward, sums their gradients
+// (gradient_sum.hpp), clips, and updates. On a CUDA device this work is captured once as CUDA graphs and
+// replayed on fixed input tensors; the loss is summed on the device, and the host reads it once per report.
+// With a checkpoint path, a run can stop between any two steps, and resume() continues it with bit-identical
+// results.
 #pragma once
 
 #include <sys/resource.h>
@@ -19,13 +20,15 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Of forward and backward: 6 for each weight's product; of causal attention's two products, which see half of
-// T keys, 6 T C a layer. Source: Chowdhery et al., "PaLM", 2022, appendix B; halved for the causal mask.
+// FLOPs of forward and backward per token: 6 per parameter, and 6 T C per layer for the two products of
+// causal attention, in which a query sees half of the T keys on average.
+// Source: Chowdhery et al., "PaLM", 2022, appendix B; halved for the causal mask.
 inline double training_flops_per_token(int64_t parameters, int64_t layers, int64_t T, int64_t C) {
   return 6 * (static_cast<double>(parameters) + static_cast<double>(layers * T) * static_cast<double>(C));
 }
 
-// Most bytes so far: taken from the device, or resident in memory for the CPU, of the whole program.
+// The peak number of bytes of the whole program so far: reserved on a CUDA device, or resident in memory for
+// the CPU.
 inline double peak_memory(Device device) {
   if (device.is_cuda()) return static_cast<double>(backend::cuda::memory_stats(device.index).peak_reserved);
   rusage usage{};
@@ -35,34 +38,34 @@ inline double peak_memory(Device device) {
 
 struct TrainingReport {
   int64_t step = 0;                       // optimizer steps so far
-  int64_t tokens = 0;                     // trained on so far
-  double lr = 0;                          // of the last step
-  double train_loss = 0;                  // mean since the report before
-  double validation_loss = kNotMeasured;  // at steps that evaluate
+  int64_t tokens = 0;                     // training tokens so far
+  double lr = 0;                          // rate of the last step
+  double train_loss = 0;                  // mean since the previous report
+  double validation_loss = kNotMeasured;  // measured at steps that evaluate
   double gradient_norm = kNotMeasured;    // before clipping, at the last step
-  double tokens_per_second = 0;           // of training alone, since the report before
-  double share_of_peak = kNotMeasured;    // of options.peak_flops
+  double tokens_per_second = 0;           // of training alone, since the previous report
+  double share_of_peak = kNotMeasured;    // fraction of options.peak_flops
   double peak_bytes = 0;
 };
 
 struct LanguageModelTrainerOptions {
-  int64_t steps = 1000;           // in total
-  Schedule schedule{};            // rate by step; without one the optimizer's rate stays
-  int64_t accumulate = 1;         // batches per step
-  double clip_norm = 1;           // largest gradient norm; 0 does not clip
-  int64_t report_every = 10;      // steps between reports, at which the host waits for the device
-  int64_t evaluate_every = 0;     // steps; 0: after the last
-  int64_t evaluate_batches = 20;  // of the validation data, always the first
+  int64_t steps = 1000;                        // total number of steps
+  Schedule schedule{};                         // rate by step; if empty, the optimizer's rate is kept
+  int64_t accumulate = 1;                      // batches per step
+  double clip_norm = 1;                        // largest gradient norm; 0: no clipping
+  int64_t report_every = 10;                   // steps between reports, each of which waits for the device
+  int64_t evaluate_every = 0;                  // steps; 0: after the last
+  int64_t evaluate_batches = 20;               // batches of the validation data, always the first ones
   double flops_per_token = 0, peak_flops = 0;  // for share_of_peak; 0: unknown
-  bool graphs = true;                          // on a CUDA device: replay captured steps
+  bool graphs = true;                          // on a CUDA device: capture steps as graphs and replay them
   std::string log_path{};                      // JSON lines, one per report
   std::string checkpoint_path{};               // written after the last step too
   int64_t checkpoint_every = 0;                // steps; 0: after the last
   std::FILE* progress = stdout;                // null: silent
 };
 
-// Mean loss per target that counts over the first `batches` of a source, in evaluation mode and without a
-// graph.
+// The mean loss over all targets other than -100 in the first `batches` batches of a source, in evaluation
+// mode without a graph. NaN if there are no such targets.
 inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batches) {
   const NoGrad no_grad;
   const bool was_training = model.training();
@@ -86,7 +89,7 @@ inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batch
 
 class LanguageModelTrainer {
  public:
-  // TT-TRAIN-01 for options that cannot be, TT-IO-02 for a checkpoint that could not be written.
+  // Throws TT-TRAIN-01 for invalid options, and TT-IO-02 if the checkpoint could not be written.
   LanguageModelTrainer(LanguageModel& model, Optimizer& optimizer, BatchSource& source,
                        LanguageModelTrainerOptions options = {}, TT_LOC)
       : model_(model),
@@ -105,12 +108,13 @@ class LanguageModelTrainer {
   }
   LanguageModelTrainer(const LanguageModelTrainer&) = delete;
   LanguageModelTrainer& operator=(const LanguageModelTrainer&) = delete;
-  // Gradients may lie in the graphs' memory.
+  // The memory of gradients may belong to the graphs, which are destroyed with this object.
   ~LanguageModelTrainer() { optimizer_.zero_grad(); }
 
-  // Trains up to options.steps steps in total; `validation` is evaluated by mean_loss(). A checkpoint is
-  // written before all that may fail after its step. TT-IO-02 when log or checkpoint cannot be written,
-  // TT-TRAIN-02 when the loss is no number, TT-TRAIN-03 for batches that cannot be trained on.
+  // Trains until options.steps steps are complete in total. `validation` is evaluated by mean_loss(). The
+  // checkpoint of a step is written before the evaluation and the log, which may fail. Throws TT-IO-02 if the
+  // log or the checkpoint cannot be written, TT-TRAIN-02 if the loss is not finite, and TT-TRAIN-03 for an
+  // empty source or batches of different shapes.
   std::vector<TrainingReport> fit(BatchSource* validation = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<TrainingReport> reports;
@@ -123,7 +127,9 @@ class LanguageModelTrainer {
       const bool last = run_.step == options_.steps,
                  evaluates = validation && (last || due(options_.evaluate_every));
       const bool reported = last || evaluates || due(options_.report_every);
-      if (reported) reports.push_back(report(lr));  // a loss that is no number overwrites no checkpoint
+      if (reported)
+        reports.push_back(
+            report(lr));  // throws if the loss is not finite, so that no checkpoint is overwritten
       if (!options_.checkpoint_path.empty() && (last || due(options_.checkpoint_every))) {
         save(options_.checkpoint_path);
       }
@@ -143,7 +149,8 @@ class LanguageModelTrainer {
     run_.loss_sum = loss_sum_.item<double>();
     save_checkpoint(path, model_, optimizer_, source_, run_);
   }
-  // Goes on from a checkpoint. The log loses what is trained again (drop_lines_after).
+  // Continues from a checkpoint. The lines of steps that will be repeated are removed from the log
+  // (drop_lines_after).
   void resume(const std::string& path, TT_LOC) {
     run_ = load_checkpoint(path, model_, optimizer_, source_, loc);
     const std::string said = drop_lines_after(options_.log_path, run_.step, loc);
@@ -152,15 +159,15 @@ class LanguageModelTrainer {
   }
 
  private:
-  // Work that is captured the second time it is done, when all that is made at first use exists, and
-  // replayed.
+  // Work that runs directly the first time, which initializes everything that is created at first use, is
+  // captured the second time, and is replayed from then on.
   class Repeated {
    public:
     template <class Work>
     void run(bool captures, Device device, Work&& work) {
       if (!captures || calls_++ == 0) return work();
       if (!graph_) {
-        backend::cuda::release_cached(device.index);  // the graph takes memory of its own
+        backend::cuda::release_cached(device.index);  // the graph reserves its own memory
         graph_ = std::make_unique<backend::cuda::Graph>(device.index);
         graph_->capture(work);
       }
@@ -178,7 +185,7 @@ class LanguageModelTrainer {
     const bool captures = options_.graphs && device_.is_cuda();
     for (int64_t i = 0; i < options_.accumulate; ++i) {
       load_batch();
-      optimizer_.zero_grad();  // before a capture, which would keep the memory of what it frees
+      optimizer_.zero_grad();  // outside of the capture, which would keep the freed memory
       batch_work_.run(captures, device_, [this] {
         add_gradients();
         if (!sums_) update();
@@ -189,10 +196,10 @@ class LanguageModelTrainer {
     if (sums_) update_work_.run(captures, device_, [this] { update(); });
     run_.step += 1;
   }
-  // Into the same tensors each time on a device: replays read from there.
+  // On a CUDA device the batch is copied into the same tensors each time, because replays read those.
   void load_batch() {
     std::optional<Batch> batch = source_.next();
-    if (!batch) batch = source_.next();  // the next epoch
+    if (!batch) batch = source_.next();  // first batch of the next epoch
     if (!batch) fail("TT-TRAIN-03", "LanguageModelTrainer: the source of batches is empty");
     if (inputs_.defined() && !(batch->inputs.shape() == inputs_.shape())) {
       fail("TT-TRAIN-03", "LanguageModelTrainer: batches must have one shape, " + inputs_.shape().str() +
@@ -223,7 +230,7 @@ class LanguageModelTrainer {
   }
 
   void start_clock() { start_ = std::chrono::steady_clock::now(), tokens_ = 0; }
-  // Sums up the steps since the last report. TT-TRAIN-02 when their loss is no number.
+  // Reports the steps since the last report. Throws TT-TRAIN-02 if their loss is not finite.
   TrainingReport report(double lr) {
     TrainingReport r;
     r.train_loss = loss_sum_.item<double>() / static_cast<double>(run_.samples);  // waits for the device
@@ -244,7 +251,7 @@ class LanguageModelTrainer {
     loss_sum_.fill_(0);
     return r;
   }
-  // Evaluates, where there is something to evaluate on; tells the report and logs it.
+  // Evaluates if there is validation data, shows the report and logs it.
   void finish(TrainingReport& r, BatchSource* validation, JsonLines& log) {
     if (validation) r.validation_loss = mean_loss(model_, *validation, options_.evaluate_batches);
     r.peak_bytes = peak_memory(device_);
@@ -285,8 +292,8 @@ class LanguageModelTrainer {
   LanguageModelTrainerOptions options_;
   Progress progress_;
   Device device_;
-  RunState run_;            // samples: batches since the last report
-  Tensor loss_sum_, norm_;  // f64 on the device; the sum is of these batches
+  RunState run_;            // run_.samples: number of batches since the last report
+  Tensor loss_sum_, norm_;  // f64 on the device; the sum of the losses of these batches
   Tensor inputs_, targets_;
   std::optional<GradientSum> sums_;
   Repeated batch_work_, update_work_;

@@ -1,8 +1,9 @@
-// Llama: rotary positions, pre-norm blocks with RMSNorm, grouped queries and a SwiGLU network.
+// Llama: rotary positions, pre-norm blocks with RMSNorm, grouped-query attention and a SwiGLU MLP.
 //
 //   x = embed[tokens]        L blocks        logits = norm(x) W_head^T
 //
-// Touvron et al., "LLaMA", 2023; grouped queries from Llama 2, the stretched rotation from Llama 3.1.
+// Sources: Touvron et al., "LLaMA", 2023; grouped-query attention from Llama 2, scaled rotary frequencies
+// from Llama 3.1.
 #pragma once
 
 #include <tinytorch/layers/embedding.hpp>
@@ -20,12 +21,12 @@ struct LlamaConfig {
   int64_t heads = 32;       // H
   int64_t groups = 0;       // G, heads of keys and values; 0: H
   int64_t head_size = 0;    // D; 0: C / H
-  int64_t hidden = 11008;   // of the networks
+  int64_t hidden = 11008;   // F, width of the MLPs
   RotaryOptions rotary{};
   double eps = 1e-6;
   bool attention_bias = false, mlp_bias = false;
   double attention_dropout = 0;
-  double deviation = 0.02;   // of the initial weights
+  double deviation = 0.02;   // standard deviation of the initial weights
   bool tied = false;         // the head is the token embedding
   int64_t start_token = -1;  // -1: none
   std::vector<int64_t> end_tokens{};
@@ -73,7 +74,7 @@ class Llama : public LanguageModel {
   Embedding token_embedding;
   BlockStack<Block> blocks;
   RMSNorm final_norm;
-  std::shared_ptr<Linear> own_head;  // null when tied
+  std::shared_ptr<Linear> own_head;  // null if tied
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -1,8 +1,7 @@
-// The position-wise networks of a transformer block: [B, T, C] -> [B, T, F] -> [B, T, C], each token alone.
+// The position-wise MLPs of a transformer block, applied to each token: [B, T, C] -> [B, T, F] -> [B, T, C].
 //
-//   Mlp      W_down f(W_up x + b) + b       f: GELU, exact or by tanh (GPT-2), ReLU, SiLU
-//   SwiGlu   W_down (silu(W_gate x) * W_up x)     no GELU unit but a gate; Shazeer, "GLU variants", 2020
-//   (Llama)
+//   Mlp      W_down f(W_up x + b) + b             f: GELU, exact or by tanh (GPT-2), ReLU, SiLU
+//   SwiGlu   W_down (silu(W_gate x) * W_up x)     gated (Llama); Shazeer, "GLU variants", 2020
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
@@ -16,14 +15,14 @@ class Mlp : public Module {
       : fn(activation), up(features, hidden), down(hidden, features) {
     add("up", up), add("down", down);
   }
-  // down(f(up(x))), as one op
+  // down(f(up(x))) as one fused op.
   Tensor forward(const Tensor& x) override { return mlp(x, up.weight, up.bias, down.weight, down.bias, fn); }
 
   Activation fn;
   Linear up, down;
 };
 
-// Gate and up are one product: W [2F, C], the gate's rows first.
+// Gate and up are one packed matrix W [2F, C], the gate's rows first.
 class SwiGlu : public Module {
  public:
   SwiGlu(int64_t features, int64_t hidden_features, bool bias = false)

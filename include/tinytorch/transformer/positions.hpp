@@ -1,12 +1,12 @@
-// Positions: how a transformer, which sees a set, knows the order of its tokens.
+// Positional encodings, which make a transformer depend on the order of its tokens.
 //
 //   learned      one trained row per position, added to the embeddings            (GPT-2)
 //   sinusoidal   PE(t, 2i) = sin(t / 10000^(2i / C)), PE(t, 2i + 1) = cos(...)     (Vaswani et al., 2017)
-//   rotary       pairs (x_i, x_{i + D/2}) of each query and key are turned by the angle t theta^(-2i / D);
-//   the
-//                product of a query and a key then depends on their distance alone (Su et al., 2021). Halves,
-//                not neighbours, are paired, as in Llama's weights at Hugging Face.
-// `start` is the position of the first token: above 0 when earlier ones are in a cache.
+//   rotary       rotates the pair (x_i, x_{i + D/2}) of q and k by t theta^(-2i / D)    (Su et al., 2021)
+//
+// With rotary positions the product of a query and a key depends only on their distance. The halves of a
+// vector are paired, not adjacent elements, as in Llama's weights at Hugging Face. `start` is the position of
+// the first token: above 0 if earlier tokens are in a cache.
 #pragma once
 
 #include <cmath>
@@ -21,20 +21,20 @@ namespace tinytorch::inline TT_BUILD {
 class LearnedPositions : public Embedding {
  public:
   using Embedding::Embedding;
-  // Rows start, start + 1, ...: [T, C]
+  // The rows of positions start, start + 1, ...: [T, C].
   Tensor rows(int64_t start, int64_t T, TT_LOC) const {
     if (start < 0 || start + T > weight.size(0)) {
       fail("TT-NN-20",
            "positions " + std::to_string(start) + " to " + std::to_string(start + T - 1) +
-               " are asked of a model with " + std::to_string(weight.size(0)) +
-               " learned positions\n  hint: cut the tokens to the model's context",
+               " are outside of the " + std::to_string(weight.size(0)) +
+               " learned positions of the model\n  hint: cut the tokens to the model's context",
            loc);
     }
     return slice(weight, 0, start, start + T, 1, loc);
   }
 };
 
-// f32 [T, C], computed in double.
+// Returns f32 [T, C], computed in double.
 inline Tensor sinusoidal_positions(int64_t start, int64_t T, int64_t C, Device device = default_device(),
                                    TT_LOC) {
   std::vector<float> table;
@@ -49,9 +49,9 @@ inline Tensor sinusoidal_positions(int64_t start, int64_t T, int64_t C, Device d
   return from_data(table, {T, C}, device, loc);
 }
 
-// Llama 3's stretch of a context: pairs that turn slowly are slowed by `factor`, fast ones are left alone,
-// and between the two wavelengths the rate is interpolated. Source: Llama 3.1's model card and reference
-// code.
+// Llama 3's scaling of rotary frequencies to a longer context: low frequencies are divided by `factor`, high
+// ones are kept, and those between are interpolated.
+// Source: Llama 3.1's model card and reference code.
 struct Llama3Scaling {
   double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_positions = 8192;
@@ -71,12 +71,13 @@ struct RotaryOptions {
   std::optional<Llama3Scaling> scaling{};
 };
 
-// Angles of all positions asked for so far. The layers of a model share one.
+// Rotary positions with a table of the angles of all positions used so far. The layers of a model share one
+// object.
 class Rotary {
  public:
   explicit Rotary(int64_t head_size, RotaryOptions options = {}, TT_LOC) : D_(head_size) {
     if (D_ < 2 || D_ % 2 != 0) {
-      fail("TT-NN-21", "rotary positions turn pairs: the head size must be even, got " + std::to_string(D_),
+      fail("TT-NN-21", "rotary positions rotate pairs: the head size must be even, got " + std::to_string(D_),
            loc);
     }
     for (int64_t i = 0; i < D_; i += 2) {
@@ -85,7 +86,8 @@ class Rotary {
     }
   }
 
-  // x [B, H, T, D], its tokens at positions start, start + 1, ...; 16-bit values are turned in f32.
+  // Rotates x [B, H, T, D], whose tokens are at positions start, start + 1, .... 16-bit values are rotated in
+  // f32.
   Tensor turn(const Tensor& x, int64_t start = 0, TT_LOC) {
     if (x.rank() != 4 || x.size(3) != D_) {
       fail("TT-SHAPE-02",
@@ -106,7 +108,8 @@ class Rotary {
   const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [D / 2]
 
  private:
-  // Tables of at least `positions` rows; doubled, so that generating token by token rarely makes them.
+  // Grows the tables to at least `positions` rows. The size is doubled, so that token-by-token generation
+  // rarely recomputes them.
   void extend(int64_t positions, Device device, Loc loc) {
     if (cos_.defined() && cos_.size(0) >= positions && cos_.device() == device) return;
     const int64_t rows = std::max(positions, cos_.defined() ? 2 * cos_.size(0) : int64_t{64});

@@ -1,13 +1,13 @@
-// Cuts text into the pieces inside which byte pair encoding merges, by the two patterns in common use:
+// Splits text into the pieces inside which byte pair encoding merges, by one of the two common patterns:
 //
 //   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   cl100k  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //           |\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// Matched by hand: the first characters decide the alternative, so time is linear whatever the text, and
-// std::regex knows no classes of Unicode. Pieces are views of the text and cover it without gaps. An invalid
-// byte belongs to
-// [^\s\p{L}\p{N}]. Sources: openai/gpt-2 encoder.py; openai/tiktoken openai_public.py.
+// The matcher is written by hand, because std::regex has no Unicode classes; the first characters select the
+// alternative, so the time is linear. Pieces are views that cover the text without gaps. An invalid byte is
+// in the class of symbols, neither space nor letter nor number. Sources: openai/gpt-2 encoder.py;
+// openai/tiktoken openai_public.py.
 #pragma once
 
 #include <tinytorch/transformer/unicode.hpp>
@@ -23,7 +23,7 @@ class Splitter {
  public:
   Splitter(std::string_view text, SplitPattern pattern) : text_(text), pattern_(pattern) {}
 
-  // End of the piece that begins at `at`, which is inside the text.
+  // The end of the piece that begins at `at`, a position inside the text.
   size_t end_of_piece(size_t at) const {
     return pattern_ == SplitPattern::gpt2 ? end_by_gpt2(at) : end_by_cl100k(at);
   }
@@ -43,7 +43,7 @@ class Splitter {
     if (kind == CharClass::letter) return end_of_run(at, kind);
     if (kind == CharClass::number) return end_of_three_numbers(at);
     const size_t second = at + first.length;
-    // Any one character but a line end goes with the letters after it.
+    // A single character other than a line end belongs to the letters that follow it.
     if (!is_line_end(at) && second < text_.size() && class_at(second) == CharClass::letter)
       return end_of_run(second, CharClass::letter);
     const size_t body = after_one_space(at);
@@ -59,7 +59,7 @@ class Splitter {
   CharClass class_at(size_t at) const { return unicode::class_of(unicode::unit_at(text_, at).code); }
   bool is_line_end(size_t at) const { return text_[at] == '\n' || text_[at] == '\r'; }
 
-  // Behind a space that something follows, else `at`.
+  // The position after a space that is followed by text, else `at`.
   size_t after_one_space(size_t at) const { return text_[at] == ' ' && at + 1 < text_.size() ? at + 1 : at; }
 
   size_t end_of_run(size_t at, CharClass kind) const {
@@ -80,7 +80,8 @@ class Splitter {
     return at;
   }
 
-  // \s+(?!\S)|\s+: the last white space before other text is left to that text, unless it is the only one.
+  // \s+(?!\S)|\s+: white space without its last character if text follows, because that character belongs to
+  // the text.
   size_t end_of_space(size_t at) const {
     size_t end = at, last = at;
     while (end < text_.size()) {
@@ -92,7 +93,7 @@ class Splitter {
     return end == text_.size() || last == at ? end : last;
   }
 
-  // \s*[\r\n]+: the white space up to its last line end; `at` when it has none.
+  // \s*[\r\n]+: white space up to its last line end. Returns `at` if there is no line end.
   size_t end_of_last_line_end(size_t at) const {
     size_t end = at;
     while (at < text_.size()) {
@@ -104,7 +105,7 @@ class Splitter {
     return end;
   }
 
-  // Bytes of 's 't 'm 'd 're 've 'll at `at`, or 0; cl100k takes capitals too.
+  // The length in bytes of a contraction ('s 't 'm 'd 're 've 'll) at `at`, or 0. cl100k ignores case.
   size_t contraction(size_t at) const {
     if (text_[at] != '\'') return 0;
     const bool folds = pattern_ == SplitPattern::cl100k;
@@ -116,7 +117,7 @@ class Splitter {
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
     if ((first == 'r' || first == 'v') && second == 'e') return 3;
     if (first == 'l' && second == 'l') return 3;
-    // U+017F, the long s, is an s when case does not count.
+    // If case is ignored, U+017F (long s) counts as s.
     return folds && text_.substr(at + 1, 2) == "\xc5\xbf" ? 3 : 0;
   }
 
@@ -137,7 +138,7 @@ void for_each_piece(std::string_view text, SplitPattern pattern, F&& f) {
   }
 }
 
-// The pieces, as views of `text`.
+// The pieces of `text`, as views of it.
 inline std::vector<std::string_view> pretokenize(std::string_view text, SplitPattern pattern) {
   std::vector<std::string_view> pieces;
   for_each_piece(text, pattern, [&](std::string_view piece) { pieces.push_back(piece); });

@@ -1,13 +1,13 @@
-// Pretraining: a language model from token files, by the recipe of GPT-2's reproductions. AdamW with decay on
-// matrices alone, a cosine after a short rise, clipped gradients; windows from random places, evaluation on
-// the same windows each time.
+// Pretraining of a language model on token files, by the recipe of GPT-2 reproductions: AdamW with weight
+// decay on matrices only, a short warm-up and a cosine schedule, clipped gradients, training windows at
+// random positions, evaluation on fixed windows.
 //
-//   pretrain(model, TokenFile("train.bin", width), TokenFile("val.bin", width), {.steps = 5000, .folder =
-//   "run"});
+//   const TokenFile train("train.bin", width), validation("val.bin", width);
+//   pretrain(model, train, validation, {.steps = 5000, .folder = "run"});
 //
-// The folder, where one is named, holds the run: checkpoint.safetensors and log.jsonl. With `resume` the run
-// there goes on as if it had never stopped. Source: Brown et al., "Language models are few-shot learners",
-// 2020, appendix B; karpathy/nanoGPT.
+// The folder, if given, holds checkpoint.safetensors and log.jsonl. With `resume`, the run in the folder
+// continues with bit-identical results.
+// Sources: Brown et al., "Language models are few-shot learners", 2020, appendix B; karpathy/nanoGPT.
 #pragma once
 
 #include <cstdio>
@@ -18,27 +18,27 @@
 namespace tinytorch::inline TT_BUILD {
 
 struct PretrainingOptions {
-  int64_t batch = 32, length = 256;      // windows, and tokens of each
+  int64_t batch = 32, length = 256;      // windows per batch, and tokens per window
   int64_t accumulate = 1;                // batches per step
-  int64_t steps = 1000, stop_after = 0;  // stop_after > 0: end there, to be resumed
+  int64_t steps = 1000, stop_after = 0;  // stop_after > 0: stop at this step, to be resumed later
   int64_t warm_up = 100;
   double lr = 1e-3, lr_end = 1e-4;
   double beta1 = 0.9, beta2 = 0.95, weight_decay = 0.1, clip_norm = 1;
-  uint64_t seed = 1;  // of the windows' places
+  uint64_t seed = 1;  // of the positions of the windows
   int64_t report_every = 10, evaluate_every = 250, evaluate_batches = 20, checkpoint_every = 1000;
-  int64_t overlap = 0;                         // of the windows that are evaluated (token_data.hpp)
-  double flops_per_token = 0, peak_flops = 0;  // for the share of the peak; 0: unknown
-  std::string folder{};                        // empty: nothing is kept
+  int64_t overlap = 0;                         // of the evaluated windows (token_data.hpp)
+  double flops_per_token = 0, peak_flops = 0;  // for the fraction of the peak; 0: unknown
+  std::string folder{};                        // empty: nothing is saved
   bool resume = false;
   std::FILE* progress = stdout;
 };
 
-// Reports as of LanguageModelTrainer; the last has a validation loss.
+// Returns the reports of LanguageModelTrainer. The last one has a validation loss.
 inline std::vector<TrainingReport> pretrain(LanguageModel& model, const TokenFile& train,
                                             const TokenFile& validation, const PretrainingOptions& o,
                                             TT_LOC) {
   if (o.resume && o.folder.empty()) {
-    fail("TT-TRAIN-01", "pretrain: to resume a run, name its folder", loc);
+    fail("TT-TRAIN-01", "pretrain: resume needs the folder of the run", loc);
   }
   AdamW optimizer(model.named_parameters(),
                   {.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay}, loc);
@@ -67,12 +67,13 @@ inline std::vector<TrainingReport> pretrain(LanguageModel& model, const TokenFil
   if (o.resume) {
     trainer.resume(checkpoint, loc);
   } else if (!log.empty()) {
-    std::remove(log.c_str());  // of another run
+    std::remove(log.c_str());  // the log of an earlier run
   }
   return trainer.fit(&held_out);
 }
 
-// Encodes a text into two token files, the last tenth for validation; uint16 where the vocabulary allows.
+// Encodes a text into two token files, of which the validation file has the last tenth. The tokens are uint16
+// if the vocabulary permits.
 inline TokenWidth write_split(const std::string& train_path, const std::string& validation_path,
                               const Tokenizer& tokenizer, std::string_view text, TT_LOC) {
   const TokenWidth width = tokenizer.vocabulary() <= 65536 ? TokenWidth::u16 : TokenWidth::u32;

@@ -1,13 +1,13 @@
-// Sampling: from logits [V] to the next token. Filters in this order, which is Hugging Face's:
+// Sampling of the next token from logits [V]. The filters are applied in this order, as in Hugging Face's
+// transformers:
 //
-//   repetition penalty   logits of tokens seen before: divided by it where above 0, else multiplied
-//                        (Keskar, 2019)
-//   temperature          logits / temperature; 0: the largest logit, nothing else is asked
-//   top-k                the k largest logits, and whatever equals the k-th (Fan, 2018)
-//   top-p                the fewest tokens, by falling probability, that hold p together (Holtzman, 2020)
-//   min-p                tokens with at least min_p of the largest probability (Nguyen, 2024)
+//   repetition penalty   logits of earlier tokens: divided by it if above 0, else multiplied (Keskar, 2019)
+//   temperature          logits / temperature; 0: the largest logit, no further filter
+//   top-k                the k largest logits, and all that equal the k-th (Fan, 2018)
+//   top-p                the fewest most probable tokens that sum to at least p (Holtzman, 2020)
+//   min-p                tokens with at least min_p times the largest probability (Nguyen, 2024)
 //
-// Each filter sees the probabilities that the one before left, scaled to sum 1.
+// Each filter sees the probabilities that the previous one kept, rescaled to sum to 1.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The defaults change nothing: plain draws from softmax(logits).
+// By default no filter is active: tokens are sampled from softmax(logits).
 struct SamplingOptions {
   double temperature = 1;
   int64_t top_k = 0;  // 0: all
@@ -47,13 +47,14 @@ inline std::vector<double> values_of(const Tensor& logits, Loc loc) {
   const double largest = values.empty() ? kRemoved : *std::max_element(values.begin(), values.end());
   if (logits.rank() == 1 && ordered && std::isfinite(largest)) return values;
   fail("TT-NN-26",
-       "sampling: needs logits [V] with a finite largest value and no NaN, got " + logits.describe() +
+       "sampling: needs logits [V] with a finite maximum and no NaN, got " + logits.describe() +
            "\n  hint: NaN comes from weights that diverged, or from 16-bit overflow",
        loc);
 }
 
-// Logits of tokens in `seen` are divided by `penalty` where they are above 0, else multiplied: each becomes
-// less likely. Each token once, however often it was seen. Tokens outside the vocabulary are passed over.
+// The logits of tokens in `seen` are divided by `penalty` if they are above 0, else multiplied, so that these
+// tokens become less likely for penalty > 1. Each token counts once. Tokens outside of the vocabulary are
+// ignored.
 inline void penalize_repetition(std::vector<double>& logits, std::span<const int32_t> seen, double penalty) {
   std::vector<bool> done(logits.size());
   for (const int32_t token : seen) {
@@ -64,7 +65,7 @@ inline void penalize_repetition(std::vector<double>& logits, std::span<const int
   }
 }
 
-// All logits below the k-th largest become kRemoved; whatever equals it stays. k >= 1.
+// Sets all logits below the k-th largest to kRemoved; ties with it are kept. k >= 1.
 inline void keep_top_k(std::vector<double>& logits, int64_t k) {
   if (k >= static_cast<int64_t>(logits.size())) return;
   std::vector<double> sorted = logits;
@@ -73,7 +74,7 @@ inline void keep_top_k(std::vector<double>& logits, int64_t k) {
   for (double& x : logits) x = x < *kth ? kRemoved : x;
 }
 
-// e^x / sum of e^x, which does not overflow: the largest logit is subtracted first. Removed ones get 0.
+// Softmax without overflow: the largest logit is subtracted first. Removed tokens get 0.
 inline std::vector<double> softmax(const std::vector<double>& logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   std::vector<double> p;
@@ -83,7 +84,8 @@ inline std::vector<double> softmax(const std::vector<double>& logits) {
   return p;
 }
 
-// A token stays while the more probable ones hold less than p. Equal ones: the smaller token first.
+// Keeps a token while the more probable tokens sum to less than p. Among equal ones, the smaller token comes
+// first.
 inline void keep_top_p(std::vector<double>& logits, double top_p) {
   const std::vector<double> p = softmax(logits);
   std::vector<size_t> order(p.size());
@@ -96,8 +98,8 @@ inline void keep_top_p(std::vector<double>& logits, double top_p) {
   }
 }
 
-// Tokens whose probability is below min_p times the largest become kRemoved. In logits: below the largest
-// plus log(min_p).
+// Sets tokens whose probability is below min_p times the largest to kRemoved. For logits, the limit is the
+// largest plus log(min_p).
 inline void keep_min_p(std::vector<double>& logits, double min_p) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   const double least = largest + std::log(min_p);  // log(0) is -inf: all stay
@@ -106,10 +108,10 @@ inline void keep_min_p(std::vector<double>& logits, double min_p) {
 
 }  // namespace sampling
 
-// The probability of each token, [V]: the penalty, the temperature, top-k, top-p, min-p, where they are
-// asked for (SamplingOptions: the defaults are not), and the softmax of what is left. Temperature 0: all of
-// it to the first of the largest logits. `seen`: the tokens so far, prompt included, for the repetition
-// penalty.
+// The probability of each token, [V]: applies the penalty, the temperature, top-k, top-p and min-p, each only
+// if its option differs from the default of SamplingOptions, and then the softmax. Temperature 0 gives
+// probability 1 to the first of the largest logits. `seen` holds the tokens so far, including the prompt, for
+// the repetition penalty.
 inline std::vector<double> next_token_probabilities(const Tensor& logits, std::span<const int32_t> seen = {},
                                                     const SamplingOptions& options = {}, TT_LOC) {
   sampling::require_options(options, loc);
@@ -121,7 +123,8 @@ inline std::vector<double> next_token_probabilities(const Tensor& logits, std::s
     certain[static_cast<size_t>(largest)] = 1;
     return certain;
   }
-  const double top = *std::max_element(x.begin(), x.end());  // subtracted: no temperature can overflow
+  const double top =
+      *std::max_element(x.begin(), x.end());  // subtracted so that a small temperature cannot overflow
   for (double& value : x) value = (value - top) / options.temperature;
   if (options.top_k > 0) sampling::keep_top_k(x, options.top_k);
   if (options.top_p < 1) sampling::keep_top_p(x, options.top_p);
@@ -129,15 +132,15 @@ inline std::vector<double> next_token_probabilities(const Tensor& logits, std::s
   return sampling::softmax(x);
 }
 
-// Draws the next token: the first at which the sum of the probabilities so far is above u, uniform in [0,
-// 1). Takes one number of the generator, generator.uniform(), none with temperature 0. Never a token of
-// probability 0.
+// Samples the next token: the first at which the cumulative probability exceeds u, which is uniform in [0,
+// 1). Calls generator.uniform() once, or not at all with temperature 0. A token of probability 0 is never
+// returned.
 inline int32_t sample_token(const Tensor& logits, std::span<const int32_t> seen,
                             const SamplingOptions& options, Generator& generator, TT_LOC) {
   const std::vector<double> p = next_token_probabilities(logits, seen, options, loc);
   const double u = options.temperature == 0 ? 0.5 : generator.uniform();
   double sum = 0;
-  size_t last = 0;  // where rounding leaves the sum below u: the last token that can be drawn
+  size_t last = 0;  // if rounding leaves the sum below u: the last token with a probability above 0
   for (size_t i = 0; i < p.size(); ++i) {
     if (p[i] == 0) continue;
     sum += p[i], last = i;

@@ -1,14 +1,14 @@
-// Token files, and the batches that a language model trains on and is judged by.
+// Token files, and the batches for training and evaluating a language model.
 //
 //   write_token_file("train.bin", tokenizer, text, TokenWidth::u16);
 //   const TokenFile file("train.bin", TokenWidth::u16);
 //   RandomWindows train(file, {.batch_size = 12, .length = 1024, .seed = 1});
-//   const Batch batch = *train.next();      // inputs i64 [B, T], targets the same shifted by one
+//   const Batch batch = *train.next();      // inputs i64 [B, T]; targets are the inputs shifted by one
 //
-// A file is nothing but numbers, uint16 or uint32, little-endian (as nanoGPT's). It is mapped, not read: it
-// may be larger than memory, and processes share it. A mapped file must not be shortened meanwhile: reading
-// past its new end ends the program (SIGBUS). Batch n is a function of (seed, n), so a position is one
-// number, kept as LoaderState.
+// A token file is an array of uint16 or uint32, little-endian, as in nanoGPT. It is memory-mapped, so it may
+// be larger than memory, and processes share it. Do not truncate a mapped file: a read past its new end
+// terminates the program (SIGBUS). Batch n is a function of (seed, n), so a position is one number, saved as
+// LoaderState.
 #pragma once
 
 #include <sys/mman.h>
@@ -22,17 +22,17 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-enum class TokenWidth : uint8_t { u16 = 2, u32 = 4 };  // bytes of a token
+enum class TokenWidth : uint8_t { u16 = 2, u32 = 4 };  // bytes per token
 
-// A file of tokens, read only. Copies share the mapping.
+// A read-only file of tokens. Copies share the mapping.
 class TokenFile {
  public:
-  // TT-IO-01 when it cannot be mapped, TT-IO-03 when it is empty, when its size is no multiple of the width,
-  // or when it is a pointer of git-lfs or a web page in place of the file.
+  // Throws TT-IO-01 if the file cannot be mapped, and TT-IO-03 if it is not a regular file, is empty, has a
+  // size that is not a multiple of the width, or is a git-lfs pointer or a web page.
   TokenFile(const std::string& path, TokenWidth width, TT_LOC);
 
   int64_t size() const { return static_cast<int64_t>(mapping_->size() / static_cast<size_t>(width_)); }
-  // Token i of [0, size()).
+  // Token i, in [0, size()).
   int64_t operator[](int64_t i) const {
     return width_ == TokenWidth::u16 ? at<uint16_t>(i) : at<uint32_t>(i);
   }
@@ -65,12 +65,12 @@ class TokenFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-// Writes a token file piece by piece; it appears under its name on commit().
+// Writes a token file in pieces. The file gets its name on commit().
 class TokenWriter {
  public:
   TokenWriter(const std::string& path, TokenWidth width, TT_LOC)
       : file_(path, loc), width_(width), loc_(loc) {}
-  // TT-TEXT-05 for a token that does not fit.
+  // Throws TT-TEXT-05 for a token that does not fit the width.
   void append(std::span<const int32_t> tokens);
   void commit() { file_.commit(); }
 
@@ -83,17 +83,17 @@ class TokenWriter {
 struct WindowOptions {
   int64_t batch_size = 32;  // B
   int64_t length = 256;     // T
-  uint64_t seed = 0;        // of random windows
-  int64_t overlap = 0;      // of sequential windows: tokens that a window shares with the one before
+  uint64_t seed = 0;        // for RandomWindows
+  int64_t overlap = 0;      // for SequentialWindows: tokens that a window shares with the previous one
 };
 
-// Training: windows from random places, without end. Batch n takes blocks n * B to n * B + B - 1 of the
-// seed's stream.
+// Training batches: an endless sequence of windows at random positions. Batch n uses the blocks n * B to n *
+// B + B - 1 of the seed's random stream.
 class RandomWindows : public BatchSource {
  public:
   explicit RandomWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
-  std::optional<Batch> next() override;  // never nothing
-  // Of the next batch; the epoch is always 0.
+  std::optional<Batch> next() override;  // never nullopt
+  // The position of the next batch; the epoch is always 0.
   LoaderState state() const override { return {0, batch_}; }
   void set_state(LoaderState state, TT_LOC) override;
   std::string signature() const override;
@@ -105,10 +105,11 @@ class RandomWindows : public BatchSource {
   int64_t batch_ = 0;
 };
 
-// Evaluation: windows one after the other, so that each token but the file's first is a target exactly once.
-// The last batch may have fewer rows; tokens that fill no window come at the very end as one shorter row.
-// With `overlap`, each window but the first starts so many tokens earlier, whose targets are -100: they are
-// there to be seen, and the tokens that count are guessed from at least so many others.
+// Evaluation batches: consecutive windows in which each token except the file's first is a target exactly
+// once. The last batch of full windows may have fewer rows; the remaining tokens are one shorter row at the
+// very end. With `overlap`, each window but the first starts that many tokens earlier. The targets of these
+// tokens are -100: they only provide context, so each counted target has at least `overlap` tokens of
+// context.
 class SequentialWindows : public BatchSource {
  public:
   explicit SequentialWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
@@ -125,7 +126,7 @@ class SequentialWindows : public BatchSource {
     const int64_t targets = data_.size() - 1;
     return targets < options_.length ? 0 : (targets - options_.length) / step() + 1;
   }
-  // Targets that the full windows leave.
+  // The number of targets after the last full window.
   int64_t left_over() const {
     return data_.size() - 1 - (full_windows() > 0 ? full_windows() * step() + options_.overlap : 0);
   }
@@ -165,7 +166,7 @@ inline void TokenWriter::append(std::span<const int32_t> tokens) {
     if (token < 0 || token >= limit) {
       fail("TT-TEXT-05",
            "TokenWriter: token " + std::to_string(token) + " does not fit a file of tokens below " +
-               std::to_string(limit) + "\n  hint: take TokenWidth::u32",
+               std::to_string(limit) + "\n  hint: use TokenWidth::u32",
            loc_);
     }
     if (width_ == TokenWidth::u16) {
@@ -177,7 +178,7 @@ inline void TokenWriter::append(std::span<const int32_t> tokens) {
   file_.write(Bytes(bytes));
 }
 
-// Encodes the text into a file. The old file stays whole until the new one is complete.
+// Encodes the text into a file. The old file is kept until the new one is complete.
 inline void write_token_file(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                              TokenWidth width, TT_LOC) {
   TokenWriter writer(path, width, loc);
@@ -195,7 +196,7 @@ inline void check(const char* who, const TokenFile& data, const WindowOptions& o
     fail("TT-TEXT-05",
          std::string(who) + ": '" + data.path() + "' has " + std::to_string(data.size()) +
              " tokens, at least " + std::to_string(least) +
-             " are needed: a window and the token after it\n  hint: take a smaller length",
+             " are needed: a window and the token after it\n  hint: use a smaller length",
          loc);
   }
 }
@@ -205,7 +206,8 @@ inline std::string describe(const TokenFile& data, const WindowOptions& options)
          std::to_string(options.batch_size) + ", of " + std::to_string(data.size()) + " tokens";
 }
 
-// Rows of `length` tokens from each start, and the same shifted by one: i64 [starts, length].
+// The inputs are rows of `length` tokens from each start, the targets are the same rows shifted by one: i64
+// [starts, length].
 inline Batch windows(const TokenFile& data, const std::vector<int64_t>& starts, int64_t length) {
   const Shape shape{static_cast<int64_t>(starts.size()), length};
   Batch batch{empty(shape, DType::i64, cpu), empty(shape, DType::i64, cpu)};
@@ -246,7 +248,7 @@ inline void RandomWindows::set_state(LoaderState state, Loc loc) {
   if (state.epoch != 0 || state.batch < 0) {
     fail("TT-TEXT-05",
          "RandomWindows: epoch " + std::to_string(state.epoch) + ", batch " + std::to_string(state.batch) +
-             " is no position of it\n  hint: take one that state() gave",
+             " is not a position of this source\n  hint: use a position that state() returned",
          loc);
   }
   batch_ = state.batch;
@@ -256,7 +258,7 @@ inline SequentialWindows::SequentialWindows(TokenFile data, WindowOptions option
     : data_(std::move(data)), options_(options) {
   token_data::check("SequentialWindows", data_, options_, 2, loc);
   if (options_.overlap < 0 || options_.overlap >= options_.length)
-    fail("TT-TEXT-05", "SequentialWindows: overlap must be from 0 to below length", loc);
+    fail("TT-TEXT-05", "SequentialWindows: overlap must be at least 0 and below length", loc);
 }
 
 inline int64_t SequentialWindows::batches_per_epoch() const {

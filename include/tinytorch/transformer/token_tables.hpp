@@ -1,7 +1,7 @@
-// The two tables that byte pair encoding asks for every piece and every pair of tokens.
+// The two hash tables of byte pair encoding, which are searched for every piece and every pair of tokens.
 //
-// Open addressing in one array, at most half full: an answer is one or two lines of cache, where a
-// std::unordered_map follows a pointer for the bucket and one for the node. Nothing is ever removed.
+// Open addressing in one array that is at most half full: a lookup touches one or two cache lines, while
+// std::unordered_map follows a pointer to the bucket and one to the node. Entries are never removed.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Two neighbouring tokens that become one.
+// Two adjacent tokens that are merged into one.
 struct BpeMerge {
   int32_t left, right;
   friend bool operator==(const BpeMerge&, const BpeMerge&) = default;
@@ -27,7 +27,7 @@ constexpr uint64_t mix(uint64_t x) {  // the finalizer of MurmurHash3
   return x ^ (x >> 33);
 }
 
-// Eight bytes at a time: pieces are short.
+// Hashes eight bytes at a time.
 inline uint64_t hash_of(std::string_view bytes) {
   uint64_t hash = bytes.size();
   while (bytes.size() >= 8) {
@@ -43,14 +43,14 @@ inline uint64_t hash_of(std::string_view bytes) {
 
 inline size_t table_size(size_t entries) { return std::bit_ceil(2 * entries + 2); }
 
-// Pairs of tokens to ranks. Open addressing: one probe is one line of cache.
+// Maps pairs of tokens to ranks.
 class PairRanks {
  public:
   static constexpr int32_t kNone = INT32_MAX;
 
   explicit PairRanks(size_t pairs) : slots_(table_size(pairs)) {}
 
-  // False when the pair is there already.
+  // Returns false if the pair is already there.
   bool insert(BpeMerge pair, int32_t rank) {
     Slot& slot = slots_[slot_of(pair)];
     if (slot.rank != kNone) return false;
@@ -64,7 +64,7 @@ class PairRanks {
     BpeMerge pair{-1, -1};
     int32_t rank = kNone;
   };
-  // Where the pair is, or would be.
+  // The index of the slot of the pair, or of the free slot for it.
   size_t slot_of(BpeMerge pair) const {
     const uint64_t key = uint64_t{static_cast<uint32_t>(pair.left)} << 32 | static_cast<uint32_t>(pair.right);
     size_t at = mix(key) & (slots_.size() - 1);
@@ -74,19 +74,19 @@ class PairRanks {
   std::vector<Slot> slots_;
 };
 
-// Bytes to tokens; the bytes stay where the caller has them.
+// Maps bytes to tokens. The table stores views, so the bytes must outlive it.
 class TokenTable {
  public:
   explicit TokenTable(size_t tokens) : slots_(table_size(tokens)) {}
 
-  // False when the bytes are there already.
+  // Returns false if the bytes are already there.
   bool insert(std::string_view bytes, int32_t token) {
     Slot& slot = slots_[slot_of(bytes)];
     if (slot.token >= 0) return false;
     slot = {bytes, token};
     return true;
   }
-  // The token, or -1.
+  // Returns the token, or -1.
   int32_t find(std::string_view bytes) const { return slots_[slot_of(bytes)].token; }
 
  private:

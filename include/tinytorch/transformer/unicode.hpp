@@ -1,10 +1,10 @@
-// Text as tokenizers see it: bytes read as UTF-8, and the class of each character.
+// Text as units for tokenizers: bytes decoded as UTF-8, and the class of each character.
 //
-// A byte that is no part of well-formed UTF-8 (RFC 3629) is a unit of its own, of class `other`: every byte
-// belongs to exactly one unit, so text can be cut and joined again whatever the bytes are. Overlong forms,
-// halves of surrogate pairs and codes above 10FFFF are such bytes.
+// A byte that is not part of well-formed UTF-8 (RFC 3629) is a unit of its own, of class `other`. Every byte
+// belongs to exactly one unit, so any text can be split and joined again. Overlong forms, surrogates and
+// codes above 10FFFF are invalid bytes.
 //
-// Classes are those of the patterns \p{L}, \p{N} and \s in tiktoken, tokenizers and the Python module
+// The classes are those of the patterns \p{L}, \p{N} and \s in tiktoken, tokenizers and the Python module
 // `regex`.
 #pragma once
 
@@ -30,7 +30,7 @@ struct Unit {
 
 inline constexpr uint32_t kInvalidByte = 0x110000;
 
-// The unit at `at`, which is inside the text.
+// The unit at `at`, a position inside the text.
 inline Unit unit_at(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) -> uint32_t { return static_cast<unsigned char>(text[at + i]); };
   const uint32_t lead = byte(0);
@@ -41,7 +41,7 @@ inline Unit unit_at(std::string_view text, size_t at) {
                           : lead >= 0xf0 && lead <= 0xf4 ? 4
                                                          : 0;
   if (length == 0 || text.size() - at < length) return invalid;
-  // The second byte's range excludes overlong forms, surrogates and what is above 10FFFF.
+  // The range of the second byte excludes overlong forms, surrogates and codes above 10FFFF.
   const uint32_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
   const uint32_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
   if (byte(1) < low || byte(1) > high) return invalid;
@@ -59,7 +59,7 @@ constexpr CharClass class_by_search(uint32_t code) {
   return static_cast<CharClass>(above[-1] & 3);
 }
 
-// Most text is ASCII, and the search costs some ten steps.
+// A table for ASCII, which is most of common text; the binary search takes about ten steps.
 inline constexpr std::array<CharClass, 128> kAsciiClasses = [] {
   std::array<CharClass, 128> classes{};
   for (uint32_t code = 0; code < 128; ++code) classes[code] = class_by_search(code);

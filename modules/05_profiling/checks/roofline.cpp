@@ -6,7 +6,7 @@ using namespace profiling;
 
 namespace {
 
-const Ceilings kMachine{100e9, 20e9, 1e-6, "a machine of 100 GFLOP/s and 20 GB/s"};
+const MachinePeaks kMachine{100e9, 20e9, 1e-6, "a machine of 100 GFLOP/s and 20 GB/s"};
 
 void expect_value(const std::string& what, double got, double want, const std::string& guess = "") {
   expect(what + ": " + shown(want) + ", got " + shown(got), std::abs(got - want) <= 1e-12 * std::abs(want),

@@ -48,7 +48,7 @@ TEST_CASE("a training step and an inference of every kind of model" * test::take
   }
 }
 
-TEST_CASE("the files: a page, a trace and the ceilings") {
+TEST_CASE("profile writes a page, a trace and the peaks") {
   ProfileOptions o;
   o.model = "linear", o.batch = 2, o.steps = 1, o.out = fresh_folder("files"), o.commit = "0123abc";
   CHECK(run_profile(o) == kPass);
@@ -57,23 +57,22 @@ TEST_CASE("the files: a page, a trace and the ceilings") {
   CHECK(page.find("commit 0123abc.") != std::string::npos);
   const auto trace = nlohmann::json::parse(text_of(o.out / "trace.json"));
   CHECK(trace.at("traceEvents").size() > 3);
-  const auto ceilings = nlohmann::json::parse(text_of(o.out / "ceilings.json"));
-  CHECK(ceilings.at("dtype") == "f32");
-  CHECK(ceilings.at("machine") == describe_machine().cpu);
-  CHECK(ceilings.at("device").get<std::string>().find("threads") != std::string::npos);
-  for (const char* name : {"flops_per_second", "bytes_per_second"})
-    CHECK(ceilings.at(name).get<double>() > 1e6);
-  CHECK(ceilings.at("seconds_per_op").get<double>() > 0);
-  CHECK(ceilings.at("seconds_per_op").get<double>() < 1e-3);
-  CHECK(ceilings.at("driver").is_null());  // of a GPU, which was not used
-  CHECK(ceilings.at("commit") == "0123abc");
-  CHECK(ceilings.at("date").get<std::string>().back() == 'Z');
+  const auto peaks = nlohmann::json::parse(text_of(o.out / "peaks.json"));
+  CHECK(peaks.at("dtype") == "f32");
+  CHECK(peaks.at("machine") == describe_machine().cpu);
+  CHECK(peaks.at("device").get<std::string>().find("threads") != std::string::npos);
+  for (const char* name : {"flops_per_second", "bytes_per_second"}) CHECK(peaks.at(name).get<double>() > 1e6);
+  CHECK(peaks.at("seconds_per_op").get<double>() > 0);
+  CHECK(peaks.at("seconds_per_op").get<double>() < 1e-3);
+  CHECK(peaks.at("driver").is_null());  // of a GPU, which was not used
+  CHECK(peaks.at("commit") == "0123abc");
+  CHECK(peaks.at("date").get<std::string>().back() == 'Z');
   std::filesystem::remove_all(o.out);
 }
 
-TEST_CASE("driver and commit stand in the report and beside the ceilings where they are known") {
+TEST_CASE("driver and commit stand in the report and beside the peaks where they are known") {
   Provenance p{describe_machine(), "580.65.06, CUDA 13.0", "0123abc-dirty"};
-  const profiling::Ceilings c{
+  const profiling::MachinePeaks c{
       .flops_per_second = 8e14, .bytes_per_second = 4e12, .seconds_per_op = 3e-6, .device = "a GPU"};
   const auto all = [&] {
     std::string text;
@@ -175,7 +174,7 @@ TEST_CASE("an ablation that fails leaves the profile that was measured before it
   std::filesystem::remove_all(o.model);  // the ablation reads it once more
   CHECK(detail::add_comparisons(o, m) == kFailed);
   CHECK(read_profile(o.json).seconds > 0);
-  for (const char* name : {"profile.html", "trace.json", "ceilings.json"})
+  for (const char* name : {"profile.html", "trace.json", "peaks.json"})
     CHECK(std::filesystem::file_size(folder / name) > 0);
 }
 

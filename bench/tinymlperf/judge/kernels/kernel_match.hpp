@@ -78,7 +78,7 @@ inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint
 class KernelMatch {
  public:
   KernelMatch(const std::vector<KernelTask>& tasks, const KernelClass& match_class, uint64_t seed,
-              Ceilings machine = {}, Watcher watcher = {})
+              RemeasuredPeaks machine = {}, Watcher watcher = {})
       : tasks_(tasks),
         class_(match_class),
         seed_(seed),
@@ -328,7 +328,7 @@ class KernelMatch {
   std::vector<KernelTask> tasks_;
   KernelClass class_;
   uint64_t seed_, asked_ = 0;
-  Ceilings machine_;
+  RemeasuredPeaks machine_;
   Watcher watcher_;
   std::vector<double> reference_;
 };

@@ -73,7 +73,7 @@ int library_but(const hostile::Arguments& args) {
 constexpr KernelClass kTiny{"tiny", 6, 1, 1};
 
 std::vector<KernelContender> play(const test::Scene& scene, const std::vector<std::string>& who,
-                                  Ceilings machine = {}) {
+                                  RemeasuredPeaks machine = {}) {
   std::vector<KernelContender> contenders;
   for (const std::string& kind : who) {
     contenders.emplace_back();
@@ -182,7 +182,9 @@ TEST_CASE(
 
 TEST_CASE("an answer that is faster than this machine can be is wrong") {
   const test::Scene scene;
-  const auto contenders = play(scene, {"as it is"}, Ceilings([] { return Ceilings::Rates{1e3, 1e3}; }));
+  const auto contenders = play(scene, {"as it is"}, RemeasuredPeaks([] {
+                                 return RemeasuredPeaks::Rates{1e3, 1e3};
+                               }));
   for (const OpRecord& op : contenders[0].record.ops) {
     CHECK(op.state == "wrong");
     CHECK(op.reason.find("audit A6, floor") == 0);

@@ -157,7 +157,7 @@ void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, 
 void embedding(const View& out, const View& weight, const View& index);
 void embedding_grad(const View& dw, const View& dy, const View& index);
 
-// ceilings
+// peak kernels
 void triad(const View& out, const View& a, const View& b, float s);
 void fma_chains(const View& x, int64_t rounds);
 

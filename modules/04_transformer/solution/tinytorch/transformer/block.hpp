@@ -5,6 +5,7 @@
 // together with the normalization that comes next, in one visit to memory).
 #pragma once
 
+#include <tinytorch/layers/module_list.hpp>
 #include <tinytorch/layers/norm.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
@@ -73,31 +74,25 @@ class TransformerBlock : public Module {
   double probability() const { return training() ? dropout : 0; }
 };
 
-// Blocks one after the other, named by number: "0.attention.qkv.weight".
+// A ModuleList of blocks that are applied in order. Parameters are named "0.attention.qkv.weight".
 template <class Block>
-class BlockStack : public Module {
+class BlockStack : public ModuleList<Block> {
  public:
+  // Constructs a block from `arguments` at the end.
   template <class... Arguments>
   Block& append(Arguments&&... arguments) {
-    auto block = std::make_shared<Block>(std::forward<Arguments>(arguments)...);
-    blocks_.push_back(add(std::to_string(blocks_.size()), std::move(block)));
-    return *blocks_.back();
+    return ModuleList<Block>::append(Block(std::forward<Arguments>(arguments)...));
   }
   ResidualStream forward(ResidualStream x, const SequencePlace& place) {
-    const Scope scope = forward_scope();
-    for (const auto& block : blocks_) x = block->forward(x, place);
+    const Scope scope = this->forward_scope();
+    for (Block& block : *this) x = block.forward(x, place);
     return x;
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (const auto& block : blocks_) y = (*block)(y);
+    for (Block& block : *this) y = block(y);
     return y;
   }
-  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
-  Block& operator[](int64_t i) const { return *blocks_.at(static_cast<size_t>(i)); }
-
- private:
-  std::vector<std::shared_ptr<Block>> blocks_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

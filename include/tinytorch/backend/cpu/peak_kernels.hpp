@@ -1,20 +1,20 @@
-// Microbenchmarks of the machine's peak memory bandwidth and peak arithmetic rate, for the roofline.
+// Kernels that measure a machine's peaks: each is limited by memory bandwidth alone or by arithmetic alone.
 //
 //   triad        out = a + s b, each element once: memory bandwidth (McCalpin, "Memory bandwidth and machine
 //                balance in current high performance computers", 1995)
-//   fma_chains   dependent multiply-adds in registers: arithmetic rate
+//   fma_chains   a multiply-add repeated in registers: peak arithmetic throughput
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = a + s b; all contiguous f32 of one size. It moves 12 bytes per element, plus the reads of cache lines
-// before they are written.
+// out = a + s b; all three are contiguous f32 of one size. It moves 12 bytes per element, and four more where
+// the processor reads a cache line of `out` before writing it.
 TT_API void triad(const View& out, const View& a, const View& b, float s);
-// x[i] = x[i] / 2 + 1/2, `rounds` times: 2 n rounds FLOPs on n elements, contiguous f32. A multiply-add
-// depends on the previous one, so ten independent vectors hide the latency. The elements beyond a multiple of
-// ten vectors (160 elements with AVX-512) are computed one by one, far below peak.
+// x[i] = x[i] / 2 + 1/2, `rounds` times: 2 n rounds FLOPs on n elements, contiguous f32. A multiply-add waits
+// for the previous one of its chain, so ten vectors are computed in an interleaved loop. The remainder
+// elements beyond a multiple of ten vectors (160 elements with AVX-512) are scalar and far below the peak.
 TT_API void fma_chains(const View& x, int64_t rounds);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -34,9 +34,9 @@ TT_API void triad(const View& out, const View& a, const View& b, float s) {
   });
 }
 
-inline constexpr int kFmaChains = 10;  // independent vectors: more than latency times units
+inline constexpr int kFmaChains = 10;  // independent chains: more than FMA latency times FMA units
 
-// Computes ten vectors together, because a single one would wait for each result.
+// A single chain would be bound by latency, so the loop advances kFmaChains independent vectors.
 inline void run_chains(float* x, int64_t rounds) {
   using V = Simd<float>;
   const V half = simd_broadcast(0.5f);

@@ -1,5 +1,5 @@
-// Microbenchmarks of peak rates compute what they promise, compared with loops in double.
-#include <tinytorch/backend/cpu/ceilings.hpp>
+// The kernels that measure peaks are compared with plain loops in double.
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 
 #include <doctest/doctest.h>
 

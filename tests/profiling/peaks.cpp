@@ -1,14 +1,14 @@
-// Ceilings are measured: positive, and no op of the library goes above them.
+// measure_peaks: the peaks are positive, and no op of the library exceeds them.
 #include <support/device.hpp>
 #include <support/errors.hpp>
-#include <tinytorch/profiling/ceilings.hpp>
+#include <tinytorch/profiling/peaks.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 using namespace tinytorch::profiling;
 
-TEST_CASE("this machine's ceilings are plausible, and a product stays below them") {
-  const Ceilings c = measure_ceilings(tt::cpu);
+TEST_CASE("the measured peaks of the CPU are plausible, and a matrix product stays below them") {
+  const MachinePeaks c = measure_peaks(tt::cpu);
   CHECK(c.flops_per_second > 1e8);
   CHECK(c.bytes_per_second > 1e8);
   CHECK(c.seconds_per_op > 1e-9);
@@ -19,12 +19,13 @@ TEST_CASE("this machine's ceilings are plausible, and a product stays below them
   CHECK(2.0 * 256 * 256 * 256 / t.median < 1.5 * c.flops_per_second);
 }
 
-TEST_CASE("a GPU's ceilings" * test::needs_devices()) {
+TEST_CASE("the measured peaks of a GPU are plausible; on the emulator measure_peaks throws" *
+          test::needs_devices()) {
   if (test::kEmulated) {
-    CHECK(errors::thrown_by([] { measure_ceilings(tt::cuda); }).code == "TT-PROF-04");
+    CHECK(errors::thrown_by([] { measure_peaks(tt::cuda); }).code == "TT-PROF-04");
     return;
   }
-  const Ceilings c = measure_ceilings(tt::cuda, tt::bf16);
+  const MachinePeaks c = measure_peaks(tt::cuda, tt::bf16);
   CHECK(c.flops_per_second > 1e12);
   CHECK(c.bytes_per_second > 1e10);
   CHECK(c.seconds_per_op < 1e-3);

@@ -1,13 +1,13 @@
-// The ceilings of this machine, measured now: peak arithmetic, memory bandwidth, the cost of an op.
+// measure_peaks: measures peak arithmetic throughput, peak memory bandwidth and the overhead of an op.
 //
-// Arithmetic is chains of multiply-adds in f32 in registers; of 16-bit floats on a GPU a large matrix
-// product, since tensor cores have no plainer use. Bandwidth is a triad over more than the caches hold, read
-// plus written.
+// The arithmetic is chains of f32 multiply-adds in registers. For 16-bit floats on a GPU it is a large matrix
+// product, which is the simplest work that uses the tensor cores. The bandwidth is that of a triad over
+// arrays larger than the caches; bytes read and bytes written are both counted.
 #pragma once
 
 #include <algorithm>
 #include <string>
-#include <tinytorch/backend/cpu/ceilings.hpp>
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/profiling/roofline.hpp>
@@ -33,7 +33,8 @@ inline double fma_flops(Device device) {
 }
 
 inline double triad_bytes_per_second(Device device) {
-  // The three together are three times the last cache, within what a small machine has.
+  // Each array is as large as the last-level cache, but at least 64 MiB, and at most 256 MiB for small
+  // machines.
   const size_t each = std::clamp(last_cache_bytes(device), size_t{64} << 20, size_t{256} << 20);
   const auto n = static_cast<int64_t>(each / 4);
   const Tensor a = ones({n}, DType::f32, device), b = ones({n}, DType::f32, device),
@@ -45,13 +46,14 @@ inline double triad_bytes_per_second(Device device) {
 
 }  // namespace detail
 
-// Takes about two seconds. The emulator counts as a device that is not there: its speed says nothing.
-inline Ceilings measure_ceilings(Device device, DType dtype = DType::f32, TT_LOC) {
+// `dtype` chooses the arithmetic that is measured on a GPU. Takes about two seconds. On the emulator it
+// throws TT-PROF-04, because the emulator's speed says nothing about a GPU.
+inline MachinePeaks measure_peaks(Device device, DType dtype = DType::f32, TT_LOC) {
   if (device.is_cuda() && TINYTORCH_CUDA_SIM) {
-    fail("TT-PROF-04", "measure_ceilings: the emulator has no ceilings\n  hint: measure on a GPU, or tt::cpu",
+    fail("TT-PROF-04", "measure_peaks: the emulator has no peak rates\n  hint: measure on a GPU, or tt::cpu",
          loc);
   }
-  Ceilings c;
+  MachinePeaks c;
   c.flops_per_second = device.is_cpu()    ? benchmarking::measure_fma_peak()
                        : is_16_bit(dtype) ? detail::matmul_flops(device, dtype)
                                           : detail::fma_flops(device);

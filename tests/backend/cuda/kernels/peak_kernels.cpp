@@ -1,7 +1,7 @@
-// The kernels that a GPU's ceilings are measured by, against the CPU's: same numbers at every size.
+// The kernels that measure a GPU's peaks give the same results as the CPU's kernels at every size.
 #include <support/check.hpp>
 #include <support/device.hpp>
-#include <tinytorch/backend/cpu/ceilings.hpp>
+#include <tinytorch/backend/cpu/peak_kernels.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
