@@ -1,9 +1,10 @@
-"""Every way to use the library builds the same program, which must compute the right numbers; and the switches of
-CMakeLists.txt do what they say. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
+"""Builds one program in every way in which the library can be used; the program must compute the right numbers. Tests the
+options of CMakeLists.txt, too. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
 
   python3 tests/packaging/run.py [--only WORD]
 """
 import argparse
+import json
 import os
 import re
 import shutil
@@ -158,11 +159,15 @@ def student_guards(folder):
     cases = [("tinytorch/tensor/strydes.hpp", "replaces nothing"), ("tinytorch/core/shape.hpp", "never replaced"),
              ("tensor/strides.hpp", "replaces nothing")]
     must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), "does not exist")
-    for name, complaint in cases:
+    old, new = next(iter(json.loads((source / "modules" / "moved.json").read_text()).items()))
+    moved = [f"old path: {old}", f"new path: {new}"]
+    cases += [(old, "replaces a header that has moved", *moved),
+              ("tinytorch/tensor/strides.hpp", "includes a header that has moved", *moved)]
+    for name, *complaints in cases:
         path = student / name
         path.parent.mkdir(parents=True)
-        path.write_text("#pragma once\n")
-        must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, complaint)
+        path.write_text(f"#pragma once\n#include <tinytorch/core/shape.hpp>\n#include <{old}>  // moved\n")
+        must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, *complaints)
         shutil.rmtree(student)
 
 
