@@ -1,8 +1,8 @@
 """Times the CUDA kernels against PyTorch and against the speed of a copy, taking turns: A B A B ...
 
     python3 bench/compare_cuda.py --bench build/bin/bench_cuda --python python3 --commit "$(git rev-parse HEAD)" \\
-        --out bench/results/cuda.json --readme README.md
-    python3 bench/compare_cuda.py --from bench/results/cuda.json --readme README.md     only prints and writes the table
+        --out bench/results/cuda.json --readme bench/README.md
+    python3 bench/compare_cuda.py --from bench/results/cuda.json --readme bench/README.md     only prints and writes the table
 
 Both programs stay alive and answer one request at a time. A case is prepared by both (PyTorch compiles now, not later),
 then measured in rounds: ours, each variant of PyTorch, and so on. The ratio of a round is PyTorch's time / ours (above

@@ -1,8 +1,8 @@
-"""The CPU's figures under bench/results as a table, and as the README's section "Speed on a CPU".
+"""The CPU's figures under bench/results as a table, and as the section "Speed on a CPU" of bench/README.md.
 
     bench/cpu_report.py            prints the table
-    bench/cpu_report.py --write    puts it into README.md
-    bench/cpu_report.py --check    fails if the README says something else
+    bench/cpu_report.py --write    writes it into bench/README.md
+    bench/cpu_report.py --check    fails if bench/README.md says something else
 
 bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table for each folder of
 MACHINES. bench_scaling writes scaling_16_threads.json. Each names its machine, threads, date and commit. Values above 1 mean
@@ -244,13 +244,13 @@ def main():
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     section = f"{BEGIN}\n{ABOUT}\n\n{tables()}\n{END}"
-    readme = ROOT / "README.md"
+    readme = ROOT / "bench/README.md"
     text = readme.read_text()
     if BEGIN not in text or END not in text:
-        sys.exit(f"README.md has no lines {BEGIN} and {END}")
+        sys.exit(f"bench/README.md has no lines {BEGIN} and {END}")
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     if args.check and head + section + tail != text:
-        sys.exit("README.md's table of the CPU is not what bench/results says: run bench/cpu_report.py --write")
+        sys.exit("the CPU's tables in bench/README.md are not what bench/results says: run bench/cpu_report.py --write")
     if args.write:
         partial = readme.with_suffix(".partial")
         partial.write_text(head + section + tail)

@@ -1,4 +1,4 @@
-"""What bench/compare_cuda.py measured, as the table of goals: rows, JSON text, Markdown, a README's section.
+"""What bench/compare_cuda.py measured, as the table of goals: rows, JSON text, Markdown, and a section of bench/README.md.
 
 A report is a dictionary: "about" (device, versions, date, commit), "copy_gb_per_s", "table" (one entry per row of
 ROWS), "failures" and "cases".
@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 
-BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # of the README's sections, by their names
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # of the sections of bench/README.md, by their names
 
 # text, groups, what counts ("ratio" of times to the best of the variants, "memory" of their peaks; "share" of the copy's
 # bandwidth, of large tensors; "moved", the same of all that moves as much), least, aim

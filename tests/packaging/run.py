@@ -126,19 +126,19 @@ def gpu_found():
 
 
 def bare_nvcc(folder):
-    """The README's own command, with cheaper options: what is proved is that one file compiles, links and runs."""
+    """The command of include/tinytorch/README.md, with options that compile faster: one file compiles, links and runs."""
     if not shutil.which("nvcc"):
         raise Skipped("nvcc is not here")
-    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "include/tinytorch/README.md").read_text(encoding="utf-8"), re.M)
     if len(lines) != 1:
-        raise Failure(f"README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
+        raise Failure(f"include/tinytorch/README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
     replaced = {"-O3": "-Xcicc=-O0 -Xptxas=-O0", "-I include": f"-I {ROOT / 'include'}"}
     if not gpu_found():  # then -arch=native has nothing to go by
         replaced["-arch=native"] = "-arch=sm_75"
     command = lines[0]
     for theirs, ours in replaced.items():
         if theirs not in command:
-            raise Failure(f"{theirs} is not in the README's command; adapt this check\n{command}")
+            raise Failure(f"{theirs} is not in the command of include/tinytorch/README.md; adapt this check\n{command}")
         command = command.replace(theirs, ours)
     shutil.copy(CONSUMER / "cuda.cu", folder / "program.cu")
     said = sh(*command.split(), cwd=folder)

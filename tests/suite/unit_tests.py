@@ -178,7 +178,7 @@ def stage_cuda(architecture):
     def run(tally):
         name, build = f"CUDA kernels for sm_{architecture}", CUDA[architecture]
         if not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
-            tally.skip(1, name, "nvcc is not here (README: Modules)")
+            tally.skip(1, name, "nvcc is not here (include/tinytorch/README.md: CUDA)")
             return
         good = build.make("tinytorch_cuda", "device_submissions", env=cached_environment())
         warnings = build.warnings()
