@@ -151,7 +151,7 @@ def all_notebooks():
 
 
 def stage_notebook(tally):
-    """One notebook, drawn by the commit."""
+    """One notebook, drawn by the commit, is executed."""
     notebooks = [n for n in all_notebooks() if n.stem != "05_profiling"]  # it takes minutes
     if tally.check(notebooks, "there are notebooks", "    no notebooks/*.ipynb"):
         run_notebooks(tally, [random.Random(commit()).choice(notebooks)])
