@@ -156,10 +156,12 @@ class Library:
                 dtypes.add("indices i64")
             if name in self.classes and self.classes[name].file.startswith("tensor/ops"):
                 yield from (f for n in (name, "infer") for f in self.functions.get(n, []) if f.owner == name)
+            folder = d.file.split("/")[0]
+            own_folder = any(f.file.startswith(folder) and not f.owner for f in self.functions.get(name, []))
             for f in self.functions.get(name, []):
                 constructs = f.owner and f.name == f.owner and d.name == d.owner  # a base class, or another constructor
                 same_class = f.owner and f.owner == d.owner or constructs
-                near = f.file.split("/")[0] in ("core", "tensor", d.file.split("/")[0])
+                near = f.file.startswith(folder if own_folder else ("core", "tensor"))
                 helper = not f.owner and (f.file == d.file and name not in self.public or near and CHECK.match(name))
                 creates = name == "empty" and d.file.endswith("creation.hpp")
                 forwards = single and name in self.public and not f.owner and f.file.startswith("tensor/ops")
@@ -171,7 +173,7 @@ class Library:
     def named(self, name):
         wanted = plain(name)
         exact = [e for e in self.entries if wanted in (plain(e.name), plain(e.full_name), plain(f"{e.owner}::{e.name}"))]
-        return [e for e in exact if not (e.kind == "function" and e.owner.split("::")[-1] == e.name)]
+        return [e for e in exact if (e.kind != "field" or "::" in name) and not (e.kind == "function" and e.owner.split("::")[-1] == e.name)]
 
     def relatives(self, name):
         """Names that contain the words of this one: log_softmax is a relative of softmax."""
@@ -300,7 +302,7 @@ def say(library, entry, titles, say_line):
     say_line(f"{entry.full_name}  include/tinytorch/{entry.file}:{entry.line}")
     say_line(f"  {entry.signature}")
     text = entry.description or (library.summaries[entry.file] if entry.kind == "class" else "")
-    for line in textwrap.wrap(text, 108):
+    for line in textwrap.wrap(text, 108, break_on_hyphens=False):
         say_line(f"  {line}")
     if entry.dtypes:
         say_line("  dtypes: " + ", ".join(entry.dtypes))

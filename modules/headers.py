@@ -156,6 +156,8 @@ class Scanner:
         self.add("enum" if word == "enum" else "class", name, space, owner, shown, begin, end, public, bases=bases)
         if word != "enum":
             self.scan(brace + 1, space, inside, word == "struct")
+            first, last = self.line(brace), self.line(end)
+            self.sections = [s for s in self.sections if not first < s[0] < last]  # they are the class's own
         return end + 1
 
     def declare(self, begin, signature_end, end, space, owner, public, body=""):
@@ -219,6 +221,7 @@ def clean(signature, kind):
     """One line, as a caller reads it: without the caller's line, without words for the compiler alone."""
     text = re.sub(r"//[^\n]*", "", signature)
     text = SPECIFIERS.sub("", " ".join(text.split()))
+    text = re.sub(r"\bLoc (\w+) = Loc::current\(\)", "TT_LOC", text)
     text = re.sub(r",\s*TT_LOC(?=\s*\))|\(TT_LOC(?=\s*\))", lambda m: "(" if m.group().startswith("(") else "", text)
     text = re.sub(r"\s*=\s*default$", "", text).replace("( ", "(").strip()
     return text if kind != "enum" else re.sub(r"\s*:\s*u?int\d*_t", "", text)
