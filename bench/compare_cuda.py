@@ -1,8 +1,8 @@
 """Times the CUDA kernels against PyTorch and against the bandwidth of a copy, in interleaved rounds: A B A B ...
 
     python3 bench/compare_cuda.py --bench build/bin/bench_cuda --python python3 --commit "$(git rev-parse HEAD)" \\
-        --out bench/results/cuda.json --readme README.md
-    python3 bench/compare_cuda.py --from bench/results/cuda.json --readme README.md     only prints and writes the table
+        --out bench/results/cuda.json --readme bench/README.md
+    python3 bench/compare_cuda.py --from bench/results/cuda.json --readme bench/README.md     only prints and writes the table
 
 Both programs stay alive and answer one request at a time. Both prepare a case (PyTorch compiles it), then it is measured
 in rounds: ours, each variant of PyTorch, and in the next round in reverse order. The ratio of a round is PyTorch's time /

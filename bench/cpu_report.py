@@ -1,8 +1,8 @@
-"""Makes a table of the CPU's results under bench/results, which is the README's section "Speed on a CPU".
+"""The CPU's figures under bench/results as a table, and as the section "Speed on a CPU" of bench/README.md.
 
-    bench/cpu_report.py            prints the section
-    bench/cpu_report.py --write    writes it into README.md
-    bench/cpu_report.py --check    fails if the section in README.md differs
+    bench/cpu_report.py            prints the table
+    bench/cpu_report.py --write    writes it into bench/README.md
+    bench/cpu_report.py --check    fails if bench/README.md says something else
 
 bench/cpu_session.sh writes the files of results, with one thread into the folder one_thread, and runs this program. There
 is a table for each folder of MACHINES. bench_scaling writes scaling_16_threads.json. Each file names its machine, threads,
@@ -247,13 +247,13 @@ def main():
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     section = f"{BEGIN}\n{ABOUT}\n\n{tables()}\n{END}"
-    readme = ROOT / "README.md"
+    readme = ROOT / "bench/README.md"
     text = readme.read_text()
     if BEGIN not in text or END not in text:
-        sys.exit(f"README.md has no lines {BEGIN} and {END}")
+        sys.exit(f"bench/README.md has no lines {BEGIN} and {END}")
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     if args.check and head + section + tail != text:
-        sys.exit("the CPU table in README.md differs from bench/results: run bench/cpu_report.py --write")
+        sys.exit("the CPU table in bench/README.md differs from bench/results: run bench/cpu_report.py --write")
     if args.write:
         partial = readme.with_suffix(".partial")
         partial.write_text(head + section + tail)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every comparison on a CPU, one program after the other, so that all figures are of one machine and one commit; then the
-# README's table. Each stage has its log and its exit status, and a failed one does not stop the next.
+# tables of bench/README.md. Each stage has its log and its exit status, and a failed one does not stop the next.
 #
 #   PYTHON=venv/bin/python bench/cpu_session.sh      all stages, with 2 threads and with 1
 #   THREADS=2 bench/cpu_session.sh gemm ops          only these

@@ -1,4 +1,4 @@
-"""Reports of bench/compare_cuda.py: the table of goals, as rows, as JSON text, as Markdown and as a README's section.
+"""Reports of bench/compare_cuda.py: the table of goals, as rows, as JSON text, as Markdown and as a section of bench/README.md.
 
 A report is a dictionary: "about" (device, versions, date, commit), "copy_gb_per_s", "table" (one entry per row of
 ROWS), "failures" and "cases".
@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 
-BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # markers of a README section, with its name
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # markers of a section of bench/README.md, with its name
 
 # Each row: text, groups of cases, kind of value, variants of PyTorch, least, aim. The kinds of values:
 #   "ratio"    time of the fastest of the variants / our time

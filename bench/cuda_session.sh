@@ -15,8 +15,8 @@
 #   compare     bench/compare_cuda.py against PyTorch
 #
 # Settings by environment: BUILD (build-cuda), LOGS (BUILD/session), JOBS, PYTHON (one with torch), COMMIT,
-# CMAKE_ARGS, TESTS and SANITIZE (regular expressions of test names), TOOLS, COMPARE_ARGS, README (its section
-# is rewritten; default: none).
+# CMAKE_ARGS, TESTS and SANITIZE (regular expressions of test names), TOOLS, COMPARE_ARGS, README (the
+# file whose section is rewritten, for example bench/README.md; default: none).
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build-cuda}

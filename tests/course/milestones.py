@@ -153,7 +153,7 @@ class Milestones(unittest.TestCase):
         return folder / f"{unit}.o"
 
     def link(self, name, again, folder):
-        own = FOLDER / "CMakeFiles" / f"milestone_{name}.dir" / "modules" / "milestones" / f"{name}.cpp.o"
+        own = FOLDER / "modules" / "milestones" / "CMakeFiles" / f"milestone_{name}.dir" / f"{name}.cpp.o"
         objects = [again] if again.stem == name else [own, again]
         program = folder / name
         must([self.commands[name][0], "-fopenmp", "-pthread", "-Wl,-z,muldefs", "-o", program, *objects,

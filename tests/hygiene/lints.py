@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 # The one table of the layer order: a header includes its own folder and lower numbers, never its equals or above.
@@ -398,6 +399,15 @@ def lint_checks(tree):
             [f"course.json names a test that modules/*/checks lacks: {test}" for test in sorted(named - written)])
 
 
+def lint_api(tree):
+    """include/tinytorch/API.md says what the headers say"""
+    if not (tree.include / "tinytorch").is_dir():
+        return []
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "modules"))
+    import api  # here, because a copy of this file without modules/ serves the tests of the suite
+    return [f"{api.PAGE} is stale: modules/tt api --write"] if api.is_stale(tree.root) else []
+
+
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
          lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
-         lint_checks]
+         lint_checks, lint_api]

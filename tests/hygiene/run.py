@@ -56,7 +56,7 @@ def headers_alone(tree, pool, draw):
 def headers_by_nvcc(tree, pool):
     """Each header of kernels has all it needs; those of the host nvcc reads in one file."""
     if compilers.cuda_compiler() is None:
-        print("skipped - headers by nvcc: it is not on the PATH (README: Modules)")
+        print("skipped - headers by nvcc: it is not on the PATH (include/tinytorch/README.md: CUDA)")
         return
     kernels = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".cuh"]
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in kernels]

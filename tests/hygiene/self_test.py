@@ -35,6 +35,7 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
     (lints.lint_unfinished, "include/tinytorch/core/a.hpp", "// FIX" + "ME later\n", "a.hpp:1"),
     (lints.lint_file_size, "tests/golden/a.bin", "x" * 1_000_001, "1000001 bytes"),
+    (lints.lint_api, "include/tinytorch/core/dtype.hpp", "int f(int x);\n", "modules/tt api --write"),
 ]
 FUNCTIONS = '''
 namespace a {  // a comment with { a brace
@@ -93,7 +94,7 @@ class Lints(unittest.TestCase):
                  "include/tinytorch/tinytorch.hpp": "#include <tinytorch/tensor/b.hpp>\n",
                  "tests/core/a.cpp": "TEST_CASE", "tests/tensor/b.cpp": "TEST_CASE", "tests/tinytorch.cpp": "TEST_CASE"}
         for lint in lints.LINTS:
-            if lint not in (lints.lint_top_level, lints.lint_modules, lints.lint_checks):
+            if lint not in (lints.lint_top_level, lints.lint_modules, lints.lint_checks, lints.lint_api):
                 with self.subTest(clean=lint.__name__):
                     self.assertEqual(lint(self.tree(clean)), [])
 

@@ -1,9 +1,10 @@
-"""Every way to use the library builds the same program, which must compute the right numbers; and the switches of
-CMakeLists.txt do what they say. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
+"""Builds one program in every way in which the library can be used; the program must compute the right numbers. Tests the
+options of CMakeLists.txt, too. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
 
   python3 tests/packaging/run.py [--only WORD]
 """
 import argparse
+import json
 import os
 import re
 import shutil
@@ -125,19 +126,19 @@ def gpu_found():
 
 
 def bare_nvcc(folder):
-    """The README's own command, with cheaper options: what is proved is that one file compiles, links and runs."""
+    """The command of include/tinytorch/README.md, with options that compile faster: one file compiles, links and runs."""
     if not shutil.which("nvcc"):
         raise Skipped("nvcc is not here")
-    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "include/tinytorch/README.md").read_text(encoding="utf-8"), re.M)
     if len(lines) != 1:
-        raise Failure(f"README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
+        raise Failure(f"include/tinytorch/README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
     replaced = {"-O3": "-Xcicc=-O0 -Xptxas=-O0", "-I include": f"-I {ROOT / 'include'}"}
     if not gpu_found():  # then -arch=native has nothing to go by
         replaced["-arch=native"] = "-arch=sm_75"
     command = lines[0]
     for theirs, ours in replaced.items():
         if theirs not in command:
-            raise Failure(f"{theirs} is not in the README's command; adapt this check\n{command}")
+            raise Failure(f"{theirs} is not in the command of include/tinytorch/README.md; adapt this check\n{command}")
         command = command.replace(theirs, ours)
     shutil.copy(CONSUMER / "cuda.cu", folder / "program.cu")
     said = sh(*command.split(), cwd=folder)
@@ -158,11 +159,15 @@ def student_guards(folder):
     cases = [("tinytorch/tensor/strydes.hpp", "replaces nothing"), ("tinytorch/core/shape.hpp", "never replaced"),
              ("tensor/strides.hpp", "replaces nothing")]
     must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), "does not exist")
-    for name, complaint in cases:
+    old, new = next(iter(json.loads((source / "modules" / "moved.json").read_text()).items()))
+    moved = [f"old path: {old}", f"new path: {new}"]
+    cases += [(old, "replaces a header that has moved", *moved),
+              ("tinytorch/tensor/strides.hpp", "includes a header that has moved", *moved)]
+    for name, *complaints in cases:
         path = student / name
         path.parent.mkdir(parents=True)
-        path.write_text("#pragma once\n")
-        must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, complaint)
+        path.write_text(f"#pragma once\n#include <tinytorch/core/shape.hpp>\n#include <{old}>  // moved\n")
+        must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, *complaints)
         shutil.rmtree(student)
 
 

@@ -67,14 +67,14 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 
 def stage_hygiene(tally):
-    """Lints and their self-tests; what must not compile, all headers together, a quarter of them, drawn, each alone, and canaries:
-    by g++."""
+    """Lints and their self-tests; code that must not compile; all headers together; a drawn quarter of the headers, each alone;
+    canaries. All by g++."""
     run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "canary",
                 env=cached_environment())
 
 
 def stage_headers(tally):
-    """Every header alone by g++ and nvcc, all by clang++; student headers, benchmarks, and what an include costs."""
+    """Every header alone by g++ and nvcc, and all by clang++; student headers; benchmarks; the compile time of an include."""
     measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "time")
     budgets = [line for line in measured if re.match(r"include .+: \d+\.\d+ s .*\(budget \d", line)]
     umbrella = any(line.startswith("include tinytorch.hpp: ") for line in budgets)
@@ -84,12 +84,12 @@ def stage_headers(tally):
 
 
 def stage_course(tally):
-    """Of every task: the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected."""
+    """For every task the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected."""
     run_checker(tally, "course/run.py", "--tasks", "--wrong", "1", "--draw", commit(), env=cached_environment())
 
 
 def stage_library(tally):
-    """The library's headers pass every check, solutions earn their speed points, all solutions work together."""
+    """The library's headers pass every check, solutions earn their speed points, and all solutions work together."""
     run_checker(tally, "course/run.py", "--library", env=cached_environment())
 
 
@@ -111,17 +111,17 @@ def stage_milestones(tally):
 
 
 def stage_consumer(tally):
-    """One project that uses the library by find_package."""
+    """A project finds the library with find_package and uses it."""
     run_checker(tally, "packaging/run.py", "--only", "find_package", env=cached_environment())
 
 
 def stage_packaging(tally):
-    """Every way to use the library, and every switch of the build."""
+    """Every way to use the library, and every option of the build."""
     run_checker(tally, "packaging/run.py")
 
 
 def stage_browser(tally):
-    """The leaderboard in a browser."""
+    """The leaderboard works in a browser."""
     if not tally.check(GCC.make("bench_board", env=cached_environment()), "build of bench_board", GCC.first_errors()):
         return
     run_checker(tally, "browser/run.py", GCC.folder / "bin" / "bench_board")
@@ -152,10 +152,10 @@ def python_files():
 
 
 def stage_python(tally):
-    """The suite itself, notebooks' cells, and the scripts of benchmarks."""
+    """Tests of the test suite, of the API index, of the cells of notebooks, and of the scripts of benchmarks."""
     run_python(tally, [path for path in python_files() if path.name not in OF_STUDENTS])
 
 
 def stage_commands(tally):
-    """The commands of a student's day, on a pseudo-terminal too, error codes, and grades in a sandbox."""
+    """The commands that a student uses, on a pseudo-terminal too; error codes; grades in a sandbox."""
     run_python(tally, [path for path in python_files() if path.name in OF_STUDENTS])

@@ -1,4 +1,4 @@
-"""Stages that run what users run: the examples, the commands of the README, the notebooks."""
+"""Stages that run what users run: the examples, the commands of README.md and of the judge's manual, the notebooks."""
 import random
 import re
 import sys
@@ -14,7 +14,7 @@ from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
 SHORT_RUNS = {
     "gpt_chars": ["--steps", "150", "--features", "64", "--layers", "2", "--context", "64", "--batch", "8", "--require",
                   "2"],
-    "gpt2_train": ["--text", ROOT / "README.md", "--vocabulary", ROOT / "tests/golden/transformer/small_gpt2.json",
+    "gpt2_train": ["--text", ROOT / "include/tinytorch/README.md", "--vocabulary", ROOT / "tests/golden/transformer/small_gpt2.json",
                    "--layers", "2", "--heads", "2", "--features", "32", "--context", "32", "--steps", "60", "--lr", "1e-2",
                    "--warm-up", "10", "--evaluate-batches", "5", "--require", "5.6"],
 }
@@ -63,16 +63,24 @@ def stage_examples(tally):
         tally.console.say(f"  {name}: {done.seconds:.1f} s")
 
 
+README_LINES = 150
+
+
 def readme_commands(text):
-    """The lines of the README's sh blocks."""
+    """The lines of the sh blocks of a README."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     return [line for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def stage_readme(tally):
-    """Every command of the README, the main job among them."""
+    """Every command of README.md and of bench/tinymlperf/README.md; `modules/tt run` is one of them."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = readme_commands(text)
+    manual = ROOT / "bench" / "tinymlperf" / "README.md"
+    of_manual = readme_commands(manual.read_text(encoding="utf-8"))
+    tally.check(of_manual, "bench/tinymlperf/README.md has commands")
+    lines = text.count("\n")
+    tally.check(lines <= README_LINES, f"README.md has at most {README_LINES} lines", f"    it has {lines}")
     for command in ("modules/tt run", "modules/tt test"):
         tally.check(command in commands, f"README.md names `{command}`")
     example = re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S)
@@ -89,11 +97,11 @@ def stage_readme(tally):
     with ThreadPoolExecutor() as pool:
         beside = pool.submit(run, compiled) if compiled else None
         GCC.make("tinymlperf", "example_hello", env=env)
-    for command in commands:
+    for page, command in [("README.md", c) for c in commands] + [(str(manual.relative_to(ROOT)), c) for c in of_manual]:
         if command.startswith("modules/tt test"):
             continue  # this is it
         done = beside.result() if command == compiled else run(command)
-        tally.check(done.code == 0, f"README.md: {command}", tail(done.text))
+        tally.check(done.code == 0, f"{page}: {command}", tail(done.text))
         tally.ran(command, done)
         tally.console.say(f"  {command}: {done.seconds:.0f} s")
 
@@ -143,7 +151,7 @@ def all_notebooks():
 
 
 def stage_notebook(tally):
-    """One notebook, drawn by the commit."""
+    """One notebook, drawn by the commit, is executed."""
     notebooks = [n for n in all_notebooks() if n.stem != "05_profiling"]  # it takes minutes
     if tally.check(notebooks, "there are notebooks", "    no notebooks/*.ipynb"):
         run_notebooks(tally, [random.Random(commit()).choice(notebooks)])

@@ -1,11 +1,11 @@
-"""Three rings around every change, each inside the time that one waits for it.
+"""Three rings of tests around every change. Each has a time limit.
 
-  modules/tt test PATH...      the tests of these files (inner.py): a minute; --changed: of what git says has changed
+  modules/tt test PATH...      the tests of these files (inner.py): a minute; --changed: of the files that git reports as changed
   modules/tt test              the first ring, meant for twenty minutes on two cores, eight with a warm compiler cache
   modules/tt test --all        both rings, meant for ninety minutes; --slice K/N: a part of them, for N machines
 
-The first ring holds every kind of proof. What it leaves out is a stage of the second; one of these, drawn by the commit, is
-part of the first for as long as there is time. What a run leaves out it prints, with the command that runs it.
+The first ring contains every kind of test. All that it leaves out is a stage of the second ring. The commit draws one of these
+stages, which the first ring runs for as long as there is time. A run prints the stages that it left out, each with its command.
 """
 import contextlib
 import math

@@ -139,13 +139,21 @@ def machine():
 
 HEAD = """# Tests
 
-`modules/tt test` runs the first ring: every kind of proof, meant for twenty minutes on two cores, or eight when the compiler
-cache is warm; the tables say what was measured. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N
-machines. `modules/tt test PATH...` runs the tests of these files, and `--changed` those of what git says has changed;
-`--only STAGE` runs one stage of the tables below. Everything that a run leaves out it prints, with the command that runs it.
+`modules/tt test` runs the first ring: every kind of test, meant for twenty minutes on two cores, or for eight if the compiler
+cache is warm. The tables below show the measured times. Other runs are:
 
-This page is generated: `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another, measure the stages
-that they run, with a compiler cache of their own, and write the page anew. A stage without numbers has not been measured yet.
+| command | runs |
+|---|---|
+| `modules/tt test PATH...` | the tests of these files |
+| `modules/tt test --changed` | the tests of the files that git reports as changed |
+| `modules/tt test --only STAGE` | one stage of the tables below |
+| `modules/tt test --all` | both rings |
+| `modules/tt test --slice K/N` | part K of both rings, for N machines |
+
+A run prints all stages that it left out, each with the command that runs it.
+
+This page is generated. `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another one, measure the stages
+that they run, with a compiler cache of their own, and write the page. A stage without numbers has not been measured yet.
 Last measured on MACHINE.
 
 """
@@ -155,13 +163,13 @@ def page(document):
     from suite import rings
     out = [HEAD.replace("MACHINE", document.get("machine", "no machine"))]
     for title, names in (("The first ring", rings.FIRST), ("The second ring", rings.SECOND)):
-        out.append(f"## {title}\n\n| stage | what it proves | checks |\n|---|---|---:|\n")
+        out.append(f"## {title}\n\n| stage | what it tests | checks |\n|---|---|---:|\n")
         for name in names:
             checks = next((row["checks"] for row in document["stages"].get(name, {}).values()), "")
             out.append(f"| `{name}` | {' '.join(rings.STAGES[name].__doc__.split())} | {checks} |\n")
         out.append("\n")
-    out.append("## Times\n\nSeconds of the clock on so many threads, and processor seconds of compiling, linking and running; first "
-               "with an empty compiler\ncache, then with a warm one.\n\n| stage | threads | cold | compiling | linking | running | warm | "
+    out.append("## Times\n\nThe columns cold and warm are elapsed seconds with an empty and with a warm compiler cache. The columns to "
+               "the right of each\nare processor seconds of compiling, linking and running.\n\n| stage | threads | cold | compiling | linking | running | warm | "
                "compiling | linking | running |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
     for name in rings.STAGES:
         rows = [document["stages"].get(name, {}).get(how) for how in ("cold", "warm")]
@@ -169,8 +177,8 @@ def page(document):
         if any(rows):
             threads = next(row.get("threads", 2) for row in rows if row)
             out.append(f"| `{name}` | {threads} | {' | '.join(cells)} |\n")
-    out.append(f"\n## The first ring by room\n\nProcessor seconds of a room's tests and tasks, with an empty compiler cache. A room of "
-               f"the course may have\n{ROOM_SECONDS} seconds of two cores.\n\n| room | processor seconds |\n|---|---:|\n")
+    out.append(f"\n## The first ring by room\n\nThe processor seconds of the tests and tasks of a room, with an empty compiler cache. A room "
+               f"of the course may use\n{ROOM_SECONDS} seconds of two cores.\n\n| room | processor seconds |\n|---|---:|\n")
     for room, cost in sorted(first_ring_of_rooms(document).items(), key=lambda item: -item[1]):
         out.append(f"| `{room}` | {cost:.0f} |\n")
     for key, title in (("units", "translation units"), ("tests", "tests")):

@@ -96,7 +96,7 @@ def run_tests(tally, tests, jobs, env, seconds, device, count_failures=True):
 
 
 def stage_tests(tally):
-    """Every test file once, by g++; on the emulator and in matches few cases, drawn."""
+    """Every test file once, by g++. On the emulator and in matches only a few cases run, which are drawn."""
     draw = random.Random(commit())
     few = {"TINYTORCH_TEST_FEW": "1", "TINYTORCH_TEST_DRAW": str(draw.randrange(2**31))}
     env = cached_environment(TINYMLPERF_REAL_TIME="0", **few)
@@ -126,7 +126,7 @@ def run_kind(tally, build, env, kind, device=False):
 
 
 def stage_emulator(tally):
-    """All cases of what runs on the emulator."""
+    """All cases of the tests that run on the emulator."""
     run_kind(tally, SIM, cached_environment(), on_emulator, device=True)
 
 
@@ -136,7 +136,7 @@ def stage_matches(tally):
 
 
 def stage_optimized(tally):
-    """Every test on the library as users have it: -O3, without a device."""
+    """Every test on the library as users build it: -O3, without a device."""
     env = cached_environment()
     tests = [t for t in built_tests(tally, OPTIMIZED, env) if not is_match(t)]
     run_all(tally, tests, env, 600)
@@ -157,7 +157,7 @@ def stage_clang(part):
 
 
 def stage_fuzz(tally):
-    """Every fuzzer on its corpus, for 10 seconds."""
+    """Every fuzzer runs on its corpus for 10 seconds."""
     built = CLANG.make("all_fuzzers", env=cached_environment())
     if not tally.check(built, "build of the fuzzers", CLANG.first_errors()):
         return
@@ -178,7 +178,7 @@ def stage_cuda(architecture):
     def run(tally):
         name, build = f"CUDA kernels for sm_{architecture}", CUDA[architecture]
         if not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
-            tally.skip(1, name, "nvcc is not here (README: Modules)")
+            tally.skip(1, name, "nvcc is not here (include/tinytorch/README.md: CUDA)")
             return
         good = build.make("tinytorch_cuda", "device_submissions", env=cached_environment())
         warnings = build.warnings()

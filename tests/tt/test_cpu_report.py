@@ -1,4 +1,4 @@
-"""The CPU's table: what it forms from the files of results, and that the README shows it."""
+"""The CPU's table: what it forms from the files of results, and that bench/README.md shows it."""
 
 import json
 import pathlib
@@ -13,9 +13,18 @@ import cpu_report  # noqa: E402
 
 
 class CpuReport(unittest.TestCase):
-    def test_readme_shows_what_results_say(self):
+    def test_the_page_shows_what_results_say(self):
         done = subprocess.run([sys.executable, ROOT / "bench/cpu_report.py", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_rows_of_the_first_page_are_rows_of_this_one(self):
+        first, page = (ROOT / "README.md").read_text(), (ROOT / "bench/README.md").read_text()
+        shown = first.partition("## Speed")[2].partition("\n## ")[0]
+        rows = [line.split(" | ") for line in shown.splitlines() if "**" in line]
+        self.assertEqual(len(rows), 8)
+        for text, measured, worst, _ in rows:
+            lines = [line for line in page.splitlines() if line.startswith(f"{text} | ") and f" | {measured} | {worst} |" in line]
+            self.assertEqual(len(lines), 1, f"{text}: bench/README.md has no such row; take its present numbers, or another row")
 
     def test_each_machine_has_a_table_of_its_own(self):
         written = {path.parent for path in cpu_report.RESULTS.rglob("gemm_cpu.json") if path.parent.name != "one_thread"}

@@ -1,0 +1,225 @@
+"""The API index: what the scanner reads in a header, what the index says of an op, and what `tt api` prints."""
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "modules"))
+sys.dont_write_bytecode = True
+import api
+import headers
+
+HEADER = '''// Shapes: a made-up header.
+// Its summary has two lines.
+//
+// This is a second paragraph.
+#pragma once
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+using Row = std::vector<float>;
+
+// --- making ---
+// A tensor of ones, for example
+//   ones({2, 3})
+TT_API Tensor ones(const Shape& shape,
+                   DType dtype = DType::f32, TT_LOC);
+
+TT_API Tensor halves(const Tensor& x, TT_LOC);  // halves to even
+TT_API Tensor plain(const Tensor& x, TT_LOC);
+
+struct Options {
+  int64_t stride = 1, padding = 0;  // a comment
+                                    // of two lines
+  std::function<void(int)> hook;
+  double values[3] = {1, 2, 3};
+};
+enum class Reduction : uint8_t { mean, sum };
+
+class Layer final : public Module {
+ public:
+  explicit Layer(int64_t n, Options options = {}) : n_{n}, options_(options) { check(n); }
+  Layer(const Layer&) = delete;
+  Layer(Layer&& other) noexcept;
+  // [N, C] -> [N]
+  template <class T>
+  requires std::is_integral_v<T> T forward(const Tensor& x) const override { return x < 1 ? T{} : T{2}; }
+  bool operator==(const Layer& other) const { return "}" == other.name(); }
+
+ protected:
+  int hidden(int x);
+
+ private:
+  int64_t n_;
+  Options options_;
+};
+
+namespace statistics {
+inline double median(std::vector<double> values) { return values[0]; }  // 1'000 values
+}
+
+// ---------------------------------------------------------------------------------------------------------
+
+inline int Layer::hidden(int x) { return x; }
+inline int helper(int x) { return x; }
+
+}  // namespace tinytorch::inline TT_BUILD
+#if TT_BODIES(TENSOR)
+TT_API Tensor ones(const Shape& shape, DType dtype, Loc loc) { return full(shape, 1, dtype, loc); }
+#endif
+'''
+
+OPS = '''#if TT_BODIES(TENSOR)
+struct Twice final : Primitive<Twice> {
+  enum class Kind { a, b };
+  explicit Twice(int k) : kind(k) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_floating(name(), in[0], loc);
+    if (kind == TwiceKind::other) fail("TT-SHAPE-77", "not for this function", loc);
+    if (in[0].rank() == 0) fail("TT-SHAPE-78", "needs a dimension", loc);
+    return {};
+  }
+  Tensors vjp(const Saved& s) const override { fail("TT-GRAD-77", "of the derivative"); }
+};
+inline Tensor helper(const Tensor& x, Loc loc) { return apply(Twice(TwiceKind::one), {x}, loc); }
+TT_API Tensor twice(const Tensor& x, Loc loc) { return helper(TwiceKind::one, x, loc); }
+#endif
+'''
+RULES = '''inline void require_floating(const char* op, const Tensor& t, Loc loc) { fail("TT-DTYPE-77", "floating", loc); }
+'''
+FUNCTIONS = '''// Functions.
+// --- doubling ---
+// Two times x.
+TT_API Tensor twice(const Tensor& x, TT_LOC);
+'''
+
+
+class Scanner(unittest.TestCase):
+    def setUp(self):
+        self.found = {d.full_name: d for d in headers.Scanner(HEADER).found if d.declared and not d.helper}
+
+    def test_signatures_are_one_line_without_the_callers_line(self):
+        self.assertEqual(self.found["ones"].signature, "Tensor ones(const Shape& shape, DType dtype = DType::f32)")
+        self.assertEqual(self.found["Layer::Layer"].signature, "Layer(Layer&& other) noexcept")
+        self.assertEqual(self.found["Layer::forward"].signature,
+                         "template <class T> requires std::is_integral_v<T> T forward(const Tensor& x) const")
+        self.assertEqual(self.found["Reduction"].signature, "enum class Reduction { mean, sum }")
+        self.assertEqual(self.found["Row"].signature, "using Row = std::vector<float>")
+
+    def test_comments_stand_above_or_beside(self):
+        self.assertEqual(self.found["ones"].comment, "A tensor of ones, for example `ones({2, 3})`")
+        self.assertEqual(self.found["halves"].comment, "halves to even")
+        self.assertEqual(self.found["Options::stride"].comment, "a comment of two lines")
+        self.assertEqual(self.found["Layer::forward"].comment, "[N, C] -> [N]")
+        self.assertEqual(self.found["plain"].comment, "")
+
+    def test_lines_sections_and_spaces(self):
+        lines = HEADER.splitlines()
+        for name in ("ones", "halves", "Layer::forward", "statistics::median"):
+            line = lines[self.found[name].line - 1]
+            self.assertIn(name.rpartition("::")[2], line + lines[self.found[name].line])
+        self.assertEqual(self.found["ones"].section, "making")
+        self.assertEqual(self.found["statistics::median"].space, "statistics")
+
+    def test_kinds_and_access(self):
+        kinds = {name: d.kind for name, d in self.found.items()}
+        self.assertEqual({kinds[n] for n in ("Options::stride", "Options::hook", "Options::values", "Layer::n_")}, {"field"})
+        self.assertEqual({kinds[n] for n in ("ones", "Layer::operator==", "Layer::hidden")}, {"function"})
+        self.assertEqual({kinds[n] for n in ("Options", "Layer")}, {"class"})
+        self.assertFalse(self.found["Layer::hidden"].public or self.found["Layer::n_"].public)
+        self.assertTrue(self.found["Layer::operator=="].public)
+
+    def test_bodies_and_what_is_behind_the_line_are_no_declarations(self):
+        behind = [d.name for d in headers.Scanner(HEADER).found if d.helper or not d.declared]
+        self.assertEqual(behind, ["hidden", "helper", "ones"])
+
+    def test_summary_is_the_first_paragraph(self):
+        self.assertEqual(headers.summary(HEADER), "Shapes: a made-up header. Its summary has two lines.")
+
+
+class Index(unittest.TestCase):
+    def library(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        files = {"functions.hpp": FUNCTIONS, "ops/twice.hpp": OPS, "rules.hpp": RULES}
+        for name, text in files.items():
+            path = Path(folder.name, "include/tinytorch/tensor", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return api.Library(folder.name)
+
+    def test_codes_come_from_the_rule_and_its_checks_and_from_nothing_else(self):
+        entry, = self.library().named("twice")
+        self.assertEqual(entry.codes, ["TT-DTYPE-77", "TT-SHAPE-78"])
+        self.assertEqual(entry.dtypes, ["floating"])
+
+    def test_an_item_of_the_page(self):
+        page = self.library().page()
+        self.assertIn("- `Tensor twice(const Tensor& x)` [4](tensor/functions.hpp#L4)\\\n  Two times x. Dtypes: floating. "
+                      "Errors: `TT-DTYPE-77`, `TT-SHAPE-78`.\n", page)
+        self.assertIn("#### Doubling", page)
+
+    def test_names(self):
+        self.assertEqual(api.words("LogSoftmax"), api.words("log_softmax"))
+        self.assertEqual(api.plain("tt::Conv2d"), api.plain("conv_2d"))
+
+
+class Committed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.library = api.Library(ROOT)
+
+    def test_every_function_of_tensors_is_in_the_page(self):
+        text = (ROOT / "include/tinytorch/tensor/functions.hpp").read_text(encoding="utf-8")
+        names = re.findall(r"^TT_API [\w:]+ (\w+)\(", text, re.M)
+        page = (ROOT / api.PAGE).read_text(encoding="utf-8")
+        listed = set(re.findall(r"^- `[\w:]+ (\w+)\(.*\(tensor/functions\.hpp#L\d+\)", page, re.M))
+        self.assertGreater(len(names), 100)
+        self.assertEqual(set(names), listed)
+
+    def test_every_header_of_these_folders_is_in_one_group(self):
+        for folder in ("autograd", "layers", "transformer", "io", "data", "profiling", "benchmarking"):
+            for path in (ROOT / "include/tinytorch" / folder).glob("*.hpp"):
+                name = f"{folder}/{path.name}"
+                if name not in api.LEFT_OUT:
+                    self.assertTrue({e.group for e in self.library.entries if e.file == name} or path.read_text().count("\n") < 40, name)
+
+    def test_codes_are_of_the_catalogue(self):
+        catalogue = json.loads((ROOT / "modules/explain.json").read_text(encoding="utf-8"))
+        self.assertEqual({c for e in self.library.entries for c in e.codes} - set(catalogue), set())
+
+    def test_codes_of_known_functions(self):
+        expected = {"softmax": ["TT-DTYPE-02", "TT-SHAPE-03"], "add": ["TT-DTYPE-03", "TT-DTYPE-05", "TT-SHAPE-02"],
+                    "exp": ["TT-DTYPE-02"], "max": ["TT-SHAPE-03", "TT-SHAPE-08", "TT-SHAPE-10"], "eq": ["TT-DTYPE-03", "TT-SHAPE-02"]}
+        found = {e.name: e.codes for e in self.library.entries if e.file == "tensor/functions.hpp"}
+        self.assertEqual({name: found[name] for name in expected}, expected)
+
+
+class Command(unittest.TestCase):
+    def tt(self, *arguments):
+        done = subprocess.run([sys.executable, ROOT / "modules/tt", "api", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return done.returncode, done.stdout.decode()
+
+    def test_an_entry_its_layer_and_its_relatives(self):
+        code, text = self.tt("softmax")
+        self.assertEqual(code, 0)
+        for part in ("tensor/functions.hpp:", "class Softmax : public Module", "TT-SHAPE-03", "see also: log_softmax"):
+            self.assertIn(part, text)
+
+    def test_a_wrong_name(self):
+        code, text = self.tt("softmx")
+        self.assertEqual(code, 1)
+        self.assertIn("did you mean softmax", text)
+
+    def test_groups(self):
+        code, text = self.tt("--json")
+        self.assertEqual((code, list(json.loads(text)["groups"])), (0, [group for group, _ in api.GROUPS]))
+
+
+if __name__ == "__main__":
+    unittest.main()
