@@ -2,8 +2,8 @@
 //
 // Contract: out has the broadcast shape; inputs broadcast to it (missing leading dimensions and sizes of 1
 // stretch). out may be the same memory as an input, element for element; otherwise they must not overlap.
-// Which types the operands hold and which function runs is settled before a loop begins: a loop knows only
-// pointers, steps and a function.
+// The given parts choose the types and the function before a loop begins, so a loop has only pointers, steps
+// and a function.
 //
 // Task 1.4: map, zip, choose. The given parts of this header are in
 // modules/01_tensor/frame/tinytorch/backend/cpu/elementwise.hpp, which includes this file.
@@ -11,8 +11,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = f(x), element by element. x is broadcast to out's shape; Out and In are the types they hold, and f
-// makes an Out of an In. Rows<2>({out, x}) says where each row begins and how far apart its elements are.
+// out = f(x), element by element. x is broadcast to out's shape. Out and In are the types of their elements,
+// and f takes an In and returns an Out. Rows<2>({out, x}) says where each row begins and how far apart its
+// elements are.
 template <class Out, class In, class F>
 void map(const View& out, const View& x, F f) {
   const Rows<2> rows({out, x});
@@ -23,8 +24,8 @@ void map(const View& out, const View& x, F f) {
   }
 }
 
-// out = f(a, b), element by element. a and b hold the same type, but each is broadcast to out's shape by
-// itself: [3, 1] with [4] fills [3, 4].
+// out = f(a, b), element by element. a and b have elements of the same type, and each is broadcast to out's
+// shape separately: [3, 1] and [4] give [3, 4].
 template <class Out, class In, class F>
 void zip(const View& out, const View& a, const View& b, F f) {
   const Rows<3> rows({out, a, b});
@@ -38,8 +39,9 @@ void zip(const View& out, const View& a, const View& b, F f) {
   }
 }
 
-// out = a where the condition holds, else b; out, a and b hold T, and all three inputs are broadcast to out's
-// shape. Values are moved, never computed with: what is not chosen may be anything, NaN included.
+// out = a where the condition is true, else b. Elements of out, a and b are T, and all three inputs are
+// broadcast to out's shape. Values are copied and not computed with, so a value that is not chosen may even
+// be a NaN.
 template <class T>
 void choose(const View& out, const View& condition, const View& a, const View& b) {
   const Rows<4> rows({out, condition, a, b});

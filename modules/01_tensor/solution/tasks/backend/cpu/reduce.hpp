@@ -1,7 +1,7 @@
 // Reductions on the CPU: sum, product, extrema, any, all, sums of squares, arg-extrema, cumulative sum.
 //
-// All are computed in two types alone: double for floating elements, so that a sum of a million f32 is still
-// right, and 64-bit integers for all others. One result after the other, each over its elements in order.
+// The accumulate type is double for floating elements, so that a sum of a million f32 is still right, and a
+// 64-bit integer for all others. Results are computed one after the other, each over its elements in order.
 //
 // Task 1.5: neutral, join, reduce_in, position_of_extreme, running_sum. The given parts of this header are in
 // modules/01_tensor/frame/tinytorch/backend/cpu/reduce.hpp, which includes this file.
@@ -9,8 +9,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What a reduction of no values gives, and what joined with any value leaves it as it is: 0 for sums and any,
-// 1 for products and all, and for max and min the end of A that loses to all others (an infinity, if A has).
+// The neutral element of a reduction, which is also its result for no values: join(fn, neutral, x) is x. It
+// is 0 for sums and any, and 1 for products and all. For max it is the lowest value of A, for min the
+// highest: an infinity if A has one.
 template <class A>
 A neutral(ReduceFn fn) {
   using Limits = std::numeric_limits<A>;
@@ -27,11 +28,11 @@ A neutral(ReduceFn fn) {
   }
 }
 
-// The result so far, joined by one more value; sum_square adds value * value. NaN wins in max and min,
-// whether it comes first or later: no comparison with NaN is true. any and all give 0 or 1, and a value is
-// true when it is not 0. Integer sums and products wrap, which a + b does not promise and
-// binary_value<BinaryFn::add>(a, b, A(0)) does (backend/functors.hpp; its third argument is for other
-// functions).
+// The result so far, joined with one more value; sum_square adds value * value. In max and min a NaN is the
+// result, whether it comes first or later; remember that no comparison with a NaN is true. any and all give 0
+// or 1, and a value counts as true if it is not 0. Integer sums and products wrap around: a + b does not
+// guarantee this, but binary_value<BinaryFn::add>(a, b, A(0)) does (backend/functors.hpp; other functions use
+// its third argument).
 template <class A>
 A join(ReduceFn fn, A so_far, A value) {
   switch (fn) {
@@ -52,9 +53,9 @@ A join(ReduceFn fn, A so_far, A value) {
   }
 }
 
-// Every element of out: fn over the values that Split gives for it, then divided by `divisor`. Where that is
-// 1, an integer result is stored exactly; a double holds integers up to 2^53 alone. A sum of n values costs n
-// additions, and reads each value once.
+// Each element of out is fn over the values that Split gives for it, divided by `divisor`. If the divisor is
+// 1, do not divide: an integer result must be stored exactly, and a double is exact for integers up to 2^53
+// only. A sum of n values costs n additions and reads each value once.
 template <class A>
 void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   const Split split(x, reduced);
@@ -65,8 +66,8 @@ void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced,
   }
 }
 
-// Position of the largest (or smallest) of these values; the first one, where several are equal. A NaN beats
-// all numbers, and the first NaN all later ones.
+// Position of the largest (or smallest) of these values; if several are equal, the first one. If there is a
+// NaN, the result is the position of the first NaN.
 template <class A>
 int64_t position_of_extreme(const View& values, bool largest) {
   A best = A(0);
@@ -83,8 +84,8 @@ int64_t position_of_extreme(const View& values, bool largest) {
   return best_at;
 }
 
-// to[i] = values[0] + ... + values[i]. The sum is kept in A: what is rounded to out's type is not added to.
-// A sum of integers wraps, as in join.
+// to[i] = values[0] + ... + values[i] (prefix sum). The running sum stays in A; only a copy of it is rounded
+// to the type of `to`. A sum of integers wraps around, the same as in join.
 template <class A>
 void running_sum(const View& to, const View& values) {
   A sum = A(0);

@@ -1,9 +1,9 @@
 // Elementwise kernels: unary, binary, where, casts, copies and fills, for every dtype and layout.
 //
-// One thread per element of the output. It finds its element in each operand, by the operand's own strides
-// (walk.cuh), computes, and stores. Which function runs and what the operands hold is decided in the kernel,
-// alike for all threads, so that one kernel per compute type serves every case. Limit: memory, each element
-// once.
+// One thread per element of the output. It finds its element in each operand by the operand's own strides
+// (walk.cuh), computes, and stores. The kernel chooses the function and the operands' types at run time; the
+// choice is the same for all threads, so one kernel per compute type is enough. Memory-bound: each element
+// moves once.
 //
 // Task 1.8: map_kernel, unary. Task 1.9: zip_kernel, binary. The given parts of this header are in
 // modules/01_tensor/frame/tinytorch/backend/cuda/kernels/elementwise.cuh, which includes this file.
@@ -11,13 +11,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// out = fn(x): operand 0 of o is out, operand 1 is x, o.count is the number of elements. A thread computes
-// the element of its own number, if there is one: the last block has more threads than elements are left.
-// The number is counted in 64 bits: blockIdx.x and blockDim.x are of 32, and so is their product, which
-// wraps in a tensor of more than 2^32 elements.
+// out = fn(x): operand 0 of o is out, operand 1 is x, and o.count is the number of elements. A thread
+// computes the element of its own number if there is one: the last block may have more threads than elements
+// are left. Compute the number in 64 bits: blockIdx.x and blockDim.x have 32 bits, and so does their product,
+// which wraps around in a tensor of more than 2^32 elements.
 //   element<C>(o, 1, i)      element i of x, in the compute type
-//   apply(fn, x, p0, p1)     what becomes of it
-//   put_element(o, i, y)     stored as element i of out
+//   apply(fn, x, p0, p1)     fn of it
+//   put_element(o, i, y)     stores y as element i of out
 template <class C>
 static __global__ void __launch_bounds__(kBlock)
     map_kernel(const __grid_constant__ Operands<2> o, UnaryFn fn, C p0, C p1) {
@@ -26,12 +26,12 @@ static __global__ void __launch_bounds__(kBlock)
   put_element(o, i, apply(fn, element<C>(o, 1, i), p0, p1));
 }
 
-// out = fn(x), x broadcast to out's shape; p0, p1: bounds of clamp, slope of leaky_relu. Nothing to do for an
-// empty out. Otherwise
-//   Plan<2>({out, x}, 1).operands            is what the kernel walks,
+// out = fn(x), x broadcast to out's shape; p0, p1: bounds of clamp, slope of leaky_relu. An empty out needs
+// no launch. Otherwise
+//   Plan<2>({out, x}, 1).operands            is the kernel's argument o,
 //   dispatch_compute(x.dtype, f)             calls f with a null pointer of the compute type C,
 //   launch(kernel, over(n, block), ...)      starts at least n threads, in blocks of `block`,
-//   convert<C>(p0)                           is a bound as a C.
+//   convert<C>(p0)                           is p0 as a C.
 // Functions beyond kLastIntegerUnary do not exist for integers: fail("TT-DTYPE-02", ...).
 void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
   if (out.numel() == 0) return;
@@ -46,7 +46,8 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
 }
 
 // out = fn(a, b): operand 0 of o is out, operands 1 and 2 are a and b. element() finds each of them by its
-// own strides, which are 0 where it is broadcast. Threads are counted as in map_kernel, in 64 bits.
+// own strides, which are 0 where it is broadcast. Compute the thread's number in 64 bits, the same as in
+// map_kernel.
 template <class C>
 static __global__ void __launch_bounds__(kBlock)
     zip_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, C p0) {
@@ -55,8 +56,9 @@ static __global__ void __launch_bounds__(kBlock)
   put_element(o, i, apply(fn, element<C>(o, 1, i), element<C>(o, 2, i), p0));
 }
 
-// out = fn(a, b), each broadcast to out's shape. a and b have one dtype, in which it is computed; out has the
-// same or bool. Functions beyond kLastIntegerBinary do not exist for integers: TT-DTYPE-02.
+// out = fn(a, b), a and b each broadcast to out's shape. a and b have the same dtype, which decides the
+// compute type; out has that dtype or bool. Functions beyond kLastIntegerBinary do not exist for integers:
+// TT-DTYPE-02.
 void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   if (out.numel() == 0) return;
   const Plan<3> plan({out, a, b}, 1);

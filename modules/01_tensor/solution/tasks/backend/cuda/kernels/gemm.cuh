@@ -1,9 +1,10 @@
 // Matrix product of any strides and dtypes, from shared memory: out [..., M, N] (+)= a b + bias.
 //
-// A block of 16 x 16 threads makes a tile of 16 x 16 of out, each thread one element. It walks along k in
-// steps of 16: the block brings a tile of a and a tile of b into shared memory, where each of their elements
-// is read 16 times. 2 M N K FLOPs, and instead of 2 M N K reads of memory only 2 M N K / 16. Float for 16-bit
-// floats, int for narrow integers; each sum runs over k in order, so results are deterministic.
+// A block of 16 x 16 threads computes a tile of 16 x 16 elements of out, one element per thread. It goes
+// along k in steps of 16: the block loads a tile of a and a tile of b into shared memory, where each element
+// is read 16 times. 2 M N K FLOPs, and only 2 M N K / 16 reads of memory instead of 2 M N K. The compute type
+// is float for 16-bit floats and int for narrow integers. Each sum runs over k in order, so results are
+// deterministic.
 //
 // Task 1.11: gemm_kernel, gemm. The given parts of this header are in
 // modules/01_tensor/frame/tinytorch/backend/cuda/kernels/gemm.cuh, which includes this file.
@@ -11,14 +12,15 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Thread (x, y) of a block makes out[m, n], m = 16 blockIdx.x + y, n = 16 blockIdx.y + x, in the batches of
+// Thread (x, y) of a block computes out[m, n], m = 16 blockIdx.x + y, n = 16 blockIdx.y + x, of the batches
 // number blockIdx.z, blockIdx.z + gridDim.z, ... For each slice of 16 along k:
-//   every thread brings one element of a's tile and one of b's (0 where the matrix has ended, so that sizes
-//   need not be multiples of 16: matrix_element must not be asked for what is outside);
-//   all wait until the tiles are whole, __syncthreads();
-//   every thread adds the 16 products of its row of a and its column of b;
-//   all wait until nobody reads the tiles any more, before they are overwritten.
-// Threads outside of out bring and wait like the others, and only store nothing (put_product).
+//   1. each thread loads one element of a's tile and one of b's, or 0 outside the matrix, so that sizes
+//      need not be multiples of 16; do not call matrix_element for an element that does not exist;
+//   2. __syncthreads(): both tiles are complete;
+//   3. each thread adds the 16 products of its row of a and its column of b;
+//   4. __syncthreads(): no thread reads the tiles any more, so they may be overwritten.
+// Threads whose element is outside of out load and wait like the others; they only do not store
+// (put_product).
 template <class C>
 static __global__ void __launch_bounds__(kGemmTile* kGemmTile)
     gemm_kernel(const __grid_constant__ Product p) {
@@ -39,10 +41,11 @@ static __global__ void __launch_bounds__(kGemmTile* kGemmTile)
   }
 }
 
-// out (+)= a b + bias (launch.hpp says more). Nothing to do for an empty out, else product_of(...) is what
-// the kernel reads. As many blocks as out has tiles, partial ones too: rows of tiles in x, columns of tiles
-// in y, batches in z (65535 at most, CUDA's limit; the kernel goes round). dispatch_compute(a.dtype, f) calls
-// f with a null pointer of the compute type C; launch(gemm_kernel<C>, {grid, block}, p), with dim3's.
+// out (+)= a b + bias (launch.hpp says more). An empty out needs no launch. Otherwise product_of(...) is the
+// kernel's argument p. The grid has a block for each tile of out, partial tiles included: rows of tiles in x,
+// columns of tiles in y, batches in z (at most 65535, CUDA's limit; the kernel loops over more).
+// dispatch_compute(a.dtype, f) calls f with a null pointer of the compute type C; then launch(gemm_kernel<C>,
+// {grid, block}, p), where both are dim3.
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
   if (out.numel() == 0) return;
   const Product p = product_of(out, a, b, bias, accumulate);

@@ -1,9 +1,9 @@
 // Reductions: sum, product, extrema, any, all, sums of squares (arg-extrema and cumulative sums: scan.cuh).
 //
-// One block per result. Each thread folds every blockDim.x-th of its values, then the block folds its
-// threads: by halves in shared memory until a warp is left, which needs shared memory no more. Floating
-// values are added up in double, others as 64-bit integers. Deterministic: which thread folds what, and in
-// which order, depends on the shape alone.
+// One thread block per result. Each thread joins every blockDim.x-th value. Then the block joins the values
+// of its threads: by halves in shared memory until one warp is left, and by shuffles within this warp. The
+// accumulate type is double for floating elements, else a 64-bit integer. The order of the operations depends
+// on the shape alone, so results are deterministic.
 //
 // Task 1.10: fold_block, reduce_kernel, reduce. The given parts of this header are in
 // modules/01_tensor/frame/tinytorch/backend/cuda/kernels/reduce.cuh, which includes this file.
@@ -11,13 +11,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// The values of all threads of a block joined into one, which thread 0 gets; what the others get does not
-// matter. All threads of the block call it; there are 32, 64, 128 or kFoldThreads of them.
-//   First by halves, in shared memory: 128 threads join partial[t] with partial[t + 128], then 64 of them
-// partial[t] with partial[t + 64], and so on until 32 values are left. Before a thread reads what another one
-// wrote, all must have written: __syncthreads(), which all threads of the block must reach.
-//   Then the first warp by shuffles: __shfl_down_sync(kAllLanes, value, step) is the `value` of the lane
-// `step` further on, and needs no memory. 16, 8, 4, 2, 1.
+// Joins the values of all threads of a block. Thread 0 returns the result; the return values of the others
+// are not used. All threads of the block call it; there are 32, 64, 128 or kFoldThreads of them.
+//   1. By halves, in shared memory: 128 threads join partial[t] with partial[t + 128], then 64 threads join
+//      partial[t] with partial[t + 64], and so on until 32 values are left. Between a write and a read by
+//      another thread there must be a __syncthreads(), which all threads of the block must reach.
+//   2. The first warp, by shuffles: __shfl_down_sync(kAllLanes, value, step) is the `value` of the lane
+//      that is `step` further on, and needs no memory. The steps are 16, 8, 4, 2, 1.
 template <class A>
 static __device__ A fold_block(ReduceFn fn, A value) {
   __shared__ A partial[kFoldThreads];
@@ -36,9 +36,10 @@ static __device__ A fold_block(ReduceFn fn, A value) {
   return value;
 }
 
-// Block r makes result r of p.reduced.count values: each thread joins the values of numbers threadIdx.x,
-// threadIdx.x + blockDim.x, ... (neighbouring threads read neighbouring values), beginning with
-// neutral<A>(p.fn) since some may have none; then the block folds, and one thread stores.
+// Block r computes result r from p.reduced.count values. Each thread joins values number threadIdx.x,
+// threadIdx.x + blockDim.x, ..., so that neighbouring threads read neighbouring values. It begins with
+// neutral<A>(p.fn), because some threads may have no value. Then fold_block joins the threads' values, and
+// one thread stores the result.
 template <class A>
 static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __grid_constant__ Reduction p) {
   const int64_t r = blockIdx.x;
@@ -50,11 +51,11 @@ static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __gri
   if (threadIdx.x == 0) put_result(p, r, result);
 }
 
-// out = fn over the dimensions d of x with reduced[d]; sum and sum_square divided by `divisor`. Nothing to do
-// for an empty out, else reduction_of(...) is what the kernel reads: p.out.count results of p.reduced.count
-// values. One block for each result, launch(kernel, {dim3(blocks), dim3(threads)}, p), of kFoldThreads
-// threads, or of fewer where there are fewer values, but 32 at least. Floating values in A = double, all
-// others in A = int64_t.
+// out = fn over the dimensions d of x with reduced[d]; sum and sum_square are divided by `divisor`. An empty
+// out needs no launch. Otherwise reduction_of(...) is the kernel's argument p: p.out.count results of
+// p.reduced.count values each. Launch one block for each result, launch(kernel, {dim3(blocks),
+// dim3(threads)}, p), of kFoldThreads threads, or of fewer if there are fewer values, but of 32 at least. A
+// is double for floating elements, else int64_t.
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   const Reduction p = reduction_of(fn, out, x, reduced, divisor);
