@@ -137,6 +137,13 @@ def frame_of(header):
     return next(iter(MODULES.glob(f"[0-9][0-9]_*/frame/{header}")), None)
 
 
+def in_one_file(header, tasks):
+    """A header's frame with the text of the tasks' file in place of its #include: what a submission replaces the header by."""
+    frame = frame_of(header).read_text(encoding="utf-8")
+    line = f"#include <tasks/{header.removeprefix('tinytorch/')}>\n"
+    return frame.replace(line, tasks.replace("#pragma once\n", "", 1))
+
+
 def for_checks(text):
     """A task's check sees the bodies of the student's headers; all others are linked (core/config.hpp)."""
     return GUARD.sub(r"#if \1 || defined(TINYTORCH_TASK)", text)

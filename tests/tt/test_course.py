@@ -501,6 +501,21 @@ class OldFiles(Clone):
         self.tt("start", "01", code=0)
         self.assertEqual(self.json_of("migrate", "01")["files"], [])
 
+    def test_a_submission_has_each_header_in_one_file(self):
+        tasks = [t.id for t in course.Course().module("02").tasks]
+        self.solve(*tasks)
+        passed = {t: {"when": "", "files": {}} for t in tasks}
+        (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": None, "passed": passed, "hints": {}}))
+        document = self.json_of("export", "--headers", str(self.root / "mine"))
+        held = self.root / "mine" / "include"
+        self.assertEqual(sorted(document["files"]), sorted(str(p) for p in held.rglob("*.hpp")))
+        text = (held / "tinytorch/tensor/vjp/elementwise.hpp").read_text()
+        self.assertNotIn("<tasks/", text)
+        source = "#define TINYTORCH_IMPLEMENT_TENSOR 1\n#include <tinytorch/tensor/ops/elementwise.hpp>\n"
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-DTINYTORCH_COMPILED", f"-I{held}", f"-I{ROOT / 'include'}",
+                               "-x", "c++", "-"], input=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
     def test_a_whole_header_gets_what_todays_has(self):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return true;  // mine")
