@@ -1,12 +1,10 @@
 // Derivatives of the elementwise ops: plain formulas, one line each.
 //
-// The chain rule in one sentence: y = f(x) was one step on the way to a loss L; who has g = dL/dy
-// multiplies by f'(x) and has dL/dx. Each rule below does that for one op. It is given g and what the op
-// saved of its forward pass, the operand x or the result y, whichever makes the derivative cheap: exp'
-// needs no new exponential when y is at hand. What the op did not save is undefined here.
-//
-// Rules compute with tensors, all elements at once: + - * /, where, and the functions of
-// tensor/functions.hpp.
+// The chain rule: if y = f(x) is one step of the computation of a loss L, then dL/dx = dL/dy f'(x). Each rule
+// below computes this for one op. It gets g = dL/dy and the tensor that the op saved in its forward pass, the
+// operand x or the result y, whichever makes the derivative cheap: exp' is y and needs no new exponential.
+// The tensor that the op did not save is undefined here. Rules compute with whole tensors: + - * /, where,
+// and the functions of tensor/functions.hpp. The frame has examples: neg, square, reciprocal, add and sub.
 //
 // Task 2.1: exp, log, sqrt, tanh, sigmoid, mul, div, pow. The given parts of this header are in
 // modules/02_autograd/frame/tinytorch/tensor/vjp/elementwise.hpp, which includes this file.

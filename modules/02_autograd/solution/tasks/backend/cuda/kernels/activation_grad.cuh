@@ -1,8 +1,8 @@
 // The backward pass of an activation y = f(x) in one kernel: dx = dy f'(x), element by element.
 //
-// Composed of tensor operations, gelu's derivative visits memory some ten times. Memory sets the pace of
-// all elementwise work, so the whole formula goes into one kernel: dy and v are read once, dx is written
-// once, and everything between stays in a thread's registers. 3 n elements are moved, whatever f is.
+// Composed of tensor operations, gelu's derivative reads and writes memory some ten times. Elementwise work
+// is memory-bound, so the whole formula is one kernel: dy and v are read once, dx is written once, and
+// intermediate values stay in a thread's registers. 3 n elements are moved, whatever f is.
 //
 // Task 2.8: times_slope, activation_grad_kernel, activation_grad. The given parts of this header are in
 // modules/02_autograd/frame/tinytorch/backend/cuda/kernels/activation_grad.cuh, which includes this file.
@@ -51,11 +51,11 @@ static __device__ A times_slope(BinaryFn fn, A g, A v, A slope) {
   }
 }
 
-// A thread an element. Operand 0 is dx, 1 is dy, 2 is v; all store T. o.count elements are numbered row by
-// row, and o.offset(k, i) finds element i in operand k, counted from its `data`: operands have gaps, are
-// transposed, or repeat one element (sum's gradient is a single number that was stretched). to<A>(x) widens
-// an element to the type that is computed in, float for 16-bit floats, and to<T>(r) rounds the result,
-// once.
+// One thread per element. Operand 0 is dx, 1 is dy, 2 is v; all store T. The o.count elements are numbered in
+// row-major order, and o.offset(k, i) is the place of element i in operand k, relative to its `data`:
+// operands may have gaps, be transposed, or repeat one element (the gradient of a sum is one number,
+// broadcast). to<A>(x) converts an element to the compute type, which is float for 16-bit floats, and
+// to<T>(r) rounds the result, once.
 template <class T>
 static __global__ void __launch_bounds__(kActivationThreads)
     activation_grad_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, Wide<T> slope) {
@@ -67,10 +67,11 @@ static __global__ void __launch_bounds__(kActivationThreads)
   static_cast<T*>(o.operand[0].data)[o.offset(0, i)] = to<T>(times_slope(fn, g, v, slope));
 }
 
-// dx = dy f'(...), see times_slope for what v holds. dx, dy and v have one floating dtype; dy and v stretch
-// to dx's shape, and dx may be dy. Nothing happens where dx has no elements. Given are
+// dx = dy f'(...); see times_slope for what v is. dx, dy and v have the same floating dtype; dy and v
+// broadcast to dx's shape, and dx may be the same memory as dy. An empty dx needs no launch. Use
 // dispatch_stored(dtype, f), which calls f with a null pointer of the stored type; Plan<3>({out, in, in},
-// 1).operands, which walks over the operands; and over(n, threads), as many blocks as n elements need.
+// 1).operands, which is the kernel's argument o; and over(n, threads), a grid with as many blocks as n
+// elements need.
 void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0) {
   if (dx.numel() == 0) return;
   dispatch_stored(dx.dtype, [&]<class T>(T*) {

@@ -1,15 +1,14 @@
 // The sum of a matrix over its rows, out[c] = x[0][c] + x[1][c] + ...: the gradient of a bias.
 //
-// A sum of floats depends on the order of its terms. If blocks add to one result as they come (atomicAdd),
-// the order is the scheduler's, and each run of a training has other last bits. Here the shape alone
-// decides:
+// A sum of floats depends on the order of its terms. With atomicAdd the order differs from run to run, and so
+// do the last bits of a training's results. Here the order depends on the shape alone:
 //
-//   1. rows are cut into chunks; one block sums 32 columns of one chunk         partial [chunks, columns]
-//   2. one thread a column adds its partial sums, first chunk to last           out [columns]
+//   1. rows are divided into chunks; one block sums 32 columns of one chunk     partial [chunks, columns]
+//   2. one thread per column adds its partial sums, first chunk to last         out [columns]
 //
-// Neighbouring threads read neighbouring columns, so that a warp's 32 reads are one piece of memory. Sums
-// are kept in double, whatever x stores: the work waits for memory, and the sum of a million rows is as
-// good as of ten.
+// Neighbouring threads read neighbouring columns, so the 32 reads of a warp are coalesced. The accumulate
+// type is double, whatever x stores: the kernels are memory-bound, so it costs no time, and the sum of a
+// million rows is as exact as that of ten.
 //
 // Task 2.9: partial_sums_kernel, add_partials_kernel, column_sums. The given parts of this header are in
 // modules/02_autograd/frame/tinytorch/backend/cuda/kernels/column_sums.cuh, which includes this file.
@@ -17,11 +16,11 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// partial[chunk * x.columns + c] = the sum over the chunk's rows of column c, for 32 columns and one chunk
-// a block: columns from blockIdx.x * kSumColumns on, rows from blockIdx.y * chunk_rows on, of which the
-// last chunk may have fewer. Thread (x, y) of 32 x 8 sums every eighth row of its column, from row y of the
-// chunk on; the 8 sums of a column meet in shared memory, and line 0 adds them up, 0 to 7. All threads must
-// come to the barrier, those beyond the last column, too.
+// partial[chunk * x.columns + c] = the sum of column c over the rows of the chunk. A block has 32 columns,
+// from blockIdx.x * kSumColumns on, and one chunk of rows, from blockIdx.y * chunk_rows on; the last chunk
+// may have fewer rows. Thread (x, y) of 32 x 8 sums every eighth row of its column, from row y of the chunk
+// on. The 8 sums of a column go to shared memory, and the threads with y = 0 add them up, 0 to 7. All threads
+// must reach the barrier, those beyond the last column, too.
 template <class T>
 static __global__ void __launch_bounds__(kSumColumns* kSumLines)
     partial_sums_kernel(double* partial, SummedMatrix<T> x, int64_t chunk_rows) {
@@ -41,8 +40,8 @@ static __global__ void __launch_bounds__(kSumColumns* kSumLines)
   partial[blockIdx.y * x.columns + column] = sum;
 }
 
-// out[c * out_stride] = partial[0][c] + partial[1][c] + ... in this order, a thread a column, rounded to T
-// once.
+// out[c * out_stride] = partial[0][c] + partial[1][c] + ... in this order, with one thread per column. The
+// sum is rounded to T once.
 template <class T>
 static __global__ void __launch_bounds__(kSumColumns* kSumLines)
     add_partials_kernel(T* out, int64_t out_stride, const double* partial, int64_t chunks, int64_t columns) {
@@ -53,8 +52,8 @@ static __global__ void __launch_bounds__(kSumColumns* kSumLines)
   out[column * out_stride] = to<T>(sum);
 }
 
-// out [C], x [R, C]: floating, of one dtype or two, of any strides. Of no rows the sums are 0. The number
-// of chunks may depend on the shape, never on the device; the grid's y goes to 65535.
+// out [C], x [R, C]: floating, of the same or of different dtypes, of any strides. Without rows the sums are
+// 0. The number of chunks may depend on the shape, but not on the device; the grid's y is at most 65535.
 // DeviceScratch<double>(n) is memory for n numbers, .data() its address; dispatch_stored(dtype, f) calls f
 // with a null pointer of the stored type; launch(kernel, {dim3 grid, dim3 block}, arguments...).
 void column_sums(const View& out, const View& x) {
