@@ -85,6 +85,20 @@ class Clone(unittest.TestCase):
         target.write_text(text.replace(old, new))
 
 
+class Frames(unittest.TestCase):
+    def test_each_frame_includes_its_tasks_and_each_solution_has_a_frame(self):
+        for module in course.Course().modules:
+            frames = {str(p.relative_to(module.folder / "frame" / "tinytorch")) for p in (module.folder / "frame").rglob("*.[hc]*")}
+            solutions = {str(p.relative_to(module.folder / "solution" / "tasks")) for p in (module.folder / "solution").rglob("*.[hc]*")}
+            self.assertEqual(frames, solutions)
+            self.assertEqual(frames, {p.removeprefix("tasks/") for p in module.files() if p.startswith("tasks/")})
+            for name in frames:
+                text = (module.folder / "frame" / "tinytorch" / name).read_text()
+                self.assertEqual(text.count(f"#include <tasks/{name}>\n"), 1, name)
+                self.assertTrue((ROOT / "include" / "tinytorch" / name).exists(), name)
+                self.assertNotIn("TT_BODIES", (module.folder / "solution" / "tasks" / name).read_text(), "the frame has the condition")
+
+
 class Contract(unittest.TestCase):
     """A new function of the library, with its line in a frame, breaks no student's file of today."""
 

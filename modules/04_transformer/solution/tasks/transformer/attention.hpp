@@ -1,4 +1,6 @@
-// SelfAttention: every token asks all tokens it may see and mixes their answers.  x [B, T, C] -> [B, T, C]
+// SelfAttention: each token gets a weighted mean of the values of all tokens that it may attend to.
+//
+//   x [B, T, C] -> [B, T, C]
 //
 //   q, k, v = x W^T + b      one product: W [(H + 2G) D, C], rows of the H queries, the G keys, the G values
 //   y = attention(rotate(q), rotate(k), v)       [B, H, T, D]
@@ -20,7 +22,7 @@ inline Tensor split_heads(const Tensor& x, int64_t heads) {
   return x.reshape({B, T, heads, D}).transpose(1, 2);
 }
 
-// And back: y [B, N, T, D] -> [B, T, N D], a token's heads side by side.
+// The inverse of split_heads: y [B, N, T, D] -> [B, T, N D], the heads of a token side by side.
 inline Tensor join_heads(const Tensor& y) {
   const int64_t B = y.size(0), N = y.size(1), T = y.size(2), D = y.size(3);
   return y.transpose(1, 2).reshape({B, T, N * D});
@@ -29,8 +31,8 @@ inline Tensor join_heads(const Tensor& y) {
 // x [B, T, C] -> [B, T, C]
 //   split      qkv(x) holds H heads of queries, then G of keys, then G of values
 //   positions  if (options.rotary): queries and keys, not values: options.rotary->turn(q, place.start)
-//   cache      if (place.cache): new keys, turned, and values go in; attention sees all that comes out of
-//              place.cache->append(options.layer, keys, values)
+//   cache      if (place.cache): append the rotated new keys and the values; attention uses all that
+//              place.cache->append(options.layer, keys, values) returns
 //   attention  scaled_dot_product_attention(q, keys, values, rules()): H / G heads share a group's keys
 //   join       the heads side by side, then projection
 inline Tensor SelfAttention::forward(const Tensor& x, const SequencePlace& place) {

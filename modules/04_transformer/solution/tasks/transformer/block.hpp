@@ -1,8 +1,8 @@
 // The pre-norm block (Xiong et al., 2020): x += attention(norm(x)), then x += mlp(norm(x)).
 //
-// What runs through all blocks unchanged but for these sums is the residual stream: a gradient reaches the
-// first block through additions alone. A block hands on the last sum not yet made (the library makes it
-// together with the normalization that comes next, in one visit to memory).
+// The residual stream goes through all blocks and is changed by these additions only, so a gradient reaches
+// the first block directly. A block returns its last sum as two terms that are not added yet, because the
+// library adds them together with the next normalization, in one pass over memory.
 //
 // Task 4.10: made_sum, normalize, TransformerBlock::forward. The given parts of this header are in
 // modules/04_transformer/frame/tinytorch/transformer/block.hpp, which includes this file.
@@ -10,23 +10,23 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// residual + dropout(branch): what the stream stands for. `p`: the probability of dropout; 0: none. Without a
-// branch (`if (!x.branch.defined())`) it is the residual itself.
+// The value of the stream: residual + dropout(branch). `p` is the probability of dropout; 0 means none.
+// Without a branch (`if (!x.branch.defined())`) it is the residual itself.
 inline Tensor made_sum(const ResidualStream& x, double p) {
   if (!x.branch.defined()) return x.residual;
   return x.residual + (p > 0 ? dropout(x.branch, p) : x.branch);
 }
 
-// The sum, and its normalization: {norm(sum), sum}. Norm: LayerNorm or RMSNorm.
+// The sum of the stream and its normalization: {norm(sum), sum}. Norm is LayerNorm or RMSNorm.
 template <class Norm>
 NormalizedSum normalize(Norm& norm, const ResidualStream& x, double p) {
   const Tensor sum = made_sum(x, p);
   return {norm(sum), sum};
 }
 
-// normalize the stream by attention_norm; attention.forward(normalized, place) is the branch that goes
-// with its sum; normalize these two by mlp_norm; hand on the sum, and mlp's result as the branch. Dropout
-// in training alone: probability().
+// 1. Normalize the stream by attention_norm. 2. The new stream is the sum and, as its branch, the result of
+// attention.forward(normalized, place). 3. Normalize this stream by mlp_norm. 4. Return the sum and, as its
+// branch, the result of mlp. probability() is the probability of dropout, which is 0 in evaluation.
 template <class Norm, class Feed>
 ResidualStream TransformerBlock<Norm, Feed>::forward(const ResidualStream& x, const SequencePlace& place) {
   const Scope scope = forward_scope();

@@ -15,8 +15,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Applies the merges to the tokens of one piece: of all neighbours (tokens[i], tokens[i + 1]) that a merge
-// joins, those of the lowest rank, the leftmost first, become one token; then again, until no merge fits.
+// Applies the merges to the tokens of one piece: the neighbours (tokens[i], tokens[i + 1]) whose merge has
+// the lowest rank become one token, the leftmost first if several have this rank. Repeat until no merge fits.
 //   ranks_.find(left, right)   the merge's rank, or bpe::PairRanks::kNone, which is above all ranks
 //   results_[rank]             the token that it makes
 inline void BpeTokenizer::merge(Tokens& tokens) const {
