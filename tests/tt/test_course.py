@@ -507,6 +507,10 @@ class OldFiles(Clone):
         course.write_whole(self.modules / self.OLD, text)
         for command in ("start", "check", "grade"):
             self.assertIn("`modules/tt migrate 01`", self.tt(command, "01", code=2))
+        passed = {t.id: {"when": "", "files": {}} for t in course.Course().module("01").tasks}
+        (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": None, "passed": passed, "hints": {}}))
+        self.tt("start", "02", code=0)
+        self.assertIn("`modules/tt migrate 01`", self.tt("check", "2.2", code=2))  # the modules below serve this one
         document = self.json_of("migrate", "01")
         self.assertEqual((document["files"], document["notes"]), (["modules/01_tensor/student/tasks/backend/cpu/elementwise.hpp"], []))
         self.assertFalse((self.modules / self.OLD).exists())
@@ -535,6 +539,8 @@ class OldFiles(Clone):
         self.edit('todo("1.1", "is_contiguous");', "return true;  // mine")
         text = (self.modules / STRIDES).read_text()
         (self.modules / STRIDES).write_text(text.replace("struct StridedShape", "struct StridedShapes"))
+        said = self.tt("check", "1.1", code=1)
+        self.assertIn("strides.hpp lacks StridedShape; the library's header has it: `modules/tt migrate 01` adds it", said)
         self.assertEqual(self.json_of("migrate", "01")["files"], ["modules/" + STRIDES])
         text = (self.modules / STRIDES).read_text()
         self.assertIn("struct StridedShape {", text)
