@@ -48,8 +48,18 @@ class Task:
         return self.module.folder / "checks" / f"{self.slug}.cpp"
 
     @property
-    def path(self):  # as it is included
+    def header(self):
+        """The library's header that has the task's functions, as it is included."""
         return f"tinytorch/{self.file}"
+
+    @property
+    def path(self):
+        """The student's file, in the folder student/: what the header's frame includes, or the header itself."""
+        return f"tasks/{self.file}" if self.module.frame(self.header).exists() else self.header
+
+    def file_in(self, folder):
+        """The file of a folder that is judged: the student's, or a whole header in its place."""
+        return next((p for p in (folder / self.path, folder / self.header) if p.exists()), folder / self.path)
 
     def hints(self):
         return json.loads((self.module.folder / "hints.json").read_text(encoding="utf-8"))[self.id]
@@ -74,12 +84,15 @@ class Module:
     def student(self):
         return self.folder / "student"
 
+    def frame(self, header):
+        return self.folder / "frame" / header
+
     def files(self):
-        """The headers a student writes, each once, in the order of the tasks."""
+        """The files that a student writes, each once, in the order of the tasks."""
         return list(dict.fromkeys(t.path for t in self.tasks))
 
     def reference(self, path):
-        """The solution of a header: the module's own, else the library's."""
+        """The solution of a student's file: the module's own, else the library's header."""
         own = self.folder / "solution" / path
         return own if own.exists() else INCLUDE / path
 
@@ -117,6 +130,18 @@ class Module:
                 raise CourseError(f"{source}: '{name}' has no edit")
             answers.append((name, {path: text}, silent))
         return answers
+
+
+def frame_of(header):
+    """The frame of a header, whichever module has it."""
+    return next(iter(MODULES.glob(f"[0-9][0-9]_*/frame/{header}")), None)
+
+
+def in_one_file(header, tasks):
+    """A header's frame with the text of the tasks' file in place of its #include: what a submission replaces the header by."""
+    frame = frame_of(header).read_text(encoding="utf-8")
+    line = f"#include <tasks/{header.removeprefix('tinytorch/')}>\n"
+    return frame.replace(line, tasks.replace("#pragma once\n", "", 1))
 
 
 def for_checks(text):
@@ -181,14 +206,16 @@ def definition(text, name):
     """(start of its first line, opening brace, end) of a function; `Class::name`, `name#2` for the second of its name."""
     plain, _, number = name.partition("#")
     begin, stop = 0, len(text)
+    owner = ""
     if "::" in plain:
         owner, plain = plain.rsplit("::", 1)
         held = re.search(rf"^(?:class|struct) {re.escape(owner)}\b[^;{{]*{{", text, re.M)
-        if not held:
-            raise CourseError(f"there is no class {owner}")
-        begin, stop = held.end(), end_of(text, held.end() - 1)
+        if held:
+            begin, stop, owner = held.end(), end_of(text, held.end() - 1), ""
+        else:  # a member that is defined after its class, which the frame has
+            owner = rf"{re.escape(owner)}(?:<[\w, ]*>)?::"
     left = int(number or 1)
-    for found in re.finditer(rf"(?<![\w.>]){re.escape(plain)}\(", text[:stop]):
+    for found in re.finditer(rf"(?<![\w.>]){owner}{re.escape(plain)}\(", text[:stop]):
         line = text.rfind("\n", 0, found.start()) + 1
         before = text[line:found.start()]
         if found.start() < begin or before.lstrip().startswith(("//", "return", "if ", "for ", "while ", "}")):
@@ -360,7 +387,21 @@ class Workshop:
         return flags + (self.sanitize if device == "cpu" else [])  # the emulator's fibers and checks are its own
 
     def include_flags(self, student):
-        return [f"-I{p}" for p in [*student, INCLUDE, MODULES]]
+        return [f"-I{p}" for p in [*(p for folder in student for p in (folder, *self.frames_of(folder))), INCLUDE, MODULES]]
+
+    def frames_of(self, folder):
+        """The folder in which the compiler finds the frames of the files in `folder`/tasks: beside the library's headers, only
+        those whose tasks are there are replaced."""
+        headers = {f"tinytorch/{p.relative_to(folder / 'tasks')}" for p in (folder / "tasks").rglob("*") if p.suffix in (".hpp", ".cuh")}
+        base = self.folder / "frames" / key_of([folder])
+        place = base / "generated"
+        for old in place.rglob("*.[hc]*"):
+            if str(old.relative_to(place)) not in headers:
+                old.unlink(missing_ok=True)
+        for header in headers:
+            if frame_of(header):
+                self.generated(header, f'#include "{frame_of(header)}"\n', base)
+        return [place] if headers else []
 
     def generated(self, name, text, folder=None):
         path = (folder or self.folder) / "generated" / name
@@ -425,9 +466,9 @@ class Workshop:
 
         clean: the library itself is compiled with the student's headers, as it is in `check NN`."""
         began = time.monotonic()
-        guard = GUARD.search((student[0] / task.path).read_text(encoding="utf-8", errors="replace")) if student else None
+        guard = GUARD.search(task.file_in(student[0]).read_text(encoding="utf-8", errors="replace")) if student else None
         if guard:  # without this, the library's bodies would be judged
-            return Verdict(task, "compile", f"{task.path} says `{guard.group()}`, as the library's header does, so its functions "
+            return Verdict(task, "compile", f"{task.header} says `{guard.group()}`, as the library's header does, so its functions "
                            f"would be left out here.\n  Write `{for_checks(guard.group())}`, as the starter has it.")
         device = "cpu" if task.device == "cpu" else device
         place = f"{name or key_of(student)}/{task.slug}-{device}"
@@ -486,7 +527,7 @@ class Workshop:
 
     def kernels(self, task, student, below, device, place, how):
         """A task's kernels, compiled with flags `how`. The library's headers call others that move, fill and add up; a student's stand alone."""
-        folders, sources = [*student, *below], {f"{place}-kernels": [task.path]}
+        folders, sources = [*student, *below], {f"{place}-kernels": [task.header]}
         if not student:
             helpers = ["activation_grad", "bias_activation", "column_sums", "dropout", "elementwise", "norm", "reduce", "scan"]
             sources["library-kernels"] = [f"tinytorch/backend/cuda/kernels/{h}.cuh" for h in helpers]

@@ -96,6 +96,10 @@ def build_and_run(cell, flags, cuda):
     import tools
     shop = course.Workshop(ROOT / "build" / "notebook", tools.call, common=course.COMMON)
     student = sorted(ROOT.glob("modules/[0-9][0-9]_*/student"), reverse=True) if "--student" in flags else []
+    for path in (p for folder in student for p in folder.glob("tinytorch/**/*.[hc]*")):
+        if course.frame_of(path.relative_to(next(f for f in student if f in path.parents))):
+            raise Failed(f"{path.relative_to(ROOT)} has the form of an earlier version: `modules/tt migrate "
+                         f"{path.relative_to(ROOT / 'modules').parts[0][:2]}` takes your functions over, and keeps a dated copy")
     gpu = cuda and "--emulator" not in flags and tools.program_version("nvcc") and tools.program_version("nvidia-smi", "-L")
     device = "cuda" if gpu else "sim" if cuda else "cpu"
     fast = "--fast" in flags

@@ -182,7 +182,7 @@ class Milestones(unittest.TestCase):
     def judges_nobody(self, program, modules):
         """It says whose headers it has, forms numbers again and answers, but holds no match on a student's clock."""
         told = tools.call([program, "worker", "--headers"], 60)
-        names = {p for m in modules for p in m.files() if p.endswith(".hpp")}
+        names = {t.header for m in modules for t in m.tasks if t.header.endswith(".hpp")}
         self.assertEqual((told.code, set(told.text.split())), (0, names))
         for verb in (["race"], ["run", "A"], ["work", "--board", "b.db"]):
             refused = tools.call([program, *verb], 60)

@@ -7,6 +7,7 @@ emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines;
   python3 tests/course/run.py --tasks            starters, solutions and wrong answers alone; `--wrong 1`: one of each task's
   python3 tests/course/run.py --answers          wrong answers alone
   python3 tests/course/run.py --library          the library's headers, speed points, and all solutions together
+  python3 tests/course/run.py --migrated         files of the version before, brought into today's form; `--migrated 2`: of two tasks
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
 """
 import argparse
@@ -15,6 +16,7 @@ import random
 import re
 import shutil
 import sys
+import tarfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +26,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests" / "hygiene")]
 import course
 import lints
+import migrate
 import speed
 import tools
 
@@ -50,7 +53,7 @@ def library_header(task, folder):
     """The folders of a student who has the library's header: of a task whose check calls what the library hides."""
     if not task.bodies:
         return []
-    course.write_whole(folder / task.path, course.for_checks((course.INCLUDE / task.path).read_text(encoding="utf-8")))
+    course.write_whole(folder / task.header, course.for_checks((course.INCLUDE / task.header).read_text(encoding="utf-8")))
     return [folder]
 
 
@@ -77,6 +80,25 @@ def prove_task(task, device, folder, shop):
     hints = task.hints()
     rows.append((f"{task.id} has three hints", len(hints) == 3 and all(h.strip() for h in hints), str(hints)))
     return rows
+
+
+def migrate_all(modules, folder):
+    """{task's id: what was left open}: the headers of the version before (last_version.tar.xz, its solutions), migrated into
+    folder/MODULE."""
+    left = {}
+    with tarfile.open(Path(__file__).with_name("last_version.tar.xz")) as old:
+        for task in (t for m in modules for t in m.tasks):
+            text = old.extractfile(f"{task.module.id}/{task.header}").read().decode()
+            text, left[task.id] = migrate.migrated(task.module, task.header, text)
+            course.write_whole(folder / task.module.id / task.path, text)
+    return left
+
+
+def prove_migrated(task, device, folder, shop, left):
+    """[(name, good, why)]: the solution of the version before, migrated, passes."""
+    verdict = shop.check(task, [folder / task.module.id], device=device, name=f"{task.slug}-migrated")
+    return [(f"{task.id} passes with its file of the version before, migrated", verdict.passed and not left,
+             f"{verdict.stage}: {verdict.text}\n" + "\n".join(left))]
 
 
 def prove_library(task, device, folder, shop):
@@ -153,7 +175,7 @@ def prove_prefix(module):
     rows = []
     for task in (t for t in module.tasks if t.device == "cpu"):
         folders = [course.INCLUDE / "tinytorch" / f for part in task.needs for f in course.PARTS[part]]
-        own = [task.check, course.INCLUDE / task.path, course.MODULES / "support" / "precompiled.hpp"]
+        own = [task.check, course.INCLUDE / task.header, course.MODULES / "support" / "precompiled.hpp"]
         files = lints.reached(own + sorted(h for f in folders for h in f.rglob("*.hpp")), (course.INCLUDE, course.MODULES))
         later = [f"{path} (included by {by or 'the compiled library'})" for path, by in files.items()
                  if course.INCLUDE in path.parents and path.relative_to(course.INCLUDE).parts[1] not in brought]
@@ -192,6 +214,7 @@ def main():
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--tasks", action="store_true", help="only starters, solutions and wrong answers")
     options.add_argument("--answers", action="store_true", help="only wrong answers")
+    options.add_argument("--migrated", nargs="?", const=-1, type=int, metavar="N", help="files of the version before, of all tasks or of N")
     options.add_argument("--library", action="store_true", help="only the library's headers, speed points, and all solutions together")
     options.add_argument("--speed", action="store_true", help="only speed points")
     options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task")
@@ -202,7 +225,7 @@ def main():
     options = options.parse_args()
     if not options.fresh:  # hundreds of programs: one unlucky draw must not decide about a change elsewhere
         os.environ.setdefault("TT_SEED", "20260101")
-    everything = not (options.tasks or options.answers or options.library or options.speed)
+    everything = not (options.tasks or options.answers or options.library or options.speed or options.migrated)
     shop = course.Workshop(options.build, tools.call, common=course.COMMON)
     modules = course.Course().modules
     tasks = chosen_tasks(modules, options)
@@ -225,6 +248,12 @@ def main():
                 submit(prove_library, task)
             if task.speed and options.device == "sim" and (options.speed or options.library or everything):
                 submit(prove_speed, task)
+        if options.migrated or everything:
+            left, chosen = migrate_all(modules, folder / "migrated"), tasks
+            if (options.migrated or 0) > 0:
+                chosen = random.Random(options.draw).sample(tasks, min(options.migrated, len(tasks)))
+            for task in chosen:
+                jobs.append(pool.submit(prove_migrated, task, options.device, folder / "migrated", shop, left[task.id]))
         if options.tasks or options.answers or everything:
             for task, name, texts in wrong_answers(tasks, options):
                 submit(prove_wrong, task, name, texts)

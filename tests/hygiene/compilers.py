@@ -180,13 +180,15 @@ def include_seconds(tree, header, budget=0.0, repeats=3):
     return seconds[-1] if seconds[-1] <= budget else statistics.median(seconds)
 
 
-def kernels_with_solutions(tree, solutions):
-    """The bodies of all CPU kernels, where these headers of the course's solutions take the place of the library's."""
+def kernels_with_solutions(tree, frames):
+    """The bodies of all CPU kernels, where these headers of the course, with its solutions, take the place of the library's."""
     with tempfile.TemporaryDirectory() as folder:
-        for solution in solutions:
-            copy = Path(folder) / solution.relative_to(solution.parents[3])
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(solution.read_text())
+        for frame in frames:
+            header = frame.relative_to(frame.parents[3])
+            tasks = Path("tasks", *header.parts[1:])
+            for copy, source in ((header, frame), (tasks, frame.parents[4] / "solution" / tasks)):
+                (Path(folder) / copy).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / copy).write_text(source.read_text())
         kernels = sorted(path.relative_to(tree.include) for path in tree.headers()
                          if tree.include / "tinytorch/backend/cpu" in path.parents)
         for part in ("BACKEND", "PRODUCTS"):

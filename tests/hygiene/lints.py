@@ -408,6 +408,42 @@ def lint_api(tree):
     return [f"{api.PAGE} is stale: modules/tt api --write"] if api.is_stale(tree.root) else []
 
 
+def functions_of(text, names=None):
+    """{(name, number of parameters)} of the functions of the compiled library, or of those with these names, in a header."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+    start = r"^TT_API\s[^;{}()]*?" if names is None else r"^(?:inline\s+)?[A-Za-z][\w:<>]*[\s&*]+"
+    found = set()
+    for match in re.finditer(start + r"(\w+)\(", text, re.M):
+        depth, i = 1, match.end()
+        commas = 0 if re.match(r"\s*\)", text[i:]) else 1
+        while depth and i < len(text):
+            depth += {"(": 1, "<": 1, "{": 1, ")": -1, ">": -1, "}": -1}.get(text[i], 0)
+            commas += depth == 1 and text[i] == ","
+            i += 1
+        if names is None or match[1] in names:
+            found.add((match[1], commas))
+    return found
+
+
+def lint_frames(tree):
+    """The frame of a course header, with its solution, has every function of the library's header of that path."""
+    declared = tree.include / "tinytorch/backend/cuda/kernels/launch.hpp"  # the launchers of kernels
+    declared = declared.read_text() if declared.exists() else ""
+    launchers = {name for name, _ in functions_of(declared, set(re.findall(r"\w+", declared)))}
+    out = []
+    for frame in sorted((tree.root / "modules").glob("*/frame/**/*.?*")):
+        if frame.suffix not in (".hpp", ".cuh"):
+            continue
+        module = next(p for p in frame.parents if p.parent.name == "modules")
+        header = frame.relative_to(module / "frame")
+        names = launchers if frame.suffix == ".cuh" else None
+        tasks = module / "solution" / "tasks" / header.relative_to("tinytorch")
+        have = functions_of(frame.read_text() + "\n" + tasks.read_text(), names)
+        out += [f"{tree.name(frame)}: {name}, which include/{header} has with {count} parameters, is not there; declare it in the frame, "
+                "too, so that a student's library has it" for name, count in sorted(functions_of((tree.include / header).read_text(), names) - have)]
+    return out
+
+
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
          lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
-         lint_checks, lint_api]
+         lint_checks, lint_api, lint_frames]

@@ -83,7 +83,7 @@ def student_headers(tree, pool):
     """Every public header but core's can be replaced, and who includes it reads the replacement. With the course's solutions
     of CPU kernels, each alone and all together, the others compile; attention's gradient goes with its forward pass, whose
     parts it uses again."""
-    solutions = sorted(tree.root.glob("modules/*/solution/tinytorch/backend/cpu/*.hpp"))
+    solutions = sorted(tree.root.glob("modules/*/frame/tinytorch/backend/cpu/*.hpp"))
     attention = [path for path in solutions if path.name.startswith("attention")]
     jobs = [(f"kernels with a solution's {' and '.join(path.name for path in paths)}",
              pool.submit(compilers.kernels_with_solutions, tree, paths))

@@ -87,7 +87,7 @@ class Lints(unittest.TestCase):
         self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(rooms)))
         rooms["include/tinytorch/core/x.hpp"] = rooms.pop("include/tinytorch/core/a.hpp")  # the door of its folder
         self.assertEqual(lints.lint_cycles(self.tree(rooms)), [])
-        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks}
+        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
                  "include/tinytorch/tensor/b.hpp": "#include <tinytorch/core/a.hpp>\n",
@@ -118,6 +118,21 @@ class Lints(unittest.TestCase):
         self.assertEqual(len(lints.lint_checks(self.tree(files))), 1)
         files["modules/01_tensor/checks/x.cpp"] = 'TEST_CASE("1.1 a") {}\nTEST_CASE("1.1 b") {}'
         self.assertEqual(lints.lint_checks(self.tree(files)), [])
+
+    def test_a_frame_must_have_what_the_header_has(self):
+        header, launch = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
+        files = {f"include/{header}": "TT_API void f(int a, const X& b = {});\nTT_API void g(int a);\n",
+                 f"include/{launch}launch.hpp": "void k(const View& out);\n", f"include/{launch}k.cuh": "void k(const View& out) { h(); }\n",
+                 f"modules/01_a/frame/{header}": "TT_API void f(int a, const X& b = {});\n", f"modules/01_a/frame/{launch}k.cuh": "",
+                 "modules/01_a/solution/tasks/backend/cpu/a.hpp": "", "modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh": ""}
+        found = lints.lint_frames(self.tree(files))
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("g, which include/tinytorch/backend/cpu/a.hpp has with 1 parameters, is not there", found[0])
+        files[f"modules/01_a/frame/{header}"] += "TT_API void g();\n"  # another function of that name
+        self.assertEqual(len(lints.lint_frames(self.tree(files))), 2)
+        files["modules/01_a/solution/tasks/backend/cpu/a.hpp"] = "TT_API void g(int a) {}\n"
+        files["modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh"] = "void k(const View& out) {\n}\n"
+        self.assertEqual(lints.lint_frames(self.tree(files)), [])
 
     def test_functions_are_found_with_their_length(self):
         found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}

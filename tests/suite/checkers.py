@@ -84,13 +84,15 @@ def stage_headers(tally):
 
 
 def stage_course(tally):
-    """For every task the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected."""
-    run_checker(tally, "course/run.py", "--tasks", "--wrong", "1", "--draw", commit(), env=cached_environment())
+    """For every task the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected.
+    Two files of the version before, drawn too, pass after migration."""
+    run_checker(tally, "course/run.py", "--tasks", "--wrong", "1", "--migrated", "2", "--draw", commit(), env=cached_environment())
 
 
 def stage_library(tally):
-    """The library's headers pass every check, solutions earn their speed points, and all solutions work together."""
-    run_checker(tally, "course/run.py", "--library", env=cached_environment())
+    """The library's headers pass every check, solutions earn their speed points, and all solutions work together.
+    Files of the version before pass after migration."""
+    run_checker(tally, "course/run.py", "--library", "--migrated", env=cached_environment())
 
 
 def stage_answers(module):

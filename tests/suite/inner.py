@@ -105,7 +105,7 @@ def tasks_of(files):
     """The tasks of the course that one of these files below modules/ belongs to."""
     found = []
     for task in course.Course().tasks:
-        own = {task.check, task.speed_program, task.module.reference(task.path), task.module.folder / "hints.json",
+        own = {task.check, task.speed_program, task.module.reference(task.path), task.module.frame(task.header), task.module.folder / "hints.json",
                *(task.module.folder / folder / f"{task.slug}.txt" for folder in ("wrong", "slow"))}
         if any(f in own and f.is_relative_to(ROOT / "modules") for f in files):
             found.append(task.id)

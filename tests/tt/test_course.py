@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import types
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "modules"))
 import course
+import migrate
 import speed
 
 STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
@@ -81,6 +83,131 @@ class Clone(unittest.TestCase):
         text = target.read_text()
         self.assertEqual(text.count(old), 1, old)
         target.write_text(text.replace(old, new))
+
+
+class Frames(unittest.TestCase):
+    def test_each_frame_includes_its_tasks_and_each_solution_has_a_frame(self):
+        for module in course.Course().modules:
+            frames = {str(p.relative_to(module.folder / "frame" / "tinytorch")) for p in (module.folder / "frame").rglob("*.[hc]*")}
+            solutions = {str(p.relative_to(module.folder / "solution" / "tasks")) for p in (module.folder / "solution").rglob("*.[hc]*")}
+            self.assertEqual(frames, solutions)
+            self.assertEqual(frames, {p.removeprefix("tasks/") for p in module.files() if p.startswith("tasks/")})
+            for name in frames:
+                text = (module.folder / "frame" / "tinytorch" / name).read_text()
+                self.assertEqual(text.count(f"#include <tasks/{name}>\n"), 1, name)
+                self.assertTrue((ROOT / "include" / "tinytorch" / name).exists(), name)
+                self.assertNotIn("TT_BODIES", (module.folder / "solution" / "tasks" / name).read_text(), "the frame has the condition")
+
+
+class Contract(unittest.TestCase):
+    """A new function of the library, with its line in a frame, breaks no student's file of today."""
+
+    LIBRARY = [  # a unary op, as a developer adds it: (header, text, what stands there instead)
+        ("backend/functors.hpp", "  gelu,\n  gelu_tanh\n};", "  gelu,\n  gelu_tanh,\n  cube\n};"),
+        ("backend/functors.hpp", "static_cast<int>(UnaryFn::gelu_tanh) + 1", "static_cast<int>(UnaryFn::cube) + 1"),
+        ("backend/functors.hpp", "    if constexpr (fn == gelu) ", "    if constexpr (fn == cube) return x * x * x;\n    if constexpr (fn == gelu) "),
+        ("tensor/ops/elementwise.hpp", "Save::inputs, vjp::gelu_tanh},\n",
+         "Save::inputs, vjp::gelu_tanh},\n    {UnaryFn::cube, \"cube\", 2, Accepts::floating, Save::inputs, vjp::cube},\n")]
+    FRAME = ("inline Tensor zero(const UnaryContext& c)", "inline Tensor cube(const UnaryContext& c) { return c.g * c.x * c.x * 3; }\n"
+             "inline Tensor zero(const UnaryContext& c)")
+
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = Path(held.name)
+        shutil.copytree(ROOT / "include", self.folder / "include")
+        shutil.copytree(ROOT / "modules/02_autograd/frame", self.folder / "frame")
+        for name, old, new in self.LIBRARY:
+            self.edit("include/tinytorch/" + name, old, new)
+
+    def edit(self, name, old, new):
+        text = (self.folder / name).read_text()
+        self.assertEqual(text.count(old), 1, f"{name}: {old}")
+        (self.folder / name).write_text(text.replace(old, new))
+
+    def errors(self, *folders):
+        """What the compiler says to the ops' bodies, on the headers of these folders before the library's."""
+        text = "#define TINYTORCH_IMPLEMENT_TENSOR 1\n#include <tinytorch/tensor/ops/elementwise.hpp>\n"
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-w", "-DTINYTORCH_COMPILED", *(f"-I{f}" for f in folders),
+                               f"-I{self.folder / 'include'}", "-x", "c++", "-"], input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode == 0, "error" not in done.stdout, done.stdout)
+        return done.stdout
+
+    def test_a_students_file_of_today_builds_with_a_new_op(self):
+        student = ROOT / "modules/02_autograd/solution"
+        self.assertIn("cube", self.errors(student, self.folder / "frame"))  # the frame lacks it
+        self.edit("frame/tinytorch/tensor/vjp/elementwise.hpp", *self.FRAME)
+        self.assertEqual(self.errors(student, self.folder / "frame"), "")
+
+    def test_a_file_of_the_version_before_does_not_and_migrated_it_does(self):
+        with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
+            text = old.extractfile("02_autograd/tinytorch/tensor/vjp/elementwise.hpp").read().decode()
+        whole, today = self.folder / "whole", self.folder / "today"
+        course.write_whole(whole / "tinytorch/tensor/vjp/elementwise.hpp", text)
+        self.assertIn("cube", self.errors(whole))
+        self.edit("frame/tinytorch/tensor/vjp/elementwise.hpp", *self.FRAME)
+        module = course.Course().module("02")
+        for path in module.files():
+            course.write_whole(today / path, module.whole(path))
+        text, left = migrate.migrated(module, "tinytorch/tensor/vjp/elementwise.hpp", text)
+        self.assertEqual(left, [])
+        course.write_whole(today / "tasks/tensor/vjp/elementwise.hpp", text)
+        self.assertEqual(self.errors(today, self.folder / "frame"), "")
+
+
+class Migrating(unittest.TestCase):
+    """What a student changed in a header of the version before."""
+
+    def migrated(self, header, *edits):
+        with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
+            module = next(t.module for t in course.Course().tasks if t.header == header)
+            text = old.extractfile(f"{module.id}/{header}").read().decode()
+        for old, new in edits:
+            self.assertEqual(text.count(old), 1, old)
+            text = text.replace(old, new)
+        return migrate.migrated(module, header, text)
+
+    def test_functions_comments_helpers_and_includes_come_along(self):
+        text, left = self.migrated(
+            "tinytorch/backend/cpu/elementwise.hpp",
+            ("#include <cmath>\n", "#include <cmath>\n#include <numeric>\n"),
+            ("// out = f(x), element by element.", "// My helper.\ninline int twice(int x) { return 2 * x; }  // doubles\n\n"
+             "struct Mine {\n  int a = 1;\n};\n\n// I found this hard. out = f(x), element by element."),
+            ("  const Rows<2> rows({out, x});\n", "  const Rows<2> rows({out, x});  // mine\n"))
+        self.assertEqual(left, [])
+        for part in ("#include <numeric>\n", "// My helper.\ninline int twice(int x) { return 2 * x; }  // doubles\n", "struct Mine {\n",
+                     "// I found this hard.", "rows({out, x});  // mine"):
+            self.assertEqual(text.count(part), 1, text)
+        for given in ("struct Rows", "find_unary", "TT_API", "#include <cmath>"):
+            self.assertNotIn(given, text)
+
+    def test_a_given_part_that_was_changed_is_named(self):
+        _, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("outer.pop_back();", "outer.pop_back();  // mine"))
+        self.assertEqual(left, ["Rows is a given part that you changed: today's stands in its place"])
+
+    def test_a_function_that_is_gone_leaves_its_task_open(self):
+        text, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("void choose(", "void chose("))
+        self.assertEqual(left, ["choose is not there: its TODO stands in its place"])
+        self.assertIn('todo("1.4", "choose")', text)
+        self.assertIn("void chose(", text)
+
+    def test_members_keep_the_names_of_their_parameters(self):
+        text, left = self.migrated("tinytorch/transformer/mlp.hpp", (
+            "Tensor forward(const Tensor& x) override { return down(activate(up(x), fn)); }",
+            "Tensor forward(const Tensor& mine) override { return down(activate(up(mine), fn)); }"))
+        self.assertEqual(left, [])
+        self.assertIn("inline Tensor Mlp::forward(const Tensor& mine) { return down(activate(up(mine), fn)); }", text)
+
+    def test_a_member_of_ones_own_is_named_where_the_class_is_given(self):
+        _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
+        self.assertEqual(left, ["Mlp had members of your own, mine: make them functions beside it"])
+
+    def test_names_and_includes_follow_what_has_moved(self):
+        text, left = self.migrated("tinytorch/autograd/gradcheck.hpp", ("#pragma once\n", "#pragma once\n\n#include <tinytorch/tensor/members.hpp>\n"))
+        self.assertEqual(left, [])
+        self.assertIn("#include <tinytorch/tensor/ops/members.hpp>", text)
+        self.assertIn("ceil_div", self.migrated("tinytorch/backend/cuda/kernels/gemm.cuh")[0])
 
 
 class Linkers(unittest.TestCase):
@@ -179,10 +306,10 @@ class Checking(Clone):
         self.assertIn("got       [7, 7, 1]", text)
 
     def test_a_header_copied_from_the_library_is_told_what_it_lacks(self):
-        header = "01_tensor/student/tinytorch/backend/cpu/elementwise.hpp"
-        self.solve("1.4")
-        self.edit("#if TT_BODIES(BACKEND) || defined(TINYTORCH_TASK)", "#if TT_BODIES(BACKEND)", header)
-        self.assertIn("its functions would be left out", self.tt("check", "1.4", code=1))
+        header = "02_autograd/student/tinytorch/autograd/engine.hpp"
+        self.solve("2.4")
+        self.edit("#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)", "#if TT_BODIES(TENSOR)", header)
+        self.assertIn("its functions would be left out", self.tt("check", "2.4", code=1))
 
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):
         self.tt("start", "01", code=0)
@@ -296,7 +423,7 @@ class MovingOn(Clone):
 
 
 class Benching(Clone):
-    REDUCE = "01_tensor/student/tinytorch/backend/cuda/kernels/reduce.cuh"
+    REDUCE = "01_tensor/student/tasks/backend/cuda/kernels/reduce.cuh"
 
     @classmethod
     def setUpClass(cls):
@@ -367,6 +494,57 @@ class Judging(unittest.TestCase):
     def test_every_rule_has_its_program(self):
         for task in course.Course().tasks:
             self.assertEqual(bool(task.speed), task.speed_program.exists(), task.id)
+
+
+class OldFiles(Clone):
+    """A student's folder of the version before."""
+
+    OLD = "01_tensor/student/tinytorch/backend/cpu/elementwise.hpp"
+
+    def test_an_old_file_is_refused_until_it_is_migrated_and_a_copy_is_kept(self):
+        with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
+            text = old.extractfile("01_tensor/tinytorch/backend/cpu/elementwise.hpp").read().decode()
+        course.write_whole(self.modules / self.OLD, text)
+        for command in ("start", "check", "grade"):
+            self.assertIn("`modules/tt migrate 01`", self.tt(command, "01", code=2))
+        passed = {t.id: {"when": "", "files": {}} for t in course.Course().module("01").tasks}
+        (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": None, "passed": passed, "hints": {}}))
+        self.tt("start", "02", code=0)
+        self.assertIn("`modules/tt migrate 01`", self.tt("check", "2.2", code=2))  # the modules below serve this one
+        document = self.json_of("migrate", "01")
+        self.assertEqual((document["files"], document["notes"]), (["modules/01_tensor/student/tasks/backend/cpu/elementwise.hpp"], []))
+        self.assertFalse((self.modules / self.OLD).exists())
+        kept, = (self.modules / "01_tensor/student-kept").glob("*/tinytorch/backend/cpu/elementwise.hpp")
+        self.assertEqual(kept.read_text(), text)
+        self.tt("start", "01", code=0)
+        self.assertEqual(self.json_of("migrate", "01")["files"], [])
+
+    def test_a_submission_has_each_header_in_one_file(self):
+        tasks = [t.id for t in course.Course().module("02").tasks]
+        self.solve(*tasks)
+        passed = {t: {"when": "", "files": {}} for t in tasks}
+        (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": None, "passed": passed, "hints": {}}))
+        document = self.json_of("export", "--headers", str(self.root / "mine"))
+        held = self.root / "mine" / "include"
+        self.assertEqual(sorted(document["files"]), sorted(str(p) for p in held.rglob("*.hpp")))
+        text = (held / "tinytorch/tensor/vjp/elementwise.hpp").read_text()
+        self.assertNotIn("<tasks/", text)
+        source = "#define TINYTORCH_IMPLEMENT_TENSOR 1\n#include <tinytorch/tensor/ops/elementwise.hpp>\n"
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-DTINYTORCH_COMPILED", f"-I{held}", f"-I{ROOT / 'include'}",
+                               "-x", "c++", "-"], input=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_a_whole_header_gets_what_todays_has(self):
+        self.tt("start", "01", code=0)
+        self.edit('todo("1.1", "is_contiguous");', "return true;  // mine")
+        text = (self.modules / STRIDES).read_text()
+        (self.modules / STRIDES).write_text(text.replace("struct StridedShape", "struct StridedShapes"))
+        said = self.tt("check", "1.1", code=1)
+        self.assertIn("strides.hpp lacks StridedShape; the library's header has it: `modules/tt migrate 01` adds it", said)
+        self.assertEqual(self.json_of("migrate", "01")["files"], ["modules/" + STRIDES])
+        text = (self.modules / STRIDES).read_text()
+        self.assertIn("struct StridedShape {", text)
+        self.assertIn("return true;  // mine", text)
 
 
 class Keeping(Clone):

@@ -487,7 +487,7 @@ class OnAStudentsHeaders(unittest.TestCase):
 class Test(WithFolder):
     def copy(self, stage):
         """modules/tt in a tree of its own, with a stage of ours."""
-        for folder, names in (("modules", ("tt", "tools.py", "course.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
+        for folder, names in (("modules", ("tt", "tools.py", "course.py", "migrate.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
             (self.folder / folder).mkdir(parents=True)
             for name in names:
                 shutil.copy(ROOT / folder / name, self.folder / folder)

@@ -99,6 +99,7 @@ TEST_CASE("4.10 the future does not leak, and every parameter gets a gradient") 
   expect_gradients("TransformerBlock", block);
   expect("dropout in training: two passes differ", numbers_of(block(x)) != numbers_of(block(x)));
   block.eval();
+  expect("no dropout in evaluation: two passes are the same", numbers_of(block(x)) == numbers_of(block(x)));
   const int64_t changed = static_cast<int64_t>(uniform(1, 7));
   Tensor other = x.clone();
   slice(other, 1, changed).fill_(9);

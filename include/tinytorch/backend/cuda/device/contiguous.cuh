@@ -31,6 +31,9 @@ class DeviceScratch {
   void* data_;
 };
 
+// Defined in kernels/elementwise.cuh. It is declared here because headers of device/ include none of kernels/.
+void copy(const View& out, const View& x);
+
 inline View contiguous_view(void* data, DType dtype, const Shape& shape) {
   Strides strides = Strides::filled(shape.size(), 1);
   for (int d = shape.size() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];

@@ -1,0 +1,92 @@
+// Derivatives of the elementwise ops: plain formulas, one line each.
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 2.1.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)
+#include <numbers>
+#include <tinytorch/backend/functors.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// What a unary rule may use: g and either x or y. p0, p1: parameters of the op (bounds, a slope).
+struct UnaryContext {
+  const Tensor &g, &x, &y;
+  double p0 = 0, p1 = 0;
+};
+using UnaryVjp = Tensor (*)(const UnaryContext&);
+
+// g times a derivative that has a fused kernel; v is x or y as the function demands (backend/functors.hpp).
+TT_API Tensor derivative_times(backend::BinaryFn fn, const Tensor& g, const Tensor& v, double p0 = 0);
+
+namespace vjp {
+
+// --- one operand: returns dL/dx, of x's shape ---
+
+// neg: y = -x. square: y = x^2, saved: x. reciprocal: y = 1 / x, saved: y; since 1 / x^2 = y^2,
+// there is nothing to divide.
+inline Tensor neg(const UnaryContext& c) { return -c.g; }
+inline Tensor square(const UnaryContext& c) { return c.g * c.x * 2; }
+inline Tensor reciprocal(const UnaryContext& c) { return -(c.g * c.y * c.y); }
+
+inline Tensor pass(const UnaryContext& c) { return c.g; }
+inline Tensor zero(const UnaryContext& c) { return zeros_like(c.g); }
+inline Tensor abs(const UnaryContext& c) { return c.g * sign(c.x); }
+inline Tensor clamp(const UnaryContext& c) {
+  return where(logical_and(c.x >= c.p0, c.x <= c.p1), c.g, scalar_like(0, c.g));
+}
+inline Tensor rsqrt(const UnaryContext& c) { return c.g * c.y * c.y * c.y * -0.5; }
+inline Tensor sin(const UnaryContext& c) { return c.g * tinytorch::cos(c.x); }
+inline Tensor cos(const UnaryContext& c) { return -(c.g * tinytorch::sin(c.x)); }
+inline Tensor erf(const UnaryContext& c) {
+  return c.g * tinytorch::exp(-tinytorch::square(c.x)) * (2 * std::numbers::inv_sqrtpi);
+}
+inline Tensor relu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::relu_grad, c.g, c.y); }
+inline Tensor leaky_relu(const UnaryContext& c) {
+  return derivative_times(backend::BinaryFn::leaky_relu_grad, c.g, c.x, c.p0);
+}
+inline Tensor silu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::silu_grad, c.g, c.x); }
+inline Tensor gelu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::gelu_grad, c.g, c.x); }
+inline Tensor gelu_tanh(const UnaryContext& c) {
+  return derivative_times(backend::BinaryFn::gelu_tanh_grad, c.g, c.x);
+}
+}  // namespace vjp
+
+// What a binary rule may use. g has the shape to which a and b broadcast, and so have the gradients: summing
+// them back to the operands' shapes is done for all ops at once, by sum_to. need_a, need_b: a gradient that
+// nobody wants may stay undefined, so that nothing is computed for it.
+struct BinaryContext {
+  const Tensor &g, &a, &b, &y;
+  bool need_a = true, need_b = true;
+};
+struct BinaryGrads {
+  Tensor a, b;
+};
+using BinaryVjp = BinaryGrads (*)(const BinaryContext&);
+
+namespace vjp {
+
+// --- two operands: returns {dL/da, dL/db} ---
+
+// y = a + b and y = a - b, which save nothing.
+inline BinaryGrads add(const BinaryContext& c) { return {c.g, c.g}; }
+inline BinaryGrads sub(const BinaryContext& c) { return {c.g, c.need_b ? -c.g : Tensor()}; }
+
+// maximum and minimum. Where operands tie, each gets half.
+inline BinaryGrads choose(const BinaryContext& c, const Tensor& a_wins) {
+  const Tensor zero = scalar_like(0, c.g);
+  const Tensor shared = where(c.a == c.b, c.g * 0.5, c.g);
+  return {where(a_wins, shared, zero), where(logical_or(logical_not(a_wins), c.a == c.b), shared, zero)};
+}
+inline BinaryGrads maximum(const BinaryContext& c) { return choose(c, c.a >= c.b); }
+inline BinaryGrads minimum(const BinaryContext& c) { return choose(c, c.a <= c.b); }
+}  // namespace vjp
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tasks/tensor/vjp/elementwise.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+#endif

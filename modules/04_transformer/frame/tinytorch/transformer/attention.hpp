@@ -1,0 +1,87 @@
+// SelfAttention: every token asks all tokens it may see and mixes their answers.  x [B, T, C] -> [B, T, C]
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 4.8.
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/transformer/positions.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct KeysAndValues {
+  Tensor keys, values;  // [B, G, S, D]
+};
+
+// Keeps the keys and values of earlier tokens, so that a new token costs one row of attention and not T.
+class AttentionCache {
+ public:
+  virtual ~AttentionCache() = default;
+  // Tokens held: the position of the next one. A model asks once per forward pass, before its first layer.
+  virtual int64_t position() const = 0;
+  // Adds the new tokens' k, v [B, G, T, D] to layer `layer` (from 0, each once per pass); returns all of its
+  // tokens so far, the new ones last.
+  virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
+};
+
+// Where a forward pass stands in its sequence: at the start, or behind what a cache holds.
+struct SequencePlace {
+  AttentionCache* cache = nullptr;
+  int64_t start = 0;
+  static SequencePlace after(AttentionCache* cache) { return {cache, cache ? cache->position() : 0}; }
+};
+
+struct SelfAttentionOptions {
+  int64_t features;       // C
+  int64_t heads;          // H
+  int64_t groups = 0;     // G, of keys and values; 0: as many as heads
+  int64_t head_size = 0;  // D; 0: C / H
+  bool causal = true;
+  int64_t window = 0;  // keys that a query sees, its own included; 0: all
+  bool bias = true;    // of both products
+  double dropout = 0;  // of the probabilities
+  std::shared_ptr<Rotary> rotary{};
+  int64_t layer = 0;  // its number in a cache
+};
+
+class SelfAttention : public Module {
+ public:
+  explicit SelfAttention(const SelfAttentionOptions& given, TT_LOC)
+      : options(complete(given, loc)),
+        qkv(options.features, (options.heads + 2 * options.groups) * options.head_size, options.bias),
+        projection(options.heads * options.head_size, options.features, options.bias) {
+    add("qkv", qkv), add("projection", projection);
+  }
+
+  Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
+
+  // Task 4.8.
+  Tensor forward(const Tensor& x, const SequencePlace& place);
+
+  const SelfAttentionOptions options;  // with groups and head_size filled in
+  Linear qkv, projection;
+
+ private:
+  // What a query may see, and the probability of dropout, which is for training alone.
+  AttentionOptions rules() const {
+    return {.causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
+  }
+  static SelfAttentionOptions complete(SelfAttentionOptions o, Loc loc) {
+    if (o.groups == 0) o.groups = o.heads;
+    const bool counts = o.features > 0 && o.heads > 0 && o.groups > 0;
+    if (!counts || o.heads % o.groups != 0 || (o.head_size == 0 && o.features % o.heads != 0)) {
+      fail("TT-NN-22",
+           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
+               " heads and " + std::to_string(o.groups) +
+               " groups do not fit\n  rule: groups divide heads, and heads divide features unless head_size "
+               "is given",
+           loc);
+    }
+    if (o.head_size == 0) o.head_size = o.features / o.heads;
+    return o;
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tasks/transformer/attention.hpp>
