@@ -31,7 +31,8 @@ class DeviceScratch {
   void* data_;
 };
 
-// Defined in kernels/elementwise.cuh. It is declared here because headers of device/ include none of kernels/.
+// Defined in kernels/elementwise.cuh. It is declared here because headers of device/ include none of
+// kernels/.
 void copy(const View& out, const View& x);
 
 inline View contiguous_view(void* data, DType dtype, const Shape& shape) {
