@@ -229,7 +229,7 @@ class Canaries(unittest.TestCase):
         self.assertIn("should be '1'", self.verdict("return AWAKE ? 1 : 5;")[name])
         self.assertIn("crashes", self.verdict("if (AWAKE) std::abort(); return 1;",
                                               umbrella="#include <cstdlib>\n#include <tinytorch/backend/cpu/a.hpp>\n")[name])
-        self.assertIn("up to date", self.verdict("return 2;", text="return 7;")[name])
+        self.assertIn("update the canary", self.verdict("return 2;", text="return 7;")[name])
         # The umbrella has a copy of its own and never reads the student's.
         self.assertIn("still 1", self.verdict("return AWAKE ? 5 : 1;", umbrella="inline int f() { return 1; }\n")[name])
 
