@@ -14,7 +14,7 @@ from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
 SHORT_RUNS = {
     "gpt_chars": ["--steps", "150", "--features", "64", "--layers", "2", "--context", "64", "--batch", "8", "--require",
                   "2"],
-    "gpt2_train": ["--text", ROOT / "include/tinytorch/README.md", "--vocabulary", ROOT / "tests/golden/transformer/small_gpt2.json",
+    "gpt2_train": ["--text", ROOT / "bench/README.md", "--vocabulary", ROOT / "tests/golden/transformer/small_gpt2.json",
                    "--layers", "2", "--heads", "2", "--features", "32", "--context", "32", "--steps", "60", "--lr", "1e-2",
                    "--warm-up", "10", "--evaluate-batches", "5", "--require", "5.6"],
 }
