@@ -142,9 +142,9 @@ class Profiler final : public OpObserver {
     profile_.ops.push_back(std::move(record));
     profile_.ops.back().start = clock_() - start_;
   }
-  // The innermost op ends: sets its times and its cost. The device times are the host's, until read()
-  // replaces them by those of the events. Returns its record, or null for an op that began before the
-  // profiler.
+  // The innermost op ends: sets its times and its cost, and ends its events by close_events(index). The
+  // device times are the host's, until read() replaces them by those of the events. Returns its record, or
+  // null for an op that began before the profiler.
   OpRecord* end_op(Cost cost) {
     const double now = clock_() - start_;
     if (open_ops_.empty()) return nullptr;

@@ -49,8 +49,8 @@ inline double training_flops(const TransformerSize& s, double B, double T) {
 
 // The number of values per token that a block keeps for its backward pass. In the model's dtype: the two sums
 // of the residual stream, the outputs of the two norms, queries, keys and values, the outputs of the heads,
-// and the 4 C values of the MLP before and after its activation. In f32: one statistic per head and two per
-// norm. The outputs of the two branches are part of the sums and are not kept.
+// and the values of the MLP's hidden layer, 4 C before its activation and 4 C after it. In f32: one statistic
+// per head and two per norm. The outputs of the two branches are part of the sums and are not kept.
 struct ActivationsPerToken {
   double values = 0;  // in the model's dtype
   double floats = 0;  // in f32

@@ -2,8 +2,8 @@
 //
 // A setting that this library does not support and that would change the model's output throws; one message
 // lists all such settings. Keys that only describe training or generation elsewhere are ignored. Both forms
-// of rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5). From
-// generation_config.json, the tokens that begin and end a text are read, and to it they are written.
+// of rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5). The
+// tokens that begin and end a text are also read from generation_config.json, and written to it.
 #pragma once
 
 #include <tinytorch/io/json.hpp>

@@ -108,8 +108,8 @@ class RandomWindows : public BatchSource {
 // Evaluation batches: consecutive windows in which each token except the file's first is a target exactly
 // once. The last batch of full windows may have fewer rows; the remaining tokens are one shorter row at the
 // very end. With `overlap`, each window but the first starts that many tokens earlier. The targets of these
-// tokens are -100: they only provide context, so each counted target has at least `overlap` tokens of
-// context.
+// tokens are -100: they only provide context, so each counted target of such a window has at least `overlap`
+// tokens of context.
 class SequentialWindows : public BatchSource {
  public:
   explicit SequentialWindows(TokenFile data, WindowOptions options = {}, TT_LOC);

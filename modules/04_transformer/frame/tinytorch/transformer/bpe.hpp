@@ -110,8 +110,8 @@ inline void BpeTokenizer::refuse_specials(std::string_view text,
   for (const auto& item : model_.specials) {
     if (allowed.contains(item.first) || text.find(item.first) == std::string_view::npos) continue;
     fail("TT-TEXT-03",
-         "BpeTokenizer: the text holds the special token " + io::in_quotes(item.first) +
-             ", which is not allowed here\n  hint: name it in SpecialPolicy::allowed to get its token",
+         "BpeTokenizer: the text contains the special token " + io::in_quotes(item.first) +
+             ", which is not allowed here\n  hint: add it to SpecialPolicy::allowed to get its token",
          loc);
   }
 }

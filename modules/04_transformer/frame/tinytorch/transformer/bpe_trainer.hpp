@@ -66,7 +66,7 @@ inline void require_options(const BpeTrainOptions& options, Loc loc) {
     if (text.size() >= 2 && std::count(options.specials.begin(), options.specials.end(), text) == 1) continue;
     fail("TT-TEXT-04",
          "train_bpe: the special token " + io::in_quotes(text) +
-             (text.size() < 2 ? " is too short" : " is there twice"),
+             (text.size() < 2 ? " is too short" : " is listed twice"),
          loc);
   }
 }
