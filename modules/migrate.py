@@ -2,8 +2,9 @@
 
 An old file is a whole header. Its items (functions, types, constants) are the tasks' functions, given parts, or the student's
 own. last_version.json has a short hash of every given part of the version before, so a given part is known even where today's
-text differs, and the names that have changed since. Where the header has a frame, the tasks' functions and the student's own items become student/tasks/PATH. Where it has
-none, they are put into a copy of today's header. Includes of headers that have moved follow moved.json.
+text differs, and the names that have changed since. If the header has a frame, the tasks' functions and the student's own items
+become student/tasks/PATH. If it has none, they are put into a copy of today's header. Includes of headers that have moved follow
+moved.json.
 """
 import hashlib
 import json
@@ -240,6 +241,14 @@ def replaced(text, name, comment, new):
     return text[:above if comment else start] + comment + new + text[end:]
 
 
+def in_namespace(text, names):
+    text = text.strip("\n") + "\n"
+    if not names:
+        return text
+    name = "::".join(("inline " if n == "TT_BUILD" else "") + n for n in names)
+    return f"namespace {name + ' ' if name else ''}{{\n{text}}}\n"
+
+
 def before_first(text, names, added):
     """`text` with `added` before the first of these functions and its comment."""
     at = min(head_of(text, definition(text, n)[0]) for n in names)
@@ -271,7 +280,15 @@ def migrated(module, header, text):
     includes = "".join(i.text for i in own if i.text.startswith("#include"))
     if includes:
         new = new.replace("#pragma once\n", "#pragma once\n\n" + includes, 1)
-    helpers = "\n".join(i.whole.strip("\n") + "\n" for i in own if not i.text.startswith("#include"))
+    base = next(i.scope for i in items(new) if i.name in plain_names(old.write) or any(n.startswith(i.name + "::") for n in old.write))
+    helpers, outside = [], []
+    for item in (i for i in own if not i.text.startswith("#include")):
+        inner = item.scope[len(base):] if item.scope[:len(base)] == base else None
+        (outside if inner is None else helpers).append(in_namespace(item.whole, item.scope if inner is None else inner))
+    if outside:
+        at = max([m.end() for m in re.finditer(r"(?m)^#(?:pragma once|include .*)\n", new[:new.index("\nnamespace")])] or [0])
+        new = new[:at] + "\n" + "\n".join(outside) + new[at:]
+    helpers = "\n".join(helpers)
     if helpers:
         free = [n for n in old.write if "::" not in n] if not framed else old.write
         if free:

@@ -182,6 +182,18 @@ class Migrating(unittest.TestCase):
         for given in ("struct Rows", "find_unary", "TT_API", "#include <cmath>"):
             self.assertNotIn(given, text)
 
+    def test_helpers_keep_their_namespaces(self):
+        text, left = self.migrated(
+            "tinytorch/tensor/vjp/elementwise.hpp",
+            ("using UnaryVjp =", "inline int outer() { return 1; }\nusing UnaryVjp ="),
+            ("// y = e^x. Saved: y.\n", "namespace {\nint hidden() { return 2; }\n}  // namespace\nnamespace mine {\nint deep() { return 3; }\n}\n\n"
+             "// y = e^x. Saved: y.\n"))
+        self.assertEqual(left, [])
+        for part in ("namespace tinytorch::inline TT_BUILD {\ninline int outer() { return 1; }\n}\n", "namespace {\nint hidden() { return 2; }\n}\n",
+                     "namespace mine {\nint deep() { return 3; }\n}\n"):
+            self.assertEqual(text.count(part), 1, text)
+        self.assertLess(text.index("outer"), text.index("namespace tinytorch::inline TT_BUILD::vjp {"))
+
     def test_a_given_part_that_was_changed_is_named(self):
         _, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("outer.pop_back();", "outer.pop_back();  // mine"))
         self.assertEqual(left, ["Rows is a given part that you changed: today's stands in its place"])
