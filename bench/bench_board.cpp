@@ -11,13 +11,13 @@
 // Server and visitors share this machine. Exit status: 0 nobody met an error and the readers' p99 is below
 // --bound, else 1.
 #include <CLI/CLI.hpp>
+#include <common/results_file.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <results_file.hpp>
-#include <tinymlperf/board/export.hpp>
 #include <tinymlperf/board/load.hpp>
-#include <tinymlperf/board/serve.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/board/pages/export.hpp>
+#include <tinymlperf/board/web/serve.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tinymlperf {

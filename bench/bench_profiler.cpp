@@ -6,14 +6,14 @@
 //   last kernel's end bench_profiler --json out.json        the same as JSON, with machine, date, commit and
 //   all blocks
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/results_file.hpp>
 #include <cstdio>
 #include <functional>
-#include <guarded.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <profiler_overhead.hpp>
-#include <results_file.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/profiling/memory.hpp>

@@ -1,10 +1,10 @@
 // What a bench measured is on the disk while it measures, and takes its name only when it is whole.
 #include <doctest/doctest.h>
 
+#include <common/results_file.hpp>
 #include <filesystem>
 #include <fstream>
-#include <results_file.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using nlohmann::json;

@@ -1,7 +1,7 @@
 // config.json: both model types, both spellings of rotary options, what is refused and how, writing.
 #include <tinytorch/transformer/hugging_face_config.hpp>
 
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include <io/files.hpp>
