@@ -10,14 +10,14 @@
 // JSON has errors and latencies. Server and visitors share this machine. Exit status 0: no error, and the
 // readers' p99 latency is below the bound of the option --bound; else 1.
 #include <CLI/CLI.hpp>
+#include <common/results_file.hpp>
 #include <cstdio>
 #include <guarded.hpp>
 #include <nlohmann/json.hpp>
-#include <results_file.hpp>
-#include <tinymlperf/board/export.hpp>
 #include <tinymlperf/board/load.hpp>
-#include <tinymlperf/board/serve.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/board/pages/export.hpp>
+#include <tinymlperf/board/web/serve.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tinymlperf {

@@ -14,13 +14,13 @@
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <gemm_race.hpp>
-#include <guarded.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <peers/openblas.hpp>
-#include <provenance.hpp>
-#include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/peak_kernels.hpp>
 #include <tinytorch/tinytorch.hpp>

@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <gemm_race.hpp>
-#include <guarded.hpp>
 #include <map>
 #include <peers/onednn.hpp>
-#include <provenance.hpp>
-#include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/gemm/amx.hpp>
 #include <tinytorch/backend/cpu/gemm/int8.hpp>

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <gemm_race.hpp>
-#include <guarded.hpp>
-#include <provenance.hpp>
-#include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemm/gemv.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>

@@ -7,14 +7,14 @@
 // The limit of a row is its roofline time: the larger of bytes / copy bandwidth and FLOPs / multiply-add
 // peak.
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/results_file.hpp>
 #include <copy_bandwidth.hpp>
 #include <ctime>
 #include <gpt2_training.hpp>
-#include <guarded.hpp>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <results_file.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/profiling/profiler.hpp>

@@ -12,13 +12,13 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cmath>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <functional>
-#include <guarded.hpp>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <provenance.hpp>
-#include <results_file.hpp>
 #include <string>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>

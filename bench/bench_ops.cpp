@@ -12,18 +12,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <common/guarded.hpp>
+#include <common/op_cases.hpp>
 #include <copy_bandwidth.hpp>
 #include <ctime>
-#include <guarded.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <op_cases.hpp>
 #if __has_include(<Eigen/Core>)
 #include <peers/eigen_rows.hpp>
 #endif
-#include <provenance.hpp>
-#include <results_file.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>

@@ -7,14 +7,14 @@
 //     bench_profiler --json out.json    writes JSON, too, with machine, date, commit and all blocks
 // Exit status 1: a limit of profiler_overhead.hpp is exceeded; 2: the program failed.
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/results_file.hpp>
 #include <cstdio>
 #include <functional>
-#include <guarded.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <profiler_overhead.hpp>
-#include <results_file.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/profiling/memory.hpp>

@@ -15,17 +15,17 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <common/results_file.hpp>
+#include <common/source_folder.hpp>
 #include <fstream>
 #include <guarded.hpp>
 #include <memory>
-#include <results_file.hpp>
-#include <source_folder.hpp>
 #include <support/steps_benchmark.hpp>
 #include <thread>
-#include <tinymlperf/judge/match.hpp>
-#include <tinymlperf/judge/match_ranks.hpp>
-#include <tinymlperf/judge/stage.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/judge/match/match.hpp>
+#include <tinymlperf/judge/match/stage.hpp>
+#include <tinymlperf/judge/results/match_ranks.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinytorch/benchmarking/ranking.hpp>
 #include <tinytorch/tinytorch.hpp>
 

@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
 #include <copy_bandwidth.hpp>
 #include <gemm_race.hpp>
 #include <gpt2_training.hpp>
-#include <guarded.hpp>
 #include <nlohmann/json.hpp>
-#include <provenance.hpp>
-#include <results_file.hpp>
 #include <thread>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/benchmarking/peak.hpp>

@@ -7,7 +7,7 @@
 #include <Eigen/Core>
 #include <unsupported/Eigen/SpecialFunctions>
 #pragma GCC diagnostic pop
-#include <op_cases.hpp>
+#include <common/op_cases.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace bench {

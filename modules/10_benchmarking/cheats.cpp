@@ -10,9 +10,9 @@
 
 #include <map>
 #include <set>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/entries/plugin.hpp>
-#include <tinymlperf/judge/benchmarks.hpp>
-#include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/judge/match/match.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

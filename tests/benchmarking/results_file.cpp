@@ -1,10 +1,10 @@
 // Results of a benchmark are written to disk while it runs, and the file gets its name when it is complete.
 #include <doctest/doctest.h>
 
+#include <common/results_file.hpp>
 #include <filesystem>
 #include <fstream>
-#include <results_file.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using nlohmann::json;

@@ -13,8 +13,8 @@
 #include <tinymlperf/board/pages/front.hpp>
 #include <tinymlperf/board/pages/submission.hpp>
 #include <tinymlperf/board/pages/table.hpp>
-#include <tinymlperf/board/transfer.hpp>
-#include <tinymlperf/board/verify.hpp>
+#include <tinymlperf/board/store/transfer.hpp>
+#include <tinymlperf/board/store/verify.hpp>
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
+#include <common/source_folder.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <source_folder.hpp>
 #include <tinytorch/io/file.hpp>
 
 namespace files {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 #include <support/bundles.hpp>
-#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/board/store/store.hpp>
 #include <utility>
 #include <vector>
 

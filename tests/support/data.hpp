@@ -9,9 +9,9 @@
 
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <source_folder.hpp>
 #include <string>
 
 namespace test {

@@ -1,7 +1,7 @@
 // The validation samples of digits for simulated learners.
 #pragma once
 
-#include <tinymlperf/judge/benchmarks/digits.hpp>
+#include <tinymlperf/benchmarks/digits.hpp>
 #include <vector>
 
 namespace test {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <support/board.hpp>
-#include <tinymlperf/judge/kernels/kernel_run.hpp>
+#include <tinymlperf/judge/results/kernel_run.hpp>
 
 namespace test {
 

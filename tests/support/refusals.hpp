@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <string>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 
 namespace test {
 

@@ -7,7 +7,7 @@
 
 #include <fstream>
 #include <string>
-#include <tinymlperf/sandbox.hpp>
+#include <tinymlperf/sandbox/sandbox.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tinymlperf/judge/kernels/tasks.hpp>
+#include <tinymlperf/ops/tasks.hpp>
 #include <vector>
 
 namespace test {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <tinymlperf/judge/training_worker.hpp>
+#include <tinymlperf/judge/workers/training_worker.hpp>
 
 namespace test {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 #include <exploits/task.hpp>
-#include <tinymlperf/judge/benchmark.hpp>
+#include <tinymlperf/benchmarks/benchmark.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/core/random.hpp>
 

@@ -9,7 +9,7 @@
 #include <support/small_tasks.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/judge/verify_run.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace fs = std::filesystem;
@@ -154,7 +154,7 @@ TEST_CASE("headers that replace nothing, sit in core/ or are links do not take p
   CHECK(holds(refused("tinytorch/tensor/mine.hpp"),
               "replaces nothing, since the library has no include/tinytorch/tensor/mine.hpp"));
   CHECK(holds(refused("mine.hpp"), "put what is new into one of those"));
-  CHECK(holds(refused("tinymlperf/judge/match.hpp"), "replaces nothing"));
+  CHECK(holds(refused("tinymlperf/judge/match/match.hpp"), "replaces nothing"));
   CHECK(holds(refused("tinytorch/core/shape.hpp"), "outside core/"));
   CHECK(holds(refused("tinytorch/backend/cuda/kernels/softmax.cuh"), "a .hpp header"));
   const fs::path folder = f / "links";
@@ -174,7 +174,7 @@ TEST_CASE("a program of one's own answers beside the judge's, and the document n
   // It knows its headers, and finds every digit equally likely.
   write(f / "program" / kPluginFile, R"(
 #include <cstdio>
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <string>
 #include <tinymlperf/entries/plugin.hpp>
 using namespace tinymlperf;

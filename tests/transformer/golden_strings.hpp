@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <random>
-#include <source_folder.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 

@@ -3,7 +3,7 @@
 #include <support/few.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include <io/files.hpp>

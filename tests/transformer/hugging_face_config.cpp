@@ -1,7 +1,7 @@
 // config.json: both model types, both forms of rotary options, errors, and writing.
 #include <tinytorch/transformer/hugging_face_config.hpp>
 
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include <io/files.hpp>

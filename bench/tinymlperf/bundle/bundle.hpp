@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/bundle/manifest.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/benchmarking/submission.hpp>
 #include <tinytorch/io/file.hpp>
 #include <utility>

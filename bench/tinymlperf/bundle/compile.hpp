@@ -1,5 +1,5 @@
 // C2: source is compiled before anybody waits for a match of it, in the sandbox and within the time and
-// memory that the match's own compilation has (judge/stage.hpp).
+// memory that the match's own compilation has (judge/match/stage.hpp).
 //
 //   who asks                  `tinymlperf check` and `submit`, on the author's machine: at once
 //   the board's worker        between two matches, for all that wait: whoever uploaded by a page is told by
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <string>
 #include <tinymlperf/bundle/rules.hpp>
-#include <tinymlperf/judge/stage.hpp>
+#include <tinymlperf/judge/match/stage.hpp>
 #include <vector>
 
 namespace tinymlperf::bundle {

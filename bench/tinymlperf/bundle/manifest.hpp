@@ -8,7 +8,7 @@
 #include <string>
 #include <tinymlperf/bundle/archive.hpp>
 #include <tinymlperf/bundle/digest.hpp>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/benchmarking/submission.hpp>
 #include <vector>
 

@@ -6,15 +6,15 @@
 
 #include <algorithm>
 #include <string>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/bundle/bundle.hpp>
-#include <tinymlperf/bundle/static_rules.hpp>
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/static_rules.hpp>
 #include <tinymlperf/entries/text_model.hpp>
-#include <tinymlperf/judge/benchmarks.hpp>
-#include <tinymlperf/judge/kernels/tasks.hpp>
-#include <tinymlperf/judge/run_document.hpp>
+#include <tinymlperf/judge/results/run_document.hpp>
+#include <tinymlperf/ops/tasks.hpp>
 #include <tinytorch/benchmarking/submission.hpp>
 
 namespace tinymlperf::bundle {

@@ -9,7 +9,7 @@
 #include <deque>
 #include <tinymlperf/channel/conversation.hpp>
 #include <tinymlperf/channel/tensor.hpp>
-#include <tinymlperf/sandbox.hpp>
+#include <tinymlperf/sandbox/sandbox.hpp>
 
 namespace tinymlperf::channel {
 

@@ -1,8 +1,8 @@
 // `tinymlperf verify --board`, `export` and `import`: a whole board, believed, carried away and taken in.
 #pragma once
 
-#include <tinymlperf/board/transfer.hpp>
-#include <tinymlperf/board/verify.hpp>
+#include <tinymlperf/board/store/transfer.hpp>
+#include <tinymlperf/board/store/verify.hpp>
 #include <tinymlperf/commands/show.hpp>
 
 namespace tinymlperf {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <tinymlperf/board/remote.hpp>
-#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/board/store/store.hpp>
+#include <tinymlperf/board/web/remote.hpp>
 #include <tinymlperf/bundle/compile.hpp>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/commands/exit_status.hpp>

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
-#include <tinymlperf/json_fields.hpp>
-#include <tinymlperf/reason.hpp>
+#include <tinymlperf/support/json_fields.hpp>
+#include <tinymlperf/support/reason.hpp>
 #include <tinytorch/io/file.hpp>
 
 namespace tinymlperf::detail {

@@ -15,9 +15,9 @@
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/profile_json.hpp>
 #include <tinymlperf/entries/load.hpp>
-#include <tinymlperf/machine.hpp>
-#include <tinymlperf/output_folder.hpp>
-#include <tinymlperf/reason.hpp>
+#include <tinymlperf/support/machine.hpp>
+#include <tinymlperf/support/output_folder.hpp>
+#include <tinymlperf/support/reason.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/profiling/peaks.hpp>
 #include <tinytorch/profiling/report.hpp>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <string>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/profiling/profile.hpp>
 

@@ -27,7 +27,7 @@ struct RaceOptions {
   double floor = 0.80;
   bool quick = false;     // a small run that shows the machinery; its numbers rank nothing
   bool no_train = false;  // only the given entries
-  std::function<judge::RunDocument(const RunOptions&)> play = detail::play;
+  std::function<judge::RunDocument(const RunOptions&)> play = tinymlperf::play;
 };
 
 namespace detail {

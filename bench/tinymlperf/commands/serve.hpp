@@ -2,10 +2,10 @@
 // it.
 #pragma once
 
-#include <tinymlperf/board/export.hpp>
-#include <tinymlperf/board/queries.hpp>
-#include <tinymlperf/board/serve.hpp>
-#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/board/pages/export.hpp>
+#include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/board/store/store.hpp>
+#include <tinymlperf/board/web/serve.hpp>
 #include <tinymlperf/commands/common.hpp>
 
 namespace tinymlperf {

@@ -2,7 +2,7 @@
 // differ in.
 #pragma once
 
-#include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/board/store/queries.hpp>
 #include <tinymlperf/commands/common.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 

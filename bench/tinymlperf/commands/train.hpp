@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tinymlperf/benchmarks/user_text.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
-#include <tinymlperf/entries/user_text.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <vector>
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <tinymlperf/board/marks.hpp>
-#include <tinymlperf/board/remote.hpp>
+#include <tinymlperf/board/pages/badges.hpp>
+#include <tinymlperf/board/web/remote.hpp>
 #include <tinymlperf/commands/show.hpp>
 
 namespace tinymlperf {

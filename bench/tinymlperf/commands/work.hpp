@@ -2,9 +2,9 @@
 // this machine.
 #pragma once
 
-#include <tinymlperf/board/worker.hpp>
+#include <tinymlperf/benchmarks/training_subject.hpp>
+#include <tinymlperf/board/work/worker.hpp>
 #include <tinymlperf/commands/common.hpp>
-#include <tinymlperf/judge/benchmarks/training.hpp>
 
 namespace tinymlperf {
 
@@ -28,7 +28,7 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
     if (!o.hardware.empty()) options.hardware = o.hardware;
     options.play = [&o](RunOptions run) {
       run.real_time = o.real_time;
-      return board::play_any(run);
+      return play_any(run);
     };
     int64_t failures = 0, runs = 0;
     while (const auto done = board::work_once(store, options)) {

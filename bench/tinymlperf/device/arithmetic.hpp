@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <vector>
 
 namespace tinymlperf::device {

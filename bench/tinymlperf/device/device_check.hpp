@@ -8,7 +8,7 @@
 #pragma once
 
 #include <tinymlperf/device/program.hpp>
-#include <tinymlperf/judge/kernels/tasks.hpp>
+#include <tinymlperf/ops/tasks.hpp>
 
 namespace tinymlperf::device {
 

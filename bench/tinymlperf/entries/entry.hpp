@@ -10,9 +10,9 @@
 #pragma once
 
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/entries/gpt_spec.hpp>
 #include <tinymlperf/entries/shape_walk.hpp>
-#include <tinymlperf/entries/task.hpp>
 
 namespace tinymlperf {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <vector>
 
 namespace tinymlperf {

@@ -7,8 +7,8 @@
 // embedding is the head as well.
 #pragma once
 
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/entries/entry_spec.hpp>
-#include <tinymlperf/entries/task.hpp>
 
 namespace tinymlperf::detail {
 

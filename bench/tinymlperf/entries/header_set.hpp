@@ -4,12 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <common/source_folder.hpp>
 #include <cstdint>
 #include <filesystem>
-#include <source_folder.hpp>
 #include <string>
 #include <string_view>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <vector>
 
 namespace tinymlperf {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/layers/conv2d.hpp>
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/tensor/ops.hpp>

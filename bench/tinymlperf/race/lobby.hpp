@@ -11,7 +11,7 @@
 #include <tinymlperf/entries/entry.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/race/race.hpp>
-#include <tinymlperf/reason.hpp>
+#include <tinymlperf/support/reason.hpp>
 #include <vector>
 
 namespace tinymlperf {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <tinymlperf/judge/verify_run.hpp>
-#include <tinymlperf/machine.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinymlperf/race/score.hpp>
+#include <tinymlperf/support/machine.hpp>
 #include <tinymlperf/training/curve.hpp>
 #include <vector>
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tinymlperf/judge/match_table.hpp>
+#include <tinymlperf/judge/results/match_table.hpp>
 #include <tinymlperf/race/race.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <vector>

@@ -18,7 +18,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tinymlperf/judge/run_document.hpp>
+#include <tinymlperf/judge/results/run_document.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <vector>
 

@@ -11,11 +11,11 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <tinymlperf/benchmarks/training_data.hpp>
 #include <tinymlperf/entries/bundled.hpp>
 #include <tinymlperf/entries/text_model.hpp>
-#include <tinymlperf/output_folder.hpp>
+#include <tinymlperf/support/output_folder.hpp>
 #include <tinymlperf/training/curve.hpp>
-#include <tinymlperf/training/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/layers/adam.hpp>

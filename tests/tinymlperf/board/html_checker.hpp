@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tinymlperf/board/html.hpp>
+#include <tinymlperf/board/pages/html.hpp>
 #include <vector>
 
 namespace tinymlperf::board::testing {

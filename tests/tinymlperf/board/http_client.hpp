@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <tinymlperf/board/server.hpp>
+#include <tinymlperf/board/web/server.hpp>
 #include <utility>
 
 #include <tinymlperf/board/memory_board.hpp>

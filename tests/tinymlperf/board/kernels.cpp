@@ -1,17 +1,17 @@
 // Kernels on the board: packed, submitted, played, ranked, shown, verified, carried away.
 #include <doctest/doctest.h>
 
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <support/few.hpp>
 #include <support/kernel_runs.hpp>
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
-#include <tinymlperf/board/json.hpp>
 #include <tinymlperf/board/pages/submission.hpp>
-#include <tinymlperf/board/queries.hpp>
-#include <tinymlperf/board/transfer.hpp>
-#include <tinymlperf/board/verify.hpp>
-#include <tinymlperf/board/worker.hpp>
+#include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/board/store/transfer.hpp>
+#include <tinymlperf/board/store/verify.hpp>
+#include <tinymlperf/board/web/json.hpp>
+#include <tinymlperf/board/work/worker.hpp>
 #include <tinymlperf/commands/pack.hpp>
 #include <tinymlperf/commands/show.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -271,7 +271,7 @@ TEST_CASE("a plugin of kernels is played against the library's own, from bundles
     std::vector<judge::kernels::KernelTask> tasks{judge::kernels::task_named("softmax")};
     for (Shape& sides : tasks[0].shapes) sides = {64, 32};
     tasks[0].most = {29, 29};
-    KernelRun d = tinymlperf::detail::play_kernels(run, tasks);
+    KernelRun d = tinymlperf::play_kernels(run, tasks);
     d.hardware = "cpu-mt";  // wherever this test runs
     return d;
   };

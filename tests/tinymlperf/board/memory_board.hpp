@@ -7,10 +7,10 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <tinymlperf/board/categories.hpp>
-#include <tinymlperf/board/pareto.hpp>
-#include <tinymlperf/board/source.hpp>
-#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/board/store/categories.hpp>
+#include <tinymlperf/board/store/pareto.hpp>
+#include <tinymlperf/board/store/source.hpp>
+#include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/core/random.hpp>
 #include <vector>
 

@@ -3,7 +3,7 @@
 
 #include <fstream>
 #include <support/board.hpp>
-#include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/board/store/queries.hpp>
 
 #include <tinymlperf/board/http_client.hpp>
 

@@ -1,10 +1,10 @@
 // Bundles: packed, read, unpacked whole or not at all; and the rules of tier T0.
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <source_folder.hpp>
 #include <support/bundles.hpp>
 #include <support/refusals.hpp>
 #include <tinymlperf/bundle/rules.hpp>

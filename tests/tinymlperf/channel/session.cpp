@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <source_folder.hpp>
+#include <common/source_folder.hpp>
 #include <support/refusals.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>

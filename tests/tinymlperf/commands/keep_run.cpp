@@ -5,7 +5,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <tinymlperf/commands/keep_run.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;

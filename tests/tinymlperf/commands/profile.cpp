@@ -8,7 +8,7 @@
 #include <support/linear_entry.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/profile.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 using namespace tinymlperf;
 

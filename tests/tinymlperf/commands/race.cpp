@@ -11,7 +11,7 @@
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/race.hpp>
 #include <tinymlperf/commands/verify.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;

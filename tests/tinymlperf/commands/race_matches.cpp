@@ -11,7 +11,7 @@
 #include <support/refusals.hpp>
 #include <tinymlperf/commands/race.hpp>
 #include <tinymlperf/commands/verify.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
@@ -111,7 +111,7 @@ TEST_CASE("a second match that fails takes nothing of the first, whatever it thr
 }
 
 TEST_CASE("an entry that is gone when the second match begins takes nothing of the first") {
-  const Raced race(detail::play, [](const RunOptions& o) {
+  const Raced race(tinymlperf::play, [](const RunOptions& o) {
     const judge::RunDocument match = made_up(o);
     fs::remove_all(o.entries.back());
     return match;

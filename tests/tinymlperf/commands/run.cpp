@@ -7,7 +7,7 @@
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/judge/verify_run.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/tinytorch.hpp>
 

@@ -1,14 +1,14 @@
 // The run command on kernels: the library's plugin against another one, and what it refuses.
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <fstream>
-#include <source_folder.hpp>
 #include <support/few.hpp>
 #include <support/sanitized.hpp>
 #include <support/small_tasks.hpp>
 #include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/judge/verify_run.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

@@ -9,7 +9,7 @@
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/commands/verify.hpp>
-#include <tinymlperf/judge/training_worker.hpp>
+#include <tinymlperf/judge/workers/training_worker.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

@@ -6,7 +6,7 @@
 #include <support/few.hpp>
 #include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/entries/load.hpp>
-#include <tinymlperf/temporary_folder.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

@@ -1,10 +1,10 @@
 // plan.json: what a good one says, and how each bad one is refused.
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <set>
-#include <source_folder.hpp>
 #include <tinymlperf/device/plan.hpp>
-#include <tinymlperf/judge/kernels/tasks.hpp>
+#include <tinymlperf/ops/tasks.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::device;

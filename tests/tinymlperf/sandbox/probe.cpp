@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <tinymlperf/sandbox.hpp>
+#include <tinymlperf/sandbox/sandbox.hpp>
 
 using namespace tinymlperf::sandbox;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <string>
-#include <tinymlperf/board/html.hpp>
+#include <tinymlperf/board/pages/html.hpp>
 
 namespace tinymlperf::board {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <string>
-#include <tinymlperf/board/marks.hpp>
+#include <tinymlperf/board/pages/badges.hpp>
 
 namespace tinymlperf::board {
 

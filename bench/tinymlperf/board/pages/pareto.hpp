@@ -4,7 +4,7 @@
 
 #include <string>
 #include <tinymlperf/board/pages/table.hpp>
-#include <tinymlperf/board/pareto.hpp>
+#include <tinymlperf/board/store/pareto.hpp>
 
 namespace tinymlperf::board {
 

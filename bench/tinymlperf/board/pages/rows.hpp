@@ -3,7 +3,7 @@
 
 #include <span>
 #include <string>
-#include <tinymlperf/board/marks.hpp>
+#include <tinymlperf/board/pages/badges.hpp>
 
 namespace tinymlperf::board {
 

@@ -1,0 +1,190 @@
+// The queue: each job is measured by one worker at a time, and its result is kept once.
+//
+// A worker that claims a job has it for the time of a lease, which it renews while it works. When a worker is
+// killed the lease ends and the next claim takes the job up again, a few times. Whoever finishes shows the
+// word that the claim gave out; a worker that was slow and lost its job to another shows an old word, and its
+// result is refused.
+#pragma once
+
+#include <openssl/rand.h>
+
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tinymlperf/board/store/runs.hpp>
+#include <tinymlperf/support/machine.hpp>
+
+namespace tinymlperf::board {
+
+// 32 bytes that nobody can guess.
+inline std::string random_word() {
+  std::array<unsigned char, 32> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1)
+    throw std::runtime_error("OpenSSL has no random bytes");
+  return bundle::hexadecimal(bytes.data(), bytes.size());
+}
+
+inline double system_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+struct Claim {
+  int64_t job = 0;
+  std::string owner;  // the word
+  std::string kind;
+  int64_t submission = 0, against = 0;
+  std::string benchmark, scenario, hardware;
+};
+
+// The job is another's by now, or was finished.
+class LeaseLost : public std::runtime_error {
+ public:
+  explicit LeaseLost(int64_t job)
+      : std::runtime_error("job " + std::to_string(job) + " is not this worker's any more") {}
+};
+
+struct QueueRules {
+  double lease = 60;     // seconds
+  int64_t attempts = 3;  // workers that a job may cost
+};
+
+class Queue {
+ public:
+  Queue(Database& db, QueueRules rules, double (*clock)()) : db_(db), rules_(rules), clock_(clock) {}
+
+  int64_t add(const Claim& what, int64_t user) {
+    return db_.insert(
+        "INSERT INTO jobs(kind, bundle, against, user, benchmark, scenario, hardware, state, created) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, 'queued', ?)",
+        what.kind, what.submission, what.against, user, what.benchmark, what.scenario, what.hardware, now());
+  }
+
+  // The oldest job for this hardware that nobody works on; nothing: there is none.
+  std::optional<Claim> claim(const std::string& hardware) {
+    Transaction t(db_);
+    const double moment = clock_();
+    db_.run(
+        "UPDATE jobs SET state = 'failed', ended = ?, message = 'every worker that tried it was lost' "
+        "WHERE state = 'running' AND lease_until < ? AND attempts >= ?",
+        now(), moment, rules_.attempts);
+    std::optional<Claim> claim;
+    {
+      Rows row = db_.query(
+          "SELECT id, kind, bundle, against, benchmark, scenario FROM jobs WHERE hardware = ? AND "
+          "(state = 'queued' OR (state = 'running' AND lease_until < ?)) ORDER BY id LIMIT 1",
+          hardware, moment);
+      if (row.next())
+        claim = Claim{row.integer(0), random_word(), row.text(1), row.integer(2),
+                      row.integer(3), row.text(4),   row.text(5), hardware};
+    }
+    if (claim)
+      db_.run(
+          "UPDATE jobs SET state = 'running', owner = ?, lease_until = ?, attempts = attempts + 1, started = "
+          "?, "
+          "progress = 0, message = 'a worker has it' WHERE id = ?",
+          claim->owner, moment + rules_.lease, now(), claim->job);
+    t.commit();
+    return claim;
+  }
+
+  // Submissions with source that wait for this hardware and that nobody has compiled yet, oldest first.
+  std::vector<int64_t> uncompiled(const std::string& hardware) {
+    std::vector<int64_t> out;
+    for (Rows r = db_.query(
+             "SELECT DISTINCT j.bundle FROM jobs j JOIN bundles b ON b.id = j.bundle WHERE j.state = "
+             "'queued' "
+             "AND j.hardware = ? AND b.tier <> 'T0' AND NOT EXISTS (SELECT 1 FROM events e WHERE e.bundle = "
+             "b.id AND e.kind = 'C2') ORDER BY j.bundle",
+             hardware);
+         r.next();)
+      out.push_back(r.integer(0));
+    return out;
+  }
+
+  // Check C2 was made. With a reason why not: what waits of it fails, and nobody plays it.
+  void note_compiled(int64_t submission, const std::string& why_not) {
+    Transaction t(db_);
+    if (!why_not.empty())
+      db_.run(
+          "UPDATE jobs SET state = 'failed', message = ?, ended = ? WHERE bundle = ? AND state = 'queued'",
+          why_not, now(), submission);
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'C2', NULL, ?, ?)", now(),
+            submission, why_not.empty() ? "it compiles" : why_not);
+    t.commit();
+  }
+
+  // Also renews the lease. Throws LeaseLost.
+  void report(const Claim& c, double progress, const std::string& message) {
+    const int64_t changed = db_.run(
+        "UPDATE jobs SET progress = ?, message = ?, lease_until = ? WHERE id = ? AND owner = ? AND state = "
+        "'running'",
+        progress, message, clock_() + rules_.lease, c.job, c.owner);
+    if (changed != 1) throw LeaseLost(c.job);
+  }
+
+  // The result and the end of the job in one transaction. Throws LeaseLost; then nothing of the result is
+  // kept. Throws std::invalid_argument when it is the result of something else.
+  int64_t finish(const Claim& c, const AnyRun& d) {
+    Transaction t(db_);
+    require_same(c, d);
+    const int64_t changed = db_.run(
+        "UPDATE jobs SET state = 'done', progress = 1, message = '', ended = ? WHERE id = ? AND owner = ? "
+        "AND "
+        "state = 'running'",
+        now(), c.job, c.owner);
+    if (changed != 1) throw LeaseLost(c.job);
+    const int64_t run = insert_run(db_, d, c.job, now());
+    if (c.kind == "head-to-head") note_record(c, d, run);
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'run', NULL, ?, ?)", now(),
+            c.submission, "job " + std::to_string(c.job) + " ended with run " + std::to_string(run));
+    t.commit();
+    return run;
+  }
+
+  void fail(const Claim& c, const std::string& why) {
+    Transaction t(db_);
+    const int64_t changed = db_.run(
+        "UPDATE jobs SET state = 'failed', message = ?, ended = ? WHERE id = ? AND owner = ? AND state = "
+        "'running'",
+        why, now(), c.job, c.owner);
+    if (changed != 1) throw LeaseLost(c.job);
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'failure', NULL, ?, ?)", now(),
+            c.submission, "job " + std::to_string(c.job) + ": " + why);
+    t.commit();
+  }
+
+  std::string now() const { return utc_text(static_cast<std::time_t>(clock_())); }
+
+ private:
+  void require_same(const Claim& c, const AnyRun& run) {
+    const judge::Measured what = judge::measured_by(run);
+    const auto digest = [&](int64_t submission) {
+      return db_.text("SELECT sha256 FROM bundles WHERE id = ?", submission).value_or("");
+    };
+    const bool same = what.benchmark == c.benchmark && what.scenario == c.scenario &&
+                      std::visit(
+                          [&](const auto& d) {
+                            return d.hardware == c.hardware && d.contenders.size() == 2 &&
+                                   d.contenders[0].bundle == digest(c.against) &&
+                                   d.contenders[1].bundle == digest(c.submission);
+                          },
+                          run);
+    if (!same)
+      throw std::invalid_argument("job " + std::to_string(c.job) +
+                                  ": the run is of another benchmark, scenario, hardware or pair of bundles");
+  }
+  void note_record(const Claim& c, const AnyRun& played, int64_t run) {
+    const auto trial = std::visit([](const auto& d) { return record_trial(d); }, played);
+    const bool smoke = std::visit([](const auto& d) { return d.run_class == "smoke"; }, played);
+    if (trial && trial->accepted && !smoke)
+      db_.run("INSERT INTO records VALUES(?, ?, ?, ?, ?)", run, c.against, c.submission, trial->speedup,
+              trial->p);
+  }
+
+  Database& db_;
+  QueueRules rules_;
+  double (*clock_)();
+};
+
+}  // namespace tinymlperf::board

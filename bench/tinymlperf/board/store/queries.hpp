@@ -1,0 +1,356 @@
+// What the leaderboard shows, formed from its tables at the moment of asking. Ranks follow from the samples
+// (ranking.hpp); what one run says is kept in memory once formed, which is right because runs never change.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
+#include <tinymlperf/board/store/appeals.hpp>
+#include <tinymlperf/board/store/categories.hpp>
+#include <tinymlperf/board/store/line_diff.hpp>
+#include <tinymlperf/board/store/pareto.hpp>
+#include <tinymlperf/board/store/ranking.hpp>
+#include <tinymlperf/board/store/store.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::board {
+
+inline std::string measure_text(const std::string& scenario) {
+  const judge::Measure m = judge::measure_of(judge::scenario_named(scenario));
+  return std::string(m.name) + " (" + m.unit + ")";
+}
+
+inline constexpr const char* kKernelTask =
+    "kernels, op by op: all that both have right, against the baseline's";
+
+class Queries final : public Source {
+ public:
+  explicit Queries(Store& store) : store_(store), db_(store.database()) {}
+
+  FrontPage front() override {
+    constexpr size_t kRows = 10;
+    FrontPage page;
+    for (const TableKey& key : table_keys()) page.tables.push_back(*table(key));
+    page.categories = categories(page.tables);
+    for (Table& t : page.tables)
+      if (t.rows.size() > kRows) t.rows.resize(kRows);
+    for (Job& j : queue())
+      if (j.state == JobState::queued || j.state == JobState::running) page.queue.push_back(std::move(j));
+    return page;
+  }
+
+  // A table is there as soon as something was submitted to it.
+  std::vector<TableKey> table_keys() {
+    std::vector<TableKey> keys;
+    for (Rows r = db_.query(
+             "SELECT DISTINCT s.benchmark, b.division, b.hardware, b.tier FROM bundles b JOIN subjects s ON "
+             "s.bundle = b.id JOIN baselines l ON l.benchmark = s.benchmark AND l.division = b.division "
+             "AND l.tier = b.tier ORDER BY 4, 1, 2, 3");
+         r.next();)
+      keys.push_back({r.text(0), r.text(1), r.text(2), r.text(3)});
+    return keys;
+  }
+
+  std::optional<Table> table(const TableKey& key) override {
+    const std::vector<TableKey> known = table_keys();
+    if (std::find(known.begin(), known.end(), key) == known.end()) return std::nullopt;
+    const std::vector<std::string> scenarios = scenarios_of(key);
+    Table t{key, kKernelTask, "", 0, {}, {}, key.benchmark == kKernelBenchmark};
+    if (!t.kernels) {
+      const auto benchmark = judge::make_benchmark(key.benchmark);
+      t.task = benchmark->task(), t.quality_metric = benchmark->metric();
+      t.quality_floor = benchmark->floor();
+      for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
+    }
+    for (Standing& s : standings(results(key), scenarios)) t.rows.push_back(row(std::move(s)));
+    mark_front(t, store_.baseline(key.benchmark, key.division, key.tier).value_or(0));
+    return t;
+  }
+
+  std::vector<HistoryPoint> history(const TableKey& key) override {
+    std::vector<HistoryPoint> points = leaders(results(key), scenarios_of(key));
+    for (HistoryPoint& p : points) p.name = facts(p.submission).manifest.name;
+    return points;
+  }
+
+  std::optional<Submission> submission(int64_t id) override {
+    const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
+    if (!digest) return std::nullopt;
+    const bundle::Manifest m = store_.manifest(id).value();
+    Submission s{.id = id,
+                 .bundle = *digest,
+                 .name = m.name,
+                 .author = m.author,
+                 .team = m.team,
+                 .division = m.division,
+                 .tier = m.tier,
+                 .note = m.notes,
+                 .licence = m.licence,
+                 .date = created(id),
+                 .benchmarks = m.benchmarks,
+                 .scenarios = m.scenarios,
+                 .level = Level::self_reported,
+                 .claims = {},
+                 .files = files(id),
+                 .runs = runs(*digest, id),
+                 .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
+                 .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
+                 .reasons = {},
+                 .difference = "",
+                 .likenesses = read_likeness(db_, id)};
+    for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
+    s.level = level(m, id);
+    const Texts own = texts(id);
+    if (m.tier != "T0")
+      for (const auto& [path, text] : own)
+        for (std::string& reason : bundle::static_reasons(path, text)) s.reasons.push_back(std::move(reason));
+    const auto baseline = store_.baseline(m.benchmarks.front(), m.division, m.tier);
+    if (baseline && *baseline != id)
+      s.difference = folder_diff("baseline", texts(*baseline), "submission", own);
+    return s;
+  }
+
+  std::vector<Job> queue() override {
+    constexpr int kEnded = 50;
+    std::vector<Job> jobs = collect(db_.query(
+        "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', id"));
+    for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
+                                    "ORDER BY ended DESC, id DESC LIMIT ?",
+                                    kEnded)))
+      jobs.push_back(std::move(j));
+    return jobs;
+  }
+
+  std::optional<Job> job(int64_t id) override {
+    const auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
+    if (jobs.empty()) return std::nullopt;
+    return jobs.front();
+  }
+
+  // What its page is made of is only ever added, but for its jobs.
+  std::string revision(int64_t submission) override {
+    Rows r = db_.query(
+        "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
+        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT "
+        "group_concat(state || progress || message || started || ended, '\n') FROM jobs WHERE bundle = b.id) "
+        "FROM bundles b WHERE b.id = ?",
+        submission);
+    std::string out;
+    if (r.next())
+      for (int column = 0; column < 6; ++column) out += r.text(column) + "\n";
+    return out;
+  }
+
+  // Every text of a bundle that can be shown.
+  Texts texts(int64_t submission) {
+    Texts out;
+    for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
+         r.next();)
+      out[r.text(0)] = r.text(1);
+    return out;
+  }
+
+ private:
+  // The baseline says what is measured.
+  std::vector<std::string> scenarios_of(const TableKey& key) {
+    const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
+    return baseline ? store_.manifest(*baseline).value().scenarios : std::vector<std::string>();
+  }
+
+  // Of everyone in the table; nobody's list is missing, though it may be empty.
+  std::map<int64_t, std::vector<Result>> results(const TableKey& key) {
+    std::map<int64_t, std::vector<Result>> out;
+    const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
+    if (!baseline) return out;
+    out[*baseline];
+    for (Rows r = db_.query(
+             "SELECT id FROM bundles JOIN subjects ON bundle = id WHERE benchmark = ? AND division = ? "
+             "AND hardware = ? AND tier = ?",
+             key.benchmark, key.division, key.hardware, key.tier);
+         r.next();)
+      out[r.integer(0)];
+    std::vector<int64_t> runs;
+    for (Rows r = db_.query(
+             "SELECT r.id FROM runs r JOIN contenders c ON c.run = r.id AND c.place = 0 JOIN bundles b "
+             "ON b.sha256 = c.bundle WHERE b.id = ? AND r.benchmark = ? AND r.hardware = ? ORDER BY r.id",
+             *baseline, key.benchmark, key.hardware);
+         r.next();)
+      runs.push_back(r.integer(0));
+    for (const int64_t run : runs)
+      for (const Result& r : results_of(run))
+        if (const auto known = out.find(r.submission); known != out.end())
+          known->second.push_back(Reviews(db_).reviewed(r));
+    return out;
+  }
+
+  // The lock is not held while the database is asked, which has one of its own.
+  const std::vector<Result>& results_of(int64_t run) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = cache_.find(run); known != cache_.end()) return known->second;
+    }
+    std::vector<Result> out;
+    const auto add_results = [&](const auto& d) {
+      for (size_t place = 0; place < d.contenders.size(); ++place) {
+        auto r = result_of(d, place);
+        const auto submission =
+            db_.integer("SELECT id FROM bundles WHERE sha256 = ?", d.contenders[place].bundle);
+        if (!r || !submission) continue;
+        r->run = run, r->submission = *submission;
+        out.push_back(*std::move(r));
+      }
+    };
+    std::visit(add_results, read_run(db_, run).value());
+    const std::lock_guard lock(mutex_);
+    return cache_.emplace(run, std::move(out)).first->second;
+  }
+
+  // What never changes of a submission.
+  struct Facts {
+    bundle::Manifest manifest;
+    std::string created;
+  };
+  const Facts& facts(int64_t submission) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = facts_.find(submission); known != facts_.end()) return known->second;
+    }
+    Facts f{store_.manifest(submission).value(), created(submission)};
+    const std::lock_guard lock(mutex_);
+    return facts_.emplace(submission, std::move(f)).first->second;
+  }
+
+  Row row(Standing s) {
+    const auto& [m, submitted] = facts(s.submission);
+    Row r;
+    r.submission = s.submission;
+    r.name = m.name, r.author = m.author, r.team = m.team, r.tier = m.tier, r.note = m.notes;
+    r.level = s.level, r.rank = s.rank, r.not_ranked = s.not_ranked;
+    r.score = s.score, r.quality = s.quality, r.cells = std::move(s.cells);
+    r.model_bytes = s.model_bytes, r.peak_bytes = s.peak_bytes;
+    r.date = s.date.empty() ? submitted : s.date;
+    r.kernels = s.kernels;
+    return r;
+  }
+
+  std::string created(int64_t submission) {
+    return db_.text("SELECT created FROM bundles WHERE id = ?", submission).value();
+  }
+
+  // The least of what it has reached in its tables.
+  Level level(const bundle::Manifest& m, int64_t id) {
+    Level least = Level::audited;
+    for (const std::string& benchmark : m.benchmarks) {
+      const TableKey key{benchmark, m.division, m.hardware, m.tier};
+      for (const Standing& s : standings(results(key), scenarios_of(key)))
+        if (s.submission == id) least = std::min(least, s.level);
+    }
+    return least;
+  }
+
+  std::vector<File> files(int64_t id) {
+    std::vector<File> out;
+    for (Rows r = db_.query("SELECT path, sha256, bytes, text FROM files WHERE bundle = ? ORDER BY path", id);
+         r.next();)
+      out.push_back({r.text(0), r.text(1), r.integer(2), r.text(3)});
+    return out;
+  }
+
+  // As a contender, not as somebody's baseline; newest first.
+  std::vector<Run> runs(const std::string& digest, int64_t submission) {
+    std::vector<std::pair<int64_t, int64_t>> found;
+    for (Rows r = db_.query(
+             "SELECT run, place FROM contenders WHERE bundle = ? AND place > 0 ORDER BY run DESC", digest);
+         r.next();)
+      found.emplace_back(r.integer(0), r.integer(1));
+    std::vector<Run> out;
+    for (const auto& [run, place] : found) {
+      const auto shown = [id = run, at = static_cast<size_t>(place)](const auto& d) {
+        return view(id, d, at);
+      };
+      out.push_back(std::visit(shown, read_run(db_, run).value()));
+      for (const Result& r : results_of(run)) {
+        if (r.submission != submission) continue;
+        out.back().refused = out.back().refused || is_refused(Reviews(db_).reviewed(r));
+        out.back().held = out.back().held || r.held;
+      }
+      out.back().reviews = Reviews(db_).of(run, submission);
+      out.back().appeal = Appeals(db_).of(run, submission);
+    }
+    return out;
+  }
+
+  // What runs of models and of kernels show alike.
+  template <class Document>
+  static Run common_view(int64_t id, const Document& d, size_t place) {
+    const auto& c = d.contenders[place];
+    const judge::Measured what = judge::measured_by(d);
+    Run r;
+    r.id = id, r.benchmark = what.benchmark, r.scenario = what.scenario, r.run_class = d.run_class;
+    r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
+    r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
+    for (const judge::AuditResult& a : c.audits)
+      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a)});
+    for (const Json* about : {&d.machine, &d.sandbox})
+      for (const auto& [key, value] : about->items())
+        r.system.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());
+    return r;
+  }
+
+  static Run view(int64_t id, const RunDocument& d, size_t place) {
+    const ContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+    Run r = common_view(id, d, place);
+    r.measure = measure_text(r.scenario);
+    r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
+    r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
+    r.tokens = token_times(d, c), r.baseline_tokens = token_times(d, baseline);
+    return r;
+  }
+
+  static std::optional<TokenTimes> token_times(const RunDocument& d, const ContenderRecord& c) {
+    const auto to_first = judge::time_to_first_token(c);
+    if (!to_first) return std::nullopt;
+    return TokenTimes{*to_first, judge::value_of(d.scenario, c).value()};
+  }
+
+  static Run view(int64_t id, const KernelRun& d, size_t place) {
+    using namespace judge::kernels;
+    const KernelContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+    Run r = common_view(id, d, place);
+    r.measure = "times the baseline";
+    r.ratio = score_of(c, baseline), r.quality = quality_of(c);
+    r.kernels = kernel_count(c, baseline);
+    for (size_t i = 0; i < c.ops.size(); ++i)
+      r.ops.push_back({c.ops[i].op, c.ops[i].state, c.ops[i].reason,
+                       times_the_baseline(c.ops[i], baseline.ops[i]),
+                       times_the_baseline(c.ops[i], baseline.ops[i], "hidden")});
+    return r;
+  }
+
+  static std::vector<Job> collect(Rows r) {
+    std::vector<Job> out;
+    while (r.next()) {
+      const std::string state = r.text(6);
+      const JobState s = state == "queued"    ? JobState::queued
+                         : state == "running" ? JobState::running
+                         : state == "done"    ? JobState::done
+                                              : JobState::failed;
+      std::string message = r.text(8);
+      if (message.empty() && r.text(3) == "head-to-head") message = "against " + r.text(12);
+      out.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.text(4), r.text(5), s, r.number(7),
+                     std::move(message), r.text(9), r.text(10), r.text(11)});
+    }
+    return out;
+  }
+
+  Store& store_;
+  Database& db_;
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<Result>> cache_;
+  std::map<int64_t, Facts> facts_;
+};
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,289 @@
+// From runs to ranks: a function of samples alone, so that anyone who has the runs forms the same table.
+//
+//   r        of a run: how many times better than the baseline, measured in turns with it (judge:
+//   times_the_baseline) Score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is
+//   as good as the baseline rank     by the lower end of the score's 95 % interval; entries whose intervals
+//   overlap share it
+// Every run of the highest class that was played counts: ln r of a scenario is the mean of its runs, so that
+// nobody can play until chance is kind. A run in which the baseline itself is out says nothing and is left
+// out.
+//
+// The score's interval has the mean of the lower and the mean of the upper ends of ln r. That is sound
+// however the scenarios depend on each other: the estimates are close to normal, the standard deviation of a
+// mean is at most the mean of the standard deviations, so that the mean of the half-widths is at least the
+// half-width of the mean. The intervals of independent scenarios could be narrower, by up to the root of
+// their number; but scenarios that were measured on the same warm or cold machine are not independent, so
+// this is not claimed. 95 % is what it holds the truth in at least: in simulations about 95 % where the
+// scenarios err alike, and 99 % where two are independent.
+//
+// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an
+// audit or could not be audited, or does not pass the gate of its division in every run
+// (judge/results/quality_gate.hpp).
+//
+// Of kernels r is the score of the match: how many times faster all ops together are that both have right.
+// Who has none right that the baseline has right is not ranked. Of several runs the one with the fewest right
+// ops says how many there are.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tinymlperf/board/store/views.hpp>
+#include <tinymlperf/judge/results/any_run.hpp>
+#include <tinymlperf/judge/results/quality_gate.hpp>
+#include <tinytorch/benchmarking/ranking.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+// Whose failure holds a result, until somebody has looked at it: a training that is suspiciously quick, and a
+// leap.
+inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
+
+// What a run says about one of its contenders.
+struct Result {
+  int64_t run = 0, submission = 0;
+  std::string scenario, run_class, date, failed_audit;
+  std::string unmade_audit;  // for which the machine lacked the means, and what it lacked
+  judge::GateResult gate;
+  bool audited = false;               // there were audits, and it passed them all
+  bool held = false;                  // such an audit is all that stands against it
+  std::optional<Review> review = {};  // of a held one: the last
+  std::optional<Interval> ratio, quality;
+  std::optional<double> value;
+  int64_t model_bytes = 0, peak_bytes = 0;
+  std::optional<KernelCount> kernels = {};
+};
+
+namespace detail {
+
+// What runs of models and of kernels say alike.
+template <class Document, class Contender>
+Result common_result(const Document& d, const Contender& c) {
+  Result r;
+  r.scenario = judge::measured_by(d).scenario, r.run_class = d.run_class, r.date = d.date;
+  r.audited = !c.audits.empty();
+  std::string failed, holding;  // the first of each
+  for (const judge::AuditResult& a : c.audits) {
+    r.audited = r.audited && a.passed;
+    if (a.passed) continue;
+    std::string& first = !judge::was_made(a) ? r.unmade_audit : is_holding(a.id) ? holding : failed;
+    if (!first.empty()) continue;
+    first = a.id + " (" + a.name + ")" + (judge::was_made(a) ? "" : " was " + a.detail);
+  }
+  r.failed_audit = failed.empty() ? holding : failed;
+  r.held = failed.empty() && r.unmade_audit.empty() && !holding.empty();
+  r.peak_bytes = c.peak_bytes;
+  return r;
+}
+
+}  // namespace detail
+
+// Nothing when the baseline is out.
+inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
+  const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
+  if (!baseline.out.empty()) return std::nullopt;
+  Result r = detail::common_result(d, c);
+  r.gate = judge::quality_gate(d, c);
+  r.held = r.held && r.gate.passed;
+  r.ratio = judge::times_the_baseline(d.scenario, c, baseline);
+  r.value = judge::value_of(d.scenario, c);
+  r.quality = c.quality;
+  r.model_bytes = c.model_bytes;
+  return r;
+}
+
+inline KernelCount kernel_count(const judge::kernels::KernelContenderRecord& c,
+                                const judge::kernels::KernelContenderRecord& baseline) {
+  KernelCount out{judge::kernels::ops_right(c), static_cast<int64_t>(c.ops.size()), {}};
+  std::array<double, 3> shares{};
+  static_assert(shares.size() == judge::kernels::kFast.size());
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto share = judge::kernels::fast(c, baseline, judge::kernels::kFast[i].second);
+    if (!share) return out;
+    shares[i] = *share;
+  }
+  out.fast = shares;
+  return out;
+}
+
+inline std::optional<Result> result_of(const judge::kernels::KernelRun& d, size_t place) {
+  const auto &c = d.contenders.at(place), &baseline = d.contenders.front();
+  if (!baseline.out.empty()) return std::nullopt;
+  Result r = detail::common_result(d, c);
+  r.ratio = judge::kernels::score_of(c, baseline);
+  r.kernels = kernel_count(c, baseline);
+  if (r.ratio) r.value = r.ratio->estimate;
+  r.gate = {c.out.empty() && r.kernels->right > 0,
+            !c.out.empty()         ? "out: " + c.out
+            : r.kernels->right > 0 ? fmt::format("{} of {} ops are right", r.kernels->right, r.kernels->ops)
+                                   : "no op is right"};
+  r.held = r.held && r.gate.passed;
+  return r;
+}
+
+inline std::optional<Result> result_of(const judge::AnyRun& run, size_t place) {
+  return std::visit([&](const auto& d) { return result_of(d, place); }, run);
+}
+
+struct Standing {
+  int64_t submission = 0;
+  Level level = Level::self_reported;
+  int64_t rank = 0;
+  std::string not_ranked, date;
+  std::optional<Interval> score, quality;
+  std::vector<Cell> cells;
+  int64_t model_bytes = 0, peak_bytes = 0;
+  std::optional<KernelCount> kernels = {};
+};
+
+namespace detail {
+
+constexpr double kLargestRatio = 64;
+
+inline double clipped_log(double ratio) {
+  return std::log(std::clamp(ratio, 1 / kLargestRatio, kLargestRatio));
+}
+
+// exp of the means of the logarithms, each end for itself.
+inline Interval mean_of_logs(const std::vector<Interval>& ratios) {
+  std::array<double, 3> sums{};
+  for (const Interval& r : ratios) {
+    sums[0] += clipped_log(r.estimate);
+    sums[1] += clipped_log(r.low);
+    sums[2] += clipped_log(r.high);
+  }
+  const auto n = static_cast<double>(ratios.size());
+  return {std::exp(sums[0] / n), std::exp(sums[1] / n), std::exp(sums[2] / n)};
+}
+
+// Of one scenario, the runs of the highest class.
+inline std::vector<const Result*> counting(const std::vector<Result>& all, const std::string& scenario) {
+  std::vector<const Result*> out;
+  for (const Result& r : all) {
+    if (r.scenario != scenario) continue;
+    if (!out.empty() && judge::class_order(r.run_class) > judge::class_order(out.front()->run_class))
+      out.clear();
+    if (out.empty() || judge::class_order(r.run_class) == judge::class_order(out.front()->run_class))
+      out.push_back(&r);
+  }
+  return out;
+}
+
+// Why this result keeps its entry from being ranked; empty: it does not.
+inline std::string objection(const Result& r) {
+  if (judge::class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
+  if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
+  if (r.held && r.review && !r.review->released)
+    return "in " + r.scenario + ": refused after audit " + r.failed_audit + ": " + r.review->reason;
+  if (r.held && !r.review)
+    return "held for audit " + r.failed_audit + " in " + r.scenario + ", until somebody has looked at it";
+  if (!r.held && !r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
+  if (!r.unmade_audit.empty()) return "in " + r.scenario + ": audit " + r.unmade_audit;
+  if (!r.ratio)
+    return r.kernels
+               ? "no op that the baseline has right is right, or there are too few blocks for an interval"
+               : "too few blocks for an interval in " + r.scenario;
+  return "";
+}
+
+// Into the cell of one scenario. The worst quality counts.
+inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
+  Cell cell{results.front()->scenario, 0, {}};
+  std::vector<double> values;
+  std::vector<Interval> ratios;
+  for (const Result* r : results) {
+    if (s.not_ranked.empty()) s.not_ranked = objection(*r);
+    if (!r->audited) s.level = Level::rerun;
+    if (r->value) values.push_back(*r->value);
+    if (r->ratio) ratios.push_back(*r->ratio);
+    if (r->quality && (!s.quality || r->quality->low < s.quality->low)) s.quality = r->quality;
+    if (r->kernels && (!s.kernels || r->kernels->right <= s.kernels->right)) s.kernels = r->kernels;
+    s.date = std::max(s.date, r->date);
+    s.model_bytes = r->model_bytes;
+    s.peak_bytes = std::max(s.peak_bytes, r->peak_bytes);
+  }
+  if (!values.empty()) cell.value = tinytorch::statistics::median(values);
+  if (ratios.size() == results.size()) cell.ratio = mean_of_logs(ratios);
+  return cell;
+}
+
+inline Standing stand(int64_t submission, const std::vector<Result>& results,
+                      const std::vector<std::string>& scenarios) {
+  Standing s;
+  s.submission = submission;
+  if (results.empty()) {
+    s.not_ranked = "not measured yet";
+    return s;
+  }
+  s.level = Level::audited;
+  std::vector<Interval> ratios;
+  std::string missing;
+  for (const std::string& scenario : scenarios) {
+    const auto counted = counting(results, scenario);
+    if (counted.empty()) {
+      missing += (missing.empty() ? "not measured yet in " : ", ") + scenario;
+      continue;
+    }
+    s.cells.push_back(gather(counted, s));
+    if (s.cells.back().ratio) ratios.push_back(*s.cells.back().ratio);
+  }
+  if (s.cells.empty()) s.level = Level::self_reported;
+  if (s.not_ranked.empty()) s.not_ranked = missing;
+  if (!scenarios.empty() && ratios.size() == scenarios.size()) {
+    const Interval mean = mean_of_logs(ratios);
+    s.score = Interval{100 * mean.estimate, 100 * mean.low, 100 * mean.high};
+  }
+  return s;
+}
+
+}  // namespace detail
+
+// The table's rows: by rank, then the others by number. `results` of each submission in any order;
+// `scenarios` are the table's.
+inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Result>>& results,
+                                       const std::vector<std::string>& scenarios) {
+  std::vector<Standing> ranked, others, out;
+  for (const auto& [submission, list] : results) {
+    Standing s = detail::stand(submission, list, scenarios);
+    (s.not_ranked.empty() ? ranked : others).push_back(std::move(s));
+  }
+  std::vector<Interval> scores;
+  for (const Standing& s : ranked) scores.push_back(*s.score);
+  for (const auto& [index, rank] : tinytorch::statistics::rank_with_ties(scores)) {
+    out.push_back(std::move(ranked[index]));
+    out.back().rank = rank;
+  }
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
+// Who led from when on: the table after each day's runs. Results with dates, as above.
+inline std::vector<HistoryPoint> leaders(const std::map<int64_t, std::vector<Result>>& results,
+                                         const std::vector<std::string>& scenarios) {
+  std::vector<const Result*> by_date;
+  for (const auto& [submission, list] : results)
+    for (const Result& r : list) by_date.push_back(&r);
+  std::stable_sort(by_date.begin(), by_date.end(), [](const Result* a, const Result* b) {
+    return std::pair(a->date, a->run) < std::pair(b->date, b->run);
+  });
+  std::map<int64_t, std::vector<Result>> so_far;
+  std::vector<HistoryPoint> out;
+  for (size_t i = 0; i < by_date.size(); ++i) {
+    so_far[by_date[i]->submission].push_back(*by_date[i]);
+    if (i + 1 < by_date.size() && by_date[i + 1]->date == by_date[i]->date) continue;
+    const auto table = standings(so_far, scenarios);
+    if (table.front().rank != 1 || (!out.empty() && out.back().submission == table.front().submission))
+      continue;
+    out.push_back({by_date[i]->date, "", table.front().submission, table.front().score->estimate});
+  }
+  return out;
+}
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,45 @@
+// The two doors of the leaderboard: what it shows (Source) and what it takes in (Uploads). Pages and the web
+// server know these alone, so they can be tested without a database and the database without a page.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tinymlperf/board/store/views.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual FrontPage front() = 0;
+  virtual std::optional<Table> table(const TableKey&) = 0;         // nothing: no such table
+  virtual std::optional<Submission> submission(int64_t id) = 0;    // nothing: no such submission
+  virtual std::vector<HistoryPoint> history(const TableKey&) = 0;  // oldest first
+  virtual std::vector<Job> queue() = 0;                            // running, then waiting, then newest ended
+  virtual std::optional<Job> job(int64_t id) = 0;
+  // A word that changes when what is said of a submission does; empty: it may have.
+  virtual std::string revision(int64_t) { return ""; }
+};
+
+struct Accepted {
+  int64_t submission = 0;
+  int64_t job = 0;            // the one to watch
+  bool known_before = false;  // the very same bundle was there already
+};
+
+class Uploads {
+ public:
+  virtual ~Uploads() = default;
+  virtual std::optional<int64_t> user_of(const std::string& token) = 0;  // nothing: nobody has this token
+  // Throws Refusal (json_fields.hpp) when the bundle is not one, or the user's quota of the day is used up.
+  virtual Accepted submit(int64_t user, std::string bundle_bytes) = 0;
+  // The id of the new job. Throws Refusal when the two cannot be compared.
+  virtual int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) = 0;
+  // The number of the appeal against what a run says of a submission. Throws Refusal when it is not the
+  // user's, was not refused, or has one.
+  virtual int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& note) = 0;
+};
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,373 @@
+// The leaderboard's memory: who may submit, what was submitted, what is to be measured, what came out.
+//
+//   database.hpp  SQLite      schema.hpp  the tables      runs.hpp  run.json as rows      jobs.hpp  the queue
+//   here          users, bundles, baselines, and the checks before anything is taken in
+// When a call returns, what it did survives the end of the process and of the machine; when it throws,
+// nothing of it happened.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <tinymlperf/board/store/appeals.hpp>
+#include <tinymlperf/board/store/jobs.hpp>
+#include <tinymlperf/board/store/schema.hpp>
+#include <tinymlperf/board/store/similarity.hpp>
+#include <tinymlperf/board/store/source.hpp>
+#include <tinymlperf/bundle/rules.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::board {
+
+struct StoreOptions {
+  int64_t quota = 20;  // submissions and requested matches of a user on one day (UTC)
+  QueueRules queue{};
+  double (*clock)() = system_seconds;
+};
+
+struct UserRow {
+  std::string name;
+  int64_t quota = 0, used_today = 0, submissions = 0;
+};
+
+class Store final : public Uploads {
+ public:
+  explicit Store(const std::filesystem::path& path, const StoreOptions& options = {})
+      : options_(options), db_(path), queue_(db_, options.queue, options.clock) {
+    prepare(db_);
+  }
+
+  Database& database() { return db_; }
+  Queue& queue() { return queue_; }
+  const StoreOptions& options() const { return options_; }
+
+  // Returns the token, which is nowhere else: only its digest is kept.
+  std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
+    constexpr size_t kLongest = 60;
+    if (name.empty() || name.size() > kLongest)
+      throw Refusal("user", "name", "1 to " + std::to_string(kLongest) + " bytes",
+                    std::to_string(name.size()));
+    const std::string token = random_word();
+    Transaction t(db_);
+    if (db_.integer("SELECT id FROM users WHERE name = ?", name))
+      throw Refusal("user", "name", "a name that is not taken", tinymlperf::detail::show(Json(name)));
+    const int64_t user =
+        db_.insert("INSERT INTO users(name, token_sha256, quota, created) VALUES(?, ?, ?, ?)", name,
+                   bundle::sha256(token), quota.value_or(options_.quota), queue_.now());
+    note("user", user, {}, name);
+    t.commit();
+    return token;
+  }
+
+  // In the order in which they came.
+  std::vector<UserRow> users() {
+    std::vector<UserRow> out;
+    for (Rows r = db_.query(
+             "SELECT u.id, u.name, u.quota, count(b.id) FROM users u LEFT JOIN bundles b ON b.user = "
+             "u.id GROUP BY u.id ORDER BY u.id");
+         r.next();)
+      out.push_back({r.text(1), r.integer(2), used_today(r.integer(0)), r.integer(3)});
+    return out;
+  }
+
+  std::optional<int64_t> user_of(const std::string& token) override {
+    return db_.integer("SELECT id FROM users WHERE token_sha256 = ?", bundle::sha256(token));
+  }
+
+  Accepted submit(int64_t user, std::string bundle_bytes) override {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    if (const auto known = find(b.id)) return *known;
+    bundle::check_rules(b);
+    Transaction t(db_);
+    if (const auto known = find(b.id)) return *known;
+    require_quota(user);
+    for (const std::string& benchmark : b.manifest.benchmarks) require_baseline(b, benchmark);
+    const int64_t submission = insert_bundle(user, b, bundle_bytes, queue_.now());
+    queue_missing(submission, b.manifest, user);
+    note("submission", user, submission, b.id);
+    t.commit();
+    return {submission, find(b.id)->job, false};
+  }
+
+  // What 100 means in the tables of its benchmarks and its division, for ever.
+  int64_t submit_baseline(int64_t user, const std::string& bundle_bytes) {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    bundle::check_rules(b);
+    Transaction t(db_);
+    const auto known = find(b.id);
+    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes, queue_.now());
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      set_baseline(benchmark, b.manifest, submission);
+    if (!known) note("baseline", user, submission, b.id);
+    t.commit();
+    return submission;
+  }
+
+  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here.
+  // True: it was not here before.
+  bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    bundle::check_rules(b);
+    if (find(b.id)) return false;
+    require_moment("bundle", created);
+    if (!db_.integer("SELECT id FROM users WHERE name = ?", user_name)) add_user(user_name);
+    Transaction t(db_);
+    if (find(b.id)) return false;
+    const int64_t user = db_.integer("SELECT id FROM users WHERE name = ?", user_name).value();
+    note("import", user, insert_bundle(user, b, bundle_bytes, created), b.id);
+    t.commit();
+    return true;
+  }
+  void adopt_baseline(const std::string& benchmark, const std::string& division, const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    const auto named = known ? manifest(known->submission) : std::nullopt;
+    if (!named || named->division != division ||
+        std::find(named->benchmarks.begin(), named->benchmarks.end(), benchmark) == named->benchmarks.end())
+      throw Refusal("baseline", benchmark + ", " + division, "a bundle for this table", digest);
+    set_baseline(benchmark, *named, known->submission);
+    t.commit();
+  }
+
+  // Each tier has its own: what is compared is of one kind.
+  std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division,
+                                  const std::string& tier = "T0") {
+    return db_.integer("SELECT bundle FROM baselines WHERE benchmark = ? AND division = ? AND tier = ?",
+                       benchmark, division, tier);
+  }
+
+  int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) override {
+    Transaction t(db_);
+    const bundle::Manifest ours = require_manifest(submission), theirs = require_manifest(against);
+    const auto common = [&](const char* what, const auto& a, const auto& b) {
+      for (const std::string& name : a)
+        if (std::find(b.begin(), b.end(), name) != b.end()) return name;
+      throw Refusal("head-to-head", what, "one that both submissions have", "none");
+    };
+    if (submission == against || ours.division != theirs.division || ours.tier != theirs.tier ||
+        ours.hardware != theirs.hardware)
+      throw Refusal("head-to-head", "", "two submissions of one division, tier and hardware class",
+                    submission == against ? "one submission" : "two that are in different tables");
+    const Claim claim{0,
+                      "",
+                      "head-to-head",
+                      submission,
+                      against,
+                      common("benchmark", ours.benchmarks, theirs.benchmarks),
+                      common("scenario", ours.scenarios, theirs.scenarios),
+                      ours.hardware};
+    const auto waiting = db_.integer(
+        "SELECT id FROM jobs WHERE kind = 'head-to-head' AND bundle = ? AND against = ? AND state IN "
+        "('queued', 'running')",
+        submission, against);
+    if (waiting) return *waiting;
+    require_quota(user);
+    const int64_t job = queue_.add(claim, user);
+    note("head-to-head", user, submission, "against " + std::to_string(against));
+    t.commit();
+    return job;
+  }
+
+  int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& text) override {
+    Transaction t(db_);
+    const int64_t id = Appeals(db_).add(user, submission, run, text, queue_.now());
+    note("appeal", user, submission, "against run " + std::to_string(run));
+    t.commit();
+    return id;
+  }
+  void answer_appeal(int64_t appeal, const std::string& text) {
+    Transaction t(db_);
+    note("answer", {}, Appeals(db_).answer(appeal, text, queue_.now()),
+         "to appeal " + std::to_string(appeal));
+    t.commit();
+  }
+
+  // A held result is released or refused by who runs the board. Throws Refusal.
+  void review(int64_t submission, int64_t run, bool released, const std::string& reason) {
+    Transaction t(db_);
+    Reviews(db_).add(submission, run, released, reason, queue_.now());
+    note("review", {}, submission, (released ? "released run " : "refused run ") + std::to_string(run));
+    t.commit();
+  }
+  // For an import: one that was made elsewhere. True: it was not here before.
+  bool adopt_review(int64_t submission, int64_t run, const Review& review) {
+    require_moment("review", review.date);
+    Transaction t(db_);
+    for (const Review& known : Reviews(db_).of(run, submission))
+      if (known.date == review.date && known.reason == review.reason && known.released == review.released)
+        return false;
+    Reviews(db_).add(submission, run, review.released, review.reason, review.date);
+    note("review", {}, submission, "run " + std::to_string(run) + ", of " + review.date);
+    t.commit();
+    return true;
+  }
+
+  // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal
+  // when it is of a bundle that is not.
+  int64_t ingest(const AnyRun& d) {
+    Transaction t(db_);
+    if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
+    const auto require_known = [&](const auto& run) {
+      for (const auto& c : run.contenders)
+        if (c.bundle.empty() || !find(c.bundle))
+          throw Refusal("run", c.name, "a bundle that is on this board",
+                        c.bundle.empty() ? "none" : c.bundle);
+    };
+    std::visit(require_known, d);
+    const int64_t run = insert_run(db_, d, {}, queue_.now());
+    note("ingest", {}, {}, "run " + std::to_string(run));
+    t.commit();
+    return run;
+  }
+
+  // For an import, when all baselines are there: what the closed division asks for, and jobs for what nobody
+  // has measured yet. Throws Refusal.
+  void settle(const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    if (!known) return;
+    const bundle::Manifest m = manifest(known->submission).value();
+    for (const std::string& benchmark : m.benchmarks)
+      if (const auto base = baseline(benchmark, m.division, m.tier); base && m.division == "closed")
+        require_layers(model_of(known->submission), *base, benchmark);
+    queue_missing(known->submission, m,
+                  db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value());
+    t.commit();
+  }
+
+  // The submission's bundle as it was sent.
+  std::optional<std::string> bundle_bytes(int64_t submission) {
+    return db_.text("SELECT content FROM bundles WHERE id = ?", submission);
+  }
+
+  std::optional<bundle::Manifest> manifest(int64_t submission) {
+    const auto text = db_.text("SELECT manifest FROM bundles WHERE id = ?", submission);
+    if (!text) return std::nullopt;
+    return bundle::parse_manifest(*text);
+  }
+
+ private:
+  void require_moment(const char* of, const std::string& created) const {
+    if (created.size() != queue_.now().size() || created > queue_.now() ||
+        created.find_first_not_of("0123456789-:TZ") != std::string::npos)
+      throw Refusal(of, "created", "a moment such as " + queue_.now() + ", not later than that",
+                    tinymlperf::detail::show(Json(created)));
+  }
+
+  std::optional<Accepted> find(const std::string& digest) {
+    const auto submission = db_.integer("SELECT id FROM bundles WHERE sha256 = ?", digest);
+    if (!submission) return std::nullopt;
+    return Accepted{*submission,
+                    db_.integer("SELECT min(id) FROM jobs WHERE bundle = ?", *submission).value_or(0), true};
+  }
+
+  void set_baseline(const std::string& benchmark, const bundle::Manifest& m, int64_t submission) {
+    const auto present = baseline(benchmark, m.division, m.tier);
+    if (present && *present != submission)
+      throw Refusal("baseline", benchmark + ", " + m.division + ", " + m.tier, "a table without one",
+                    "submission " + std::to_string(*present));
+    if (!present)
+      db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?, ?)", benchmark, m.division, m.tier, submission,
+              queue_.now());
+  }
+
+  bundle::Manifest require_manifest(int64_t submission) {
+    auto m = manifest(submission);
+    if (!m)
+      throw Refusal("head-to-head", "", "submissions of this board",
+                    "no number " + std::to_string(submission));
+    return *std::move(m);
+  }
+
+  int64_t used_today(int64_t user) {
+    const std::string today = queue_.now().substr(0, 10);  // dates sort as texts
+    return db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today)
+               .value_or(0) +
+           db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
+                       user, today)
+               .value_or(0);
+  }
+
+  void require_quota(int64_t user) {
+    const auto quota = db_.integer("SELECT quota FROM users WHERE id = ?", user);
+    if (!quota) throw Refusal("user", "", "a user of this board", "no number " + std::to_string(user));
+    const int64_t used = used_today(user);
+    if (used >= *quota)
+      throw Refusal("quota", "", "at most " + std::to_string(*quota) + " submissions and matches a day (UTC)",
+                    "one more; try again tomorrow");
+  }
+
+  // A job against the baseline for every scenario in which there is neither a job nor a run.
+  void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
+    for (const std::string& benchmark : m.benchmarks) {
+      const auto against = baseline(benchmark, m.division, m.tier);
+      if (!against || *against == submission) continue;
+      for (const std::string& scenario : m.scenarios) {
+        const bool present =
+            db_.integer(
+                "SELECT 1 FROM jobs WHERE bundle = ? AND against = ? AND benchmark = ? AND scenario = ?",
+                submission, *against, benchmark, scenario) ||
+            db_.integer(
+                "SELECT 1 FROM bundles b JOIN contenders c ON c.bundle = b.sha256 JOIN runs r ON r.id = "
+                "c.run "
+                "WHERE b.id = ? AND r.benchmark = ? AND r.scenario = ?",
+                submission, benchmark, scenario);
+        if (!present) queue_.add({0, "", "run", submission, *against, benchmark, scenario, m.hardware}, user);
+      }
+    }
+  }
+
+  // Closed means the baseline's model: the same layers, with weights that may be quantized or a recipe of its
+  // own.
+  void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
+    const bundle::Manifest& m = b.manifest;
+    const auto base = baseline(benchmark, m.division, m.tier);
+    if (!base)
+      throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
+                    "none for " + benchmark + ", " + m.division + ", " + m.tier);
+    if (m.division == "closed") require_layers(*b.find(kModelFile), *base, benchmark);
+  }
+  void require_layers(const std::string& model, int64_t base, const std::string& benchmark) {
+    const auto layers = [&](const std::string& text) {
+      Json spec = to_json(parse_entry(text, task_of(subject_of(benchmark))));
+      for (const char* own : {"name", "author", "description", "training"}) spec.erase(own);
+      return spec;
+    };
+    if (layers(model) != layers(model_of(base)))
+      throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
+  }
+  std::string model_of(int64_t submission) {
+    return db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", submission, kModelFile).value();
+  }
+
+  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,
+                        const std::string& created) {
+    const int64_t id = db_.insert(
+        "INSERT INTO bundles(sha256, user, name, division, tier, hardware, manifest, content, created) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        b.id, user, b.manifest.name, b.manifest.division, b.manifest.tier, b.manifest.hardware,
+        b.manifest_text, Blob{bytes}, created);
+    for (size_t i = 0; i < b.files.size(); ++i) {
+      const bundle::FileRecord& file = b.manifest.files[i];
+      db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,
+              bundle::is_shown(b.files[i]) ? std::string_view(b.files[i].content) : std::string_view());
+    }
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
+    insert_likeness(db_, id, user, b);
+    return id;
+  }
+
+  void note(const char* kind, std::optional<int64_t> user, std::optional<int64_t> submission,
+            const std::string& detail) {
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, ?, ?, ?, ?)", queue_.now(), kind,
+            user, submission, detail);
+  }
+
+  StoreOptions options_;
+  Database db_;
+  Queue queue_;
+};
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,107 @@
+// Reads a whole board again and believes nothing: digests, manifests, rows, rules of the tables, samples.
+#pragma once
+
+#include <string>
+#include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+namespace detail {
+
+using Complaints = std::vector<std::string>;
+
+// Every table, index and trigger as this program makes them, and nothing else.
+inline void verify_schema(Database& db, Complaints& out) {
+  const auto schema = [](Database& of) {
+    std::map<std::string, std::string> objects;
+    for (Rows r = of.query("SELECT name, coalesce(sql, '') FROM sqlite_schema"); r.next();)
+      objects[r.text(0)] = r.text(1);
+    return objects;
+  };
+  Database fresh(":memory:");
+  prepare(fresh);
+  const auto expected = schema(fresh), found = schema(db);
+  for (const auto& [name, sql] : expected)
+    if (!found.contains(name) || found.at(name) != sql)
+      out.push_back("schema: " + name + " is missing or changed");
+  for (const auto& [name, sql] : found)
+    if (!expected.contains(name)) out.push_back("schema: " + name + " does not belong there");
+  const std::string integrity = db.text("PRAGMA integrity_check").value_or("");
+  if (integrity != "ok") out.push_back("database: " + integrity);
+  if (db.query("PRAGMA foreign_key_check").next())
+    out.push_back("database: a row names another that is not there");
+}
+
+inline void verify_bundle(Store& store, int64_t id, Complaints& out) {
+  Database& db = store.database();
+  const std::string where = "submission " + std::to_string(id) + ": ";
+  try {
+    const bundle::Bundle b = bundle::read_bundle(store.bundle_bytes(id).value());
+    bundle::check_rules(b);
+    const auto same = db.integer(
+        "SELECT id FROM bundles WHERE id = ? AND sha256 = ? AND manifest = ? AND name = ? AND division = ? "
+        "AND tier = ? AND hardware = ?",
+        id, b.id, b.manifest_text, b.manifest.name, b.manifest.division, b.manifest.tier,
+        b.manifest.hardware);
+    if (!same) out.push_back(where + "its row is not what its bundle says");
+    if (db.integer("SELECT count(*) FROM files WHERE bundle = ?", id) != static_cast<int64_t>(b.files.size()))
+      out.push_back(where + "files were added or are missing");
+    for (const bundle::ArchiveFile& file : b.files)
+      if (!db.integer(
+              "SELECT 1 FROM files WHERE bundle = ? AND path = ? AND sha256 = ? AND bytes = ? AND text = ?",
+              id, file.path, bundle::sha256(file.content), static_cast<int64_t>(file.content.size()),
+              bundle::is_shown(file) ? file.content : ""))
+        out.push_back(where + file.path + " is not what its bundle has");
+    for (const Fingerprint& f : fingerprints_of(b)) {
+      const auto kept = db.text("SELECT hashes FROM fingerprints WHERE bundle = ? AND kind = ?", id, f.kind);
+      if (kept && *kept != bytes_of(f.hashes))  // an earlier board has none
+        out.push_back(where + "its fingerprint of " + f.kind + " does not follow from its files");
+    }
+  } catch (const Refusal& r) {
+    out.push_back(where + r.what());
+  }
+}
+
+inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
+  const std::string where = "run " + std::to_string(id) + ": ";
+  try {
+    const AnyRun d = read_run(db, id).value();
+    if (db.text("SELECT sha256 FROM runs WHERE id = ?", id) != digest_of(d))
+      out.push_back(where + "it is not what was measured");
+    (void)judge::read_any_run(judge::to_json(d));
+  } catch (const std::exception& e) {
+    out.push_back(where + e.what());
+  }
+}
+
+}  // namespace detail
+
+// Empty: the board is what was submitted and measured, and its ranks follow from the samples (they are formed
+// anew whenever they are asked for).
+inline std::vector<std::string> verify_board(Store& store) {
+  std::vector<std::string> out;
+  Database& db = store.database();
+  const auto ids = [](Rows r) {
+    std::vector<int64_t> all;
+    while (r.next()) all.push_back(r.integer(0));
+    return all;
+  };
+  detail::verify_schema(db, out);
+  for (const int64_t id : ids(db.query("SELECT id FROM bundles ORDER BY id")))
+    detail::verify_bundle(store, id, out);
+  for (const int64_t id : ids(db.query("SELECT id FROM runs ORDER BY id")))
+    detail::verify_stored_run(db, id, out);
+  for (Rows r = db.query("SELECT DISTINCT run, bundle FROM reviews"); r.next();) {
+    const auto result = result_in(db, r.integer(0), r.integer(1));
+    if (!result || !result->held)
+      out.push_back("run " + std::to_string(r.integer(0)) + ": it was reviewed, but it is not held");
+  }
+  for (const int64_t id : ids(db.query("SELECT j.id FROM jobs j LEFT JOIN runs r ON r.job = j.id WHERE "
+                                       "(j.state = 'done') <> (r.id IS NOT NULL) ORDER BY j.id")))
+    out.push_back("job " + std::to_string(id) + ": done without a run, or a run without being done");
+  return out;
+}
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,199 @@
+// A board that somebody serves at an address: asked over HTTP for what its pages' JSON says, and given
+// bundles.
+//
+//   RemoteBoard board("http://127.0.0.1:8080");
+//   const Accepted a = board.submit(token, bytes);
+//   const auto job = board.job(a.job);
+// What the board refuses is a RefusedByBoard with the reason that it gave. An address at which nobody
+// answers, or somebody who is no board, is a std::runtime_error that says what to look at.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tinymlperf/board/store/source.hpp>
+#include <tinymlperf/board/store/text.hpp>
+#include <tinymlperf/board/web/http_library.hpp>
+#include <tinymlperf/support/json_fields.hpp>
+#include <utility>
+
+namespace tinymlperf::board {
+
+class RefusedByBoard : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline bool is_address(std::string_view board) { return board.find("://") != std::string_view::npos; }
+
+class RemoteBoard {
+ public:
+  // http://HOST, http://HOST:PORT or https://...; the board is at the root of its server.
+  explicit RemoteBoard(std::string address) : address_(std::move(address)) {
+    while (address_.ends_with('/')) address_.pop_back();
+    const size_t mark = address_.find("://");
+    const std::string scheme = address_.substr(0, mark),
+                      host = mark == std::string::npos ? "" : address_.substr(mark + 3);
+    const size_t colon = host.find(':', host.starts_with('[') ? host.find(']') : 0);
+    const std::string port = colon == std::string::npos ? "80" : host.substr(colon + 1);
+    const bool number = !port.empty() && port.size() <= 5 &&
+                        port.find_first_not_of("0123456789") == std::string::npos && std::stoi(port) <= 65535;
+    if ((scheme != "http" && scheme != "https") || host.empty() || colon == 0 || !number ||
+        host.find_first_of("/?#@ ") != std::string::npos)
+      throw std::invalid_argument("--board " + address_ +
+                                  ": expected http://HOST:PORT or https://HOST, without a path");
+    http_ = std::make_unique<httplib::Client>(address_);
+    http_->set_connection_timeout(10);
+    http_->set_read_timeout(120);
+    http_->set_write_timeout(120);
+  }
+  const std::string& address() const { return address_; }
+
+  Accepted submit(const std::string& token, const std::string& bundle) {
+    // A server that refuses a body for its size does not read it, and its reason may be lost while we still
+    // send.
+    const int64_t most =
+        read([](const Json& j) { return j.at("most_bytes").get<int64_t>(); }, get("/submit"));
+    if (static_cast<int64_t>(bundle.size()) > most)
+      throw RefusedByBoard(
+          fmt::format("the bundle has {} bytes; {} takes at most {}", bundle.size(), address_, most));
+    const Json answer = post([&] {
+      return http_->Post(
+          "/submit", kJson,
+          {{"token", token, "", ""}, {"bundle", bundle, "bundle.tmlp", "application/octet-stream"}});
+    });
+    return read(
+        [](const Json& j) {
+          return Accepted{j.at("submission").get<int64_t>(), number_or_zero(j.at("job")),
+                          j.at("known_before").get<bool>()};
+        },
+        answer);
+  }
+
+  // The number of the job.
+  int64_t request_head_to_head(const std::string& token, int64_t submission, int64_t against) {
+    const Json answer = post_form(
+        "/head-to-head",
+        {{"token", token}, {"submission", std::to_string(submission)}, {"against", std::to_string(against)}});
+    return read([](const Json& j) { return j.at("job").get<int64_t>(); }, answer);
+  }
+
+  // The number of the appeal.
+  int64_t appeal(const std::string& token, int64_t submission, int64_t run, const std::string& note) {
+    const Json answer = post_form("/appeal", {{"token", token},
+                                              {"submission", std::to_string(submission)},
+                                              {"run", std::to_string(run)},
+                                              {"note", note}});
+    return read([](const Json& j) { return j.at("appeal").get<int64_t>(); }, answer);
+  }
+
+  // Nothing: there is no such job.
+  std::optional<Job> job(int64_t id) {
+    return maybe(fmt::format("/jobs/{}.json", id), [](const Json& j) { return job_of(j); });
+  }
+
+  // Its name, runs and jobs alone: what a terminal shows. Nothing: there is no such submission.
+  std::optional<Submission> submission(int64_t id) {
+    return maybe(fmt::format("/submissions/{}.json", id), [](const Json& j) {
+      Submission s;
+      s.id = j.at("id").get<int64_t>(), s.name = shown(j.at("name"));
+      for (const Json& run : j.at("runs")) s.runs.push_back(run_of(run));
+      for (const Json& one : j.at("jobs")) s.jobs.push_back(job_of(one));
+      return s;
+    });
+  }
+
+ private:
+  inline static const httplib::Headers kJson{{"Accept", "application/json"}};
+
+  // What a board says goes to a terminal: no control characters.
+  static std::string shown(const Json& text) { return clean(text.get<std::string>(), 2000); }
+  static int64_t number_or_zero(const Json& j) { return j.is_null() ? 0 : j.get<int64_t>(); }
+
+  static Job job_of(const Json& j) {
+    Job job;
+    job.id = j.at("id").get<int64_t>(), job.submission = j.at("submission").get<int64_t>();
+    job.name = shown(j.at("name")), job.kind = shown(j.at("kind"));
+    job.benchmark = shown(j.at("benchmark")), job.scenario = shown(j.at("scenario"));
+    job.progress = j.at("progress").get<double>(), job.message = shown(j.at("message"));
+    const auto state = j.at("state").get<std::string>();
+    job.state = state == "queued"    ? JobState::queued
+                : state == "running" ? JobState::running
+                : state == "done"    ? JobState::done
+                                     : JobState::failed;
+    return job;
+  }
+  static Run run_of(const Json& j) {
+    Run r;
+    r.id = j.at("id").get<int64_t>(), r.benchmark = shown(j.at("benchmark"));
+    r.scenario = shown(j.at("scenario")), r.run_class = shown(j.at("run_class"));
+    r.baseline = shown(j.at("baseline")), r.out = shown(j.at("out"));
+    if (!j.at("ratio").is_null()) r.ratio = interval_from_json(j.at("ratio"));
+    if (const Json& t = j.at("tokens"); !t.is_null())
+      r.tokens = TokenTimes{t.at("to_first_seconds").get<double>(), t.at("per_token_seconds").get<double>()};
+    return r;
+  }
+
+  template <class F>
+  auto read(F&& f, const Json& answer) -> decltype(f(answer)) {
+    try {
+      return f(answer);
+    } catch (const Json::exception& e) {
+      throw std::runtime_error(
+          address_ + " answers, but not as a TinyMLPerf board of this version does: " + clean(e.what(), 200));
+    }
+  }
+  template <class F>
+  auto maybe(const std::string& path, F&& f) -> std::optional<decltype(f(Json()))> {
+    const httplib::Result result = http_->Get(path, kJson);
+    if (result && result->status == 404) return std::nullopt;
+    return read(f, body_of(result));
+  }
+  Json get(const char* path) { return body_of(http_->Get(path, kJson)); }
+  template <class F>
+  Json post(F&& f) {
+    return body_of(f());
+  }
+  Json post_form(const char* path, const httplib::Params& fields) {
+    return post([&] { return http_->Post(path, kJson, fields); });
+  }
+
+  // The JSON of a good answer. Throws what it is otherwise.
+  Json body_of(const httplib::Result& result) const {
+    if (!result) throw std::runtime_error(why_not(result.error()));
+    const Json body = Json::parse(result->body, nullptr, false);
+    if (result->status / 100 == 2 && !body.is_discarded()) return body;
+    if (result->status / 100 == 4 && body.is_object() && body.contains("error") &&
+        body["error"].contains("reason") && body["error"]["reason"].is_string())
+      throw RefusedByBoard(shown(body["error"]["reason"]));
+    throw std::runtime_error(
+        fmt::format("{} answered with status {}: it is no TinyMLPerf board, or it failed; see its log",
+                    address_, result->status));
+  }
+
+  std::string why_not(httplib::Error error) const {
+    switch (error) {
+      case httplib::Error::Connection:
+        return "cannot connect to " + address_ +
+               ": nobody listens there, or the host is not known; is `tinymlperf serve` running, and the "
+               "port its own?";
+      case httplib::Error::ConnectionTimeout:
+        return address_ + " does not answer: no connection within 10 s";
+      case httplib::Error::SSLConnection:
+      case httplib::Error::SSLLoadingCerts:
+      case httplib::Error::SSLServerVerification:
+        return address_ + ": no secure connection (" + httplib::to_string(error) +
+               "); a board without a certificate is reached by http://";
+      default:
+        return "the connection to " + address_ + " broke while we were asking (" + httplib::to_string(error) +
+               "); ask again";
+    }
+  }
+
+  std::string address_;
+  std::unique_ptr<httplib::Client> http_;
+};
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,399 @@
+// The leaderboard's web server: pages and JSON for everybody, uploads and matches for those who have a token.
+//
+//   request.hpp     addresses and forms, read strictly
+//   reply.hpp       from an address to a page
+//   connection.hpp  deadlines and sizes of what arrives
+//   limits.hpp      what one visitor may take from the others
+//   here            the order of things: refuse early, before a body is read; then answer
+//
+// No cookies: who asks for something sends a token in the form, so no other site can ask in a visitor's name.
+// A thread serves one connection; those who follow a job are fewer than the threads, so that readers always
+// find one.
+#pragma once
+
+#include <csignal>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tinymlperf/board/web/connection.hpp>
+#include <tinymlperf/board/web/limits.hpp>
+#include <tinymlperf/board/web/reply.hpp>
+
+namespace tinymlperf::board {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;                         // 0: one that is free
+  int64_t most_bytes = int64_t{32} << 20;  // of a bundle
+  int asks_per_minute = 12;                // uploads and forms from one address
+  int readers = 256;                       // connections served at once
+  int watchers = 32;                       // followers of jobs, on top
+  int uploads = 16;                        // bundles held in memory at once
+  std::chrono::milliseconds watch_step{500};
+  std::chrono::seconds watch_most{600};     // then a follower asks again
+  std::chrono::milliseconds page_age{500};  // how old the tables and the queue may be that a page shows
+  ConnectionLimits connection = {};
+};
+
+class Server : private httplib::Server {
+ public:
+  Server(Source& source, Uploads& uploads, ServerOptions options)
+      : source_(source),
+        uploads_(uploads),
+        options_(std::move(options)),
+        pages_(source, options_.most_bytes, options_.page_age),
+        asks_(options_.asks_per_minute),
+        watcher_places_(options_.watchers),
+        upload_places_(options_.uploads),
+        unhurried_places_(options_.readers / 2) {
+    new_task_queue = [this] {
+      return new httplib::ThreadPool(static_cast<size_t>(options_.readers + options_.watchers));
+    };
+    // Not SO_REUSEPORT: a second server on one port is a mistake, which must be seen.
+    set_socket_options([](socket_t s) {
+      const int yes = 1;
+      setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    set_tcp_nodelay(true);
+    set_keep_alive_max_count(1'000'000);  // what the header says: this class counts no requests
+    set_payload_max_length(static_cast<size_t>(options_.most_bytes) + kFormBytes);
+    set_default_headers(
+        {{"Content-Security-Policy",
+          "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+          "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
+         {"X-Content-Type-Options", "nosniff"},
+         {"Referrer-Policy", "no-referrer"},
+         {"Cross-Origin-Opener-Policy", "same-origin"},
+         {"Cross-Origin-Resource-Policy", "same-origin"}});
+    set_handlers();
+  }
+
+  // The port. Throws when it cannot be had.
+  int bind() {
+    const int port = options_.port == 0                           ? bind_to_any_port(options_.host)
+                     : bind_to_port(options_.host, options_.port) ? options_.port
+                                                                  : -1;
+    if (port <= 0)
+      throw std::runtime_error(fmt::format(
+          "cannot listen at {} port {}: it is in use, or not an address of this machine; choose another "
+          "with --host and --port",
+          options_.host, options_.port));
+    ::listen(svr_sock_, 512);  // the library's own queue holds five visitors
+    return port;
+  }
+  // Until stop(), also one that came before.
+  void run() {
+    listen_after_bind();
+    const std::lock_guard lock(stopping_);
+    over_ = true;
+  }
+  // From any thread, at any time after bind(). Answers that have begun are finished. Nobody is accepted on a
+  // socket that is shut down, which ends the library's loop; its own stop() does nothing before that loop has
+  // begun.
+  void stop() {
+    const std::lock_guard lock(stopping_);
+    if (!over_) shutdown(svr_sock_, SHUT_RDWR);
+    over_ = true;
+    stop_.raise();
+  }
+  using httplib::Server::is_running;
+
+ private:
+  static constexpr size_t kFormBytes = 8192;
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+
+  // ---- a connection
+  // -------------------------------------------------------------------------------------------------
+
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, stop_, options_.connection);
+    bool last = false;
+    const Places::Place unhurried(unhurried_places_);
+    while (!last && connection.wait_for_request(!unhurried)) {
+      bool understood = false;
+      const bool good = process_request(connection, false, last, [&](Request& request) {
+        understood = true;
+        connection.head_is_there();
+        request.ranges.clear();  // pages are short; a part of one is of no use
+        // What follows a body that was refused must not be taken for a request.
+        const bool has_body =
+            request.has_header("Transfer-Encoding") ||
+            (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0");
+        if (!has_body) return;
+        last = true;
+        request.headers.erase("Connection");
+        request.headers.emplace("Connection", "close");
+      });
+      if (!understood) answer_unread(connection);
+      last = last || !good || !understood;
+    }
+    connection.finish();
+    return true;
+  }
+
+  // The head was too large, or never came.
+  static void answer_unread(Connection& connection) {
+    if (connection.answered() || !(connection.too_large() || connection.too_slow())) return;
+    const int status = connection.too_large() ? 431 : 408;
+    connection.httplib::Stream::write(fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status, status_title(status)));
+  }
+
+  // ---- the order of things
+  // ------------------------------------------------------------------------------------------
+
+  void set_handlers() {
+    set_pre_routing_handler(
+        [this](const Request& request, Response& response) { return route(request, response); });
+    set_expect_100_continue_handler([this](const Request& request, Response& response) {
+      const std::optional<Problem> problem = problem_of_body(request);
+      if (!problem) return 100;
+      send(request, response, problem_reply(*problem, wants_json(request)));
+      return problem->status;
+    });
+    Post("/submit", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
+      submit(q, r, reader);
+    });
+    Post("/head-to-head", [this](const Request& q, Response& r) { head_to_head(q, r); });
+    Post("/appeal", [this](const Request& q, Response& r) { appeal(q, r); });
+    set_error_handler([](const Request& request, Response& response) {
+      if (!response.body.empty() || request.method == "HEAD") return;
+      // What the library itself refuses: a request line, a header or a form that is none.
+      const Reply reply = problem_reply(
+          {response.status, "The request is not valid HTTP, or larger than allowed."}, wants_json(request));
+      response.set_content(reply.body, reply.type);
+    });
+    set_exception_handler([](const Request& request, Response& response, std::exception_ptr thrown) {
+      try {
+        std::rethrow_exception(std::move(thrown));
+      } catch (const std::exception& e) {
+        fmt::print(stderr, "tinymlperf: {} {}: {}\n", clean(request.method, 10), clean(request.target, 200),
+                   e.what());
+      } catch (...) {
+        fmt::print(stderr, "tinymlperf: {}: an unknown error\n", clean(request.target, 200));
+      }
+      send(request, response,
+           problem_reply({500, "The board could not answer. The reason is in the server's log."},
+                         wants_json(request)));
+    });
+  }
+
+  HandlerResponse route(const Request& request, Response& response) {
+    Problem problem;
+    const auto address = parse_address(request.target, problem);
+    const bool json = wants_json(request) || (address && address->json);
+    const auto refuse = [&](const Problem& p) {
+      send(request, response, problem_reply(p, json));
+      return HandlerResponse::Handled;
+    };
+    if (!address) return refuse(problem);
+    const std::string methods = methods_of(*address);
+    const bool reading = request.method == "GET" || request.method == "HEAD";
+    if (methods.find(reading ? "GET" : request.method) == std::string::npos) {
+      response.set_header("Allow", methods);
+      return refuse({405, "This address answers to " + methods + "."});
+    }
+    if (reading) {
+      if (address->parts.size() == 3 && address->parts[0] == "jobs" && address->parts[2] == "events")
+        watch(request, response, address->parts[1]);
+      else
+        send(request, response, pages_(*address, json));
+      return HandlerResponse::Handled;
+    }
+    if (const auto bad = problem_of_body(request)) return refuse(*bad);
+    if (const int64_t seconds = asks_.take(request.remote_addr)) {
+      response.set_header("Retry-After", std::to_string(seconds));
+      return refuse(
+          {429, fmt::format("Too many uploads and forms from your address; ask again in {} s.", seconds)});
+    }
+    return HandlerResponse::Unhandled;
+  }
+
+  // What is wrong with a body, as far as its head says: decided before a byte of it is read.
+  std::optional<Problem> problem_of_body(const Request& request) const {
+    if (request.has_header("Transfer-Encoding") || request.get_header_value_count("Content-Length") != 1)
+      return Problem{411, "Say once, with Content-Length, how long the body is."};
+    if (request.has_header("Content-Encoding"))
+      return Problem{415, "Send the body as it is, without Content-Encoding."};
+    const std::string length = request.get_header_value("Content-Length");
+    const auto bytes = length == "0" ? std::optional<int64_t>(0) : parse_id(length);
+    if (!bytes) return Problem{400, "Content-Length must be a whole number."};
+    const bool upload = request.path == "/submit";
+    const int64_t most = static_cast<int64_t>(kFormBytes) + (upload ? options_.most_bytes : 0);
+    if (*bytes > most)
+      return Problem{413, fmt::format("The body has {} bytes; at most {} are taken.", *bytes, most)};
+    const char* type = upload ? "multipart/form-data" : "application/x-www-form-urlencoded";
+    if (!request.get_header_value("Content-Type").starts_with(type))
+      return Problem{415, fmt::format("The body must be of the type {}.", type)};
+    return {};
+  }
+
+  // ---- answers
+  // ------------------------------------------------------------------------------------------------------
+
+  static bool wants_json(const Request& request) { return accepts_json(request.get_header_value("Accept")); }
+
+  static void send(const Request& request, Response& response, const Reply& reply) {
+    response.status = reply.status;
+    response.set_header("Vary", "Accept, Accept-Encoding");
+    if (!reply.location.empty()) response.set_header("Location", reply.location);
+    if (reply.status != 200) {
+      response.set_header("Cache-Control", "no-store");
+      return response.set_content(reply.body, reply.type);
+    }
+    const std::string etag = reply.etag.empty() ? etag_of(reply.body) : reply.etag;
+    response.set_header("ETag", etag);
+    response.set_header("Cache-Control", "no-cache");
+    if (has_version(request.get_header_value("If-None-Match"), etag)) {
+      response.status = 304;
+      return;
+    }
+    response.set_content(reply.body, reply.type);
+  }
+
+  // A job as a stream of events: `progress` when something changed, `end` when it is done or failed.
+  void watch(const Request& request, Response& response, const std::string& number) {
+    const auto id = parse_id(number);
+    if (!id || !source_.job(*id))
+      return send(request, response, problem_reply({404, "There is no such job."}, wants_json(request)));
+    const auto place = std::make_shared<Places::Place>(watcher_places_);
+    if (!*place) {
+      response.set_header("Retry-After", "30");
+      return send(request, response,
+                  problem_reply({429, "Too many follow jobs now; load the job's page again instead."},
+                                wants_json(request)));
+    }
+    response.status = 200;
+    response.set_header("Cache-Control", "no-store");
+    struct Seen {
+      std::string last;
+      std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now(), said = began;
+    };
+    response.set_chunked_content_provider("text/event-stream", [this, id = *id, place, seen = Seen()](
+                                                                   size_t, httplib::DataSink& sink) mutable {
+      const std::optional<Job> job = source_.job(id);
+      const std::string now = job ? to_json(*job).dump(-1, ' ', false, Json::error_handler_t::replace) : "";
+      const auto time = std::chrono::steady_clock::now();
+      std::string text;
+      if (job && now != seen.last) text = "event: progress\ndata: " + now + "\n\n";
+      const bool over = !job || ended(*job);
+      if (over) text += "event: end\ndata: {}\n\n";
+      if (text.empty() && time - seen.said > std::chrono::seconds(15)) text = ": still here\n\n";
+      if (!text.empty()) {
+        if (!sink.write(text.data(), text.size())) return false;
+        seen.last = now, seen.said = time;
+      }
+      if (over || time - seen.began > options_.watch_most || stop_.wait(options_.watch_step) ||
+          !sink.is_writable())
+        sink.done();
+      return true;
+    });
+  }
+
+  // ---- what visitors with a token ask
+  // -------------------------------------------------------------------------------
+
+  void submit(const Request& request, Response& response, const httplib::ContentReader& reader) {
+    const Places::Place place(upload_places_);
+    const auto answer = [&](const Reply& reply) { send(request, response, reply); };
+    const bool json = wants_json(request);
+    if (!place) {
+      response.set_header("Retry-After", "10");
+      return answer(problem_reply({429, "Too many uploads at once; ask again in 10 s."}, json));
+    }
+    std::map<std::string, std::string> fields;
+    std::string* current = nullptr;
+    size_t parts = 0;
+    const bool complete = reader(
+        [&](const httplib::MultipartFormData& part) {
+          current = part.name == "token" || part.name == "bundle" ? &fields[part.name] : nullptr;
+          return current && current->empty() && ++parts <= 2;
+        },
+        [&](const char* data, size_t size) {
+          if (current == &fields["token"] && current->size() + size > 200) return false;
+          current->append(data, size);
+          return true;
+        });
+    if (!complete || fields["token"].empty() || fields["bundle"].empty())
+      return answer(problem_reply(
+          {400, "The form must hold the fields token (at most 200 bytes) and bundle, each once."}, json));
+    const auto user = uploads_.user_of(fields["token"]);
+    if (!user) return refuse_token(request, response);
+    try {
+      const Accepted accepted = uploads_.submit(*user, std::move(fields["bundle"]));
+      const std::string where =
+          accepted.job ? Site().job(accepted.job) : Site().submission(accepted.submission);
+      Reply reply = json ? json_reply(to_json(accepted), accepted.known_before ? 200 : 201) : see(where);
+      if (json) reply.location = where;
+      answer(reply);
+    } catch (const Refusal& refusal) {
+      answer(problem_reply({422, refusal.what()}, json));
+    }
+  }
+
+  // A form with a token and the numbers of two things. `act` does what it asks for, and returns what is said
+  // of it as JSON, and the page to see.
+  template <class Act>
+  void take_form(const Request& request, Response& response, const char* first, const char* second, Act act) {
+    const bool json = wants_json(request);
+    const auto answer = [&](const Reply& reply) { send(request, response, reply); };
+    auto form = parse_form(request.body, "note");
+    const auto one = form ? parse_id((*form)[first]) : std::nullopt;
+    const auto other = form ? parse_id((*form)[second]) : std::nullopt;
+    if (!one || !other)
+      return answer(problem_reply(
+          {400, fmt::format("The form must hold the fields token, {0} and {1}; {0} and {1} are numbers.",
+                            first, second)},
+          json));
+    const auto user = uploads_.user_of((*form)["token"]);
+    if (!user) return refuse_token(request, response);
+    try {
+      const std::pair<Json, std::string> done = act(*user, *one, *other, (*form)["note"]);
+      Reply reply = json ? json_reply(done.first, 201) : see(done.second);
+      reply.location = done.second;
+      answer(reply);
+    } catch (const Refusal& refusal) {
+      answer(problem_reply({422, refusal.what()}, json));
+    }
+  }
+
+  void head_to_head(const Request& request, Response& response) {
+    take_form(request, response, "submission", "against",
+              [this](int64_t user, int64_t submission, int64_t against, const std::string&) {
+                const int64_t job = uploads_.request_head_to_head(user, submission, against);
+                return std::pair(Json{{"job", job}}, Site().job(job));
+              });
+  }
+  void appeal(const Request& request, Response& response) {
+    take_form(request, response, "submission", "run",
+              [this](int64_t user, int64_t submission, int64_t run, const std::string& note) {
+                const int64_t id = uploads_.appeal(user, submission, run, note);
+                return std::pair(Json{{"appeal", id}}, Site().submission(submission));
+              });
+  }
+
+  static void refuse_token(const Request& request, Response& response) {
+    response.set_header("WWW-Authenticate", "Token");
+    send(request, response,
+         problem_reply({401, "Nobody has this token. Whoever runs the board gives out tokens."},
+                       wants_json(request)));
+  }
+  static Reply see(const std::string& where) {
+    return {303, "text/plain; charset=utf-8", "See " + where + "\n", where};
+  }
+
+  Source& source_;
+  Uploads& uploads_;
+  ServerOptions options_;
+  Pages pages_;
+  RateLimit asks_;
+  Places watcher_places_, upload_places_;
+  Places unhurried_places_;  // of connections that may be silent for long; the others give way to who waits
+  StopFlag stop_;
+  std::mutex stopping_;
+  bool over_ = false;
+};
+
+}  // namespace tinymlperf::board

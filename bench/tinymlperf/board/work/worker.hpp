@@ -1,0 +1,188 @@
+// A worker: compiles what is new (C2), takes a job, unpacks both bundles into a fresh folder, plays the
+// match, keeps the result. It may be killed at any moment; then its lease ends and another worker plays the
+// match again.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/bundle/compile.hpp>
+#include <tinymlperf/judge/match/kernel_claims.hpp>
+#include <tinymlperf/judge/match/play.hpp>
+
+namespace tinymlperf::board {
+
+// Plays a match between entries in folders, the first being the baseline.
+using Player = std::function<AnyRun(const RunOptions&)>;
+
+namespace detail {
+
+// Says how far a claim's job is, and renews its lease as long as this lives: what was last said is said
+// again.
+class Heartbeat {
+ public:
+  Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
+      : queue_(queue), claim_(claim), message_(std::move(message)), thread_([this, lease](const auto& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(lease / 4), [] {
+            return false;
+          }) && !stop.stop_requested()) {
+            try {
+              queue_.report(claim_, progress_, message_);
+            } catch (const std::exception&) {
+              return;  // finish() will say so
+            }
+          }
+        }) {}
+
+  // Throws LeaseLost.
+  void report(double progress, std::string message) {
+    const std::lock_guard lock(mutex_);
+    progress_ = progress, message_ = std::move(message);
+    queue_.report(claim_, progress_, message_);
+  }
+
+ private:
+  Queue& queue_;
+  const Claim& claim_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  double progress_ = 0;
+  std::string message_;
+  std::jthread thread_;  // the last member: it ends before what it uses
+};
+
+// Who is who: names, digests and tiers of the bundles that were played, and what their authors promised.
+template <class Document>
+void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
+  for (size_t i = 0; i < bundles.size(); ++i) {
+    auto& c = d.contenders.at(i);
+    const bundle::Manifest& m = bundles[i].manifest;
+    std::vector<std::pair<std::string, double>> claims;
+    for (const bundle::Claim& claimed : m.claims) claims.emplace_back(claimed.metric, claimed.value);
+    if (c.out.empty() && !c.audits.empty()) c.audits.push_back(claims_audit(d, c, claims));
+    // What ran must be what is ranked: nobody's code stands among the data.
+    if (c.out.empty() && c.tier != m.tier)
+      throw std::runtime_error("the bundle of " + m.name + " is of tier " + m.tier + ", and ran as " +
+                               c.tier);
+    c.name = m.name, c.bundle = bundles[i].id, c.tier = m.tier;
+  }
+}
+
+// The best ranked of a table in a scenario, as many times the baseline; 1, the baseline itself, where nobody
+// is better.
+inline double best_of_table(Store& store, const bundle::Manifest& m, const Claim& claim) {
+  const auto table = Queries(store).table({claim.benchmark, m.division, m.hardware, m.tier});
+  double best = 1;
+  for (const Row& row : table ? table->rows : std::vector<Row>())
+    for (const Cell& cell : row.cells)
+      if (row.rank > 0 && cell.scenario == claim.scenario && cell.ratio)
+        best = std::max(best, cell.ratio->estimate);
+  return best;
+}
+
+// In a match against the table's baseline.
+template <class Document>
+void audit_leap(Document& d, double best) {
+  for (size_t place = 1; place < d.contenders.size(); ++place) {
+    const auto result = result_of(d, place);
+    if (result && result->ratio && d.contenders[place].out.empty())
+      d.contenders[place].audits.push_back(judge::leap_audit(result->ratio->estimate, best));
+  }
+}
+
+inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_class, const Player& play,
+                      judge::Watcher watcher) {
+  const TemporaryFolder folder;
+  RunOptions o;
+  o.benchmark = claim.benchmark, o.scenario = claim.scenario, o.run_class = run_class;
+  o.watcher = std::move(watcher);
+  std::vector<bundle::Bundle> bundles;
+  for (const int64_t submission : {claim.against, claim.submission}) {
+    bundles.push_back(bundle::read_bundle(store.bundle_bytes(submission).value()));
+    o.entries.push_back(folder.path() / std::to_string(submission));
+    bundle::unpack(bundles.back(), o.entries.back());
+  }
+  o.division = bundles.back().manifest.division == "closed" ? "closed" : "open";
+  AnyRun run = play(o);
+  std::visit([&](auto& d) { name_contenders(d, bundles); }, run);
+  if (claim.kind == "run") {
+    const double best = best_of_table(store, bundles.back().manifest, claim);
+    std::visit([&](auto& d) { audit_leap(d, best); }, run);
+  }
+  return run;
+}
+
+}  // namespace detail
+
+// Throws Refusal when a bundle's source does not compile.
+using Compiler = std::function<void(const bundle::Bundle&)>;
+
+inline void compile_here(const bundle::Bundle& b) { (void)bundle::check_compiles(b, sandbox::probe()); }
+
+struct WorkOptions {
+  std::string hardware = hardware_class(describe_machine());
+  std::string run_class = "ranked";
+  double lease = QueueRules{}.lease;  // of the store's queue
+  Player play = play_any;
+  Compiler compile = compile_here;
+};
+
+// Check C2 of all that waits and was not compiled yet: who made a mistake hears of it before the queue is
+// worked off.
+inline void compile_waiting(Store& store, const WorkOptions& o) {
+  constexpr size_t kMostBytes = 8000;  // of the compiler's message
+  for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
+    std::string why_not;
+    try {
+      o.compile(bundle::read_bundle(store.bundle_bytes(submission).value()));
+    } catch (const Refusal& r) {
+      why_not = clean(std::string_view(r.what()).substr(0, kMostBytes));
+    } catch (const sandbox::Unavailable&) {
+      return;  // the match will say so
+    }
+    store.queue().note_compiled(submission, why_not);
+  }
+}
+
+struct Worked {
+  int64_t job = 0, run = 0;
+  std::string failure;  // why there is no run
+};
+
+// One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong
+// with the database is thrown.
+inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
+  compile_waiting(store, o);
+  const auto claim = store.queue().claim(o.hardware);
+  if (!claim) return std::nullopt;
+  Worked done{claim->job, 0, ""};
+  try {
+    try {
+      const std::string against = "against " + store.manifest(claim->against).value().name;
+      store.queue().report(*claim, 0, against);
+      detail::Heartbeat heartbeat(store.queue(), *claim, against, o.lease);
+      const auto watcher = [&](const judge::Progress& now) {
+        heartbeat.report(now.share(), now.text() + ", " + against);
+      };
+      const AnyRun d = detail::measure(store, *claim, o.run_class, o.play, watcher);
+      done.run = store.queue().finish(*claim, d);
+    } catch (const LeaseLost&) {
+      throw;
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& e) {
+      done.failure = e.what();
+      store.queue().fail(*claim, done.failure);
+    }
+  } catch (const LeaseLost& e) {
+    done.failure = e.what();
+  }
+  return done;
+}
+
+}  // namespace tinymlperf::board

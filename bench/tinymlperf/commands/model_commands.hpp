@@ -1,0 +1,200 @@
+// The options of the commands on models, matches and kernels. Each command is done in its own header.
+#pragma once
+
+#include <tinymlperf/commands/command.hpp>
+#include <tinymlperf/commands/profile.hpp>
+#include <tinymlperf/commands/race.hpp>
+#include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/commands/run_kernels.hpp>
+#include <tinymlperf/commands/run_training.hpp>
+#include <tinymlperf/commands/train.hpp>
+#include <tinymlperf/commands/verify.hpp>
+#include <tinymlperf/judge/workers/training_worker.hpp>
+#ifdef TINYMLPERF_WITH_BOARD
+#include <tinymlperf/commands/board.hpp>
+#endif
+
+namespace tinymlperf {
+
+extern const char* const kCommit;  // written by the build; "" outside of git
+
+inline Action race_command(CLI::App& command) {
+  const auto o = std::make_shared<RaceOptions>();
+  command.add_option("--out", o->out, "folder for o->json, o->html and entries/")->capture_default_str();
+  command.add_option("--entries", o->entries, "entry folders, or folders of entries");
+  command.add_option("--worker", o->worker,
+                     "`tinymlperf` of a build on a student's headers: answers for entries NAME-student");
+  command.add_option("--student-entries", o->student_entries,
+                     "which --worker answers for (default: those of data once more)");
+  command.add_option("--seed", o->seed, "seed of the hidden set (default: drawn from the system)");
+  command.add_option("--baseline", o->baseline, "entry that scores 100")->capture_default_str();
+  command.add_option("--floor", o->floor, "least accuracy, as a share")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_flag("--quick", o->quick, "a small run that shows the machinery");
+  command.add_flag("--no-train", o->no_train, "only the given entries");
+  return action_on(o, run_race);
+}
+
+namespace detail {
+
+// The options that all matches have.
+inline void match_options(CLI::App& command, RunOptions& o, const char* classes) {
+  command.add_option("entries", o.entries, "entry folders; the first is the baseline")->required();
+  command.add_option("--class", o.run_class, classes)->capture_default_str();
+  command.add_option("--out", o.out, "folder for run.json")->capture_default_str();
+  command.add_option("--seed", o.seed, "of the hidden set and the order (default: drawn from the system)");
+}
+inline void division_option(CLI::App& command, RunOptions& o) {
+  command.add_option("--division", o.division, "open, or closed: keeps 99 % of the baseline's quality")
+      ->capture_default_str();
+}
+inline void worker_option(CLI::App& command, RunOptions& o) {
+  command.add_option("--worker", o.worker,
+                     "`tinymlperf` of a build on a student's headers: entries of data play once more as "
+                     "NAME-student, and it answers for them");
+}
+inline void ops_option(CLI::App& command, RunOptions& o, const char* text) {
+  command.add_option("--ops", o.ops, text)->delimiter(',')->allow_extra_args(false);
+}
+inline void real_time_option(CLI::App& command, RunOptions& o) {
+  command.add_flag("!--no-real-time", o.real_time,
+                   "let others of this machine interrupt, who otherwise wait while entries are timed");
+}
+
+}  // namespace detail
+
+inline Action run_command(CLI::App& command) {
+  const auto o = std::make_shared<RunOptions>();
+  detail::match_options(
+      command, *o, "smoke, ranked or official; but for ttq and krn also quick or race, which `race` plays");
+  command
+      .add_option("--benchmark", o->benchmark,
+                  judge::benchmark_ids() +
+                      ", ttq: what the first entry learns, or krn: kernels, op by op. `run-training` and "
+                      "`run-kernels` are the commands for the last two; these spellings go on working")
+      ->capture_default_str();
+  command.add_option("--scenario", o->scenario,
+                     "single_stream (default), multi_stream, offline, server or generation; of ttq "
+                     "time_to_quality (default)");
+  detail::division_option(command, *o);
+  detail::ops_option(command, *o, "of krn: these alone, joined by commas (default: all)");
+  detail::worker_option(command, *o);
+  command.add_option("--text", o->text,
+                     "of lm: a text of your own; its last three fifths are held out (default: generated)");
+  detail::real_time_option(command, *o);
+  return action_on(o, run_match);
+}
+
+inline Action run_training_command(CLI::App& command) {
+  const auto o = std::make_shared<RunOptions>();
+  o->benchmark = "ttq";
+  detail::match_options(command, *o, "smoke, ranked or official");
+  command.add_option("--benchmark", o->benchmark, "ttq-dig or ttq-lm, or ttq: what the first entry learns")
+      ->capture_default_str();
+  detail::division_option(command, *o);
+  detail::worker_option(command, *o);
+  return action_on(o, run_training_match);
+}
+
+inline Action run_kernels_command(CLI::App& command) {
+  const auto o = std::make_shared<RunOptions>();
+  o->benchmark = kKernelBenchmark;
+  detail::match_options(command, *o, "smoke, ranked or official");
+  detail::ops_option(command, *o, "these alone, joined by commas (default: all)");
+  detail::real_time_option(command, *o);
+  return action_on(
+      o, +[](const RunOptions& options) { return run_kernel_match(options); });
+}
+
+inline Action train_command(CLI::App& command) {
+  const auto o = std::make_shared<TrainCommand>();
+  command
+      .add_option("--benchmark", o->benchmark,
+                  "dig, kws, ad or lm; of ttq-dig and ttq-lm the recipes are written")
+      ->capture_default_str();
+  command.add_option("--out", o->out, "folder of the entries")->capture_default_str();
+  command.add_option("--only", o->only, "the model of this name alone");
+  command.add_option("--epochs", o->epochs, "instead of each model's own")->check(CLI::PositiveNumber);
+  command.add_option("--text", o->text,
+                     "of lm: a text of your own; its first two fifths are learned (default: generated)");
+  return action_on(o, run_train);
+}
+
+inline Action profile_command(CLI::App& command) {
+  const auto o = std::make_shared<ProfileOptions>();
+  o->commit = kCommit;
+  command
+      .add_option("model", o->model, "linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, or an entry's folder")
+      ->required();
+  command.add_option("--out", o->out, "folder for profile.html, peaks.json and trace.json")
+      ->capture_default_str();
+  command.add_option("--batch", o->batch, "images or sequences (default: 64, 4)")->check(CLI::PositiveNumber);
+  command.add_option("--length", o->length, "tokens of a sequence")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--steps", o->steps, "steps profiled together")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--device", o->device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--dtype", o->dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command.add_flag("--inference", o->inference, "forward passes alone, without gradients");
+  command.add_option("--json", o->json, "also write the profile here, for a later --against");
+  auto* const against = command
+                            .add_option("--against", o->against,
+                                        "a profile's JSON of before a change: was it worth what it should")
+                            ->check(CLI::ExistingFile);
+  command
+      .add_option("--part", o->part,
+                  "the ops that were changed, joined by commas (default: the one whose time changed most)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(against);
+  command.add_flag("--ablation", o->ablation,
+                   "measure a step with threads and bf16 on and off, alone and together");
+  return action_on(o, run_profile);
+}
+
+struct VerifyOptions {
+  std::string file, board;
+};
+
+inline Action verify_command(CLI::App& command) {
+  const auto o = std::make_shared<VerifyOptions>();
+  auto* const results = command.add_option_group("what")->require_option(1);
+  results->add_option("file", o->file, "a race.json or run.json");
+#ifdef TINYMLPERF_WITH_BOARD
+  results->add_option("--board", o->board, "a board's database file: all of it");
+#endif
+  return [o] {
+#ifdef TINYMLPERF_WITH_BOARD
+    if (!o->board.empty()) return run_verify_board(o->board);
+#endif
+    return run_verify_file(o->file);
+  };
+}
+
+inline Action kernels_command(CLI::App&) {
+  return [] { return list_kernels(); };
+}
+
+struct WorkerOptions {
+  std::string entry;
+  bool memory = false, headers = false;
+};
+
+inline Action worker_command(CLI::App& command) {
+  const auto o = std::make_shared<WorkerOptions>();
+  auto* const what = command.add_option_group("what")->require_option(1);
+  what->add_option("entry", o->entry, "its folder");
+  what->add_flag("--headers", o->headers, "says instead on which of a student's headers it is built");
+  command.add_flag("--memory", o->memory, "each answer says how many bytes it took");
+  return [o] {
+    if (o->headers) return fmt::print("{}", kStudentHeaders), kPass;
+    return judge::serve_worker(o->entry, o->memory);
+  };
+}
+
+}  // namespace tinymlperf

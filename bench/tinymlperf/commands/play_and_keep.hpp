@@ -1,0 +1,33 @@
+// A match between models or trainings that is played, written as run.json, and shown.
+#pragma once
+
+#include <string>
+#include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/keep_run.hpp>
+#include <tinymlperf/judge/match/play.hpp>
+#include <tinymlperf/judge/results/match_table.hpp>
+#include <tinymlperf/support/output_folder.hpp>
+
+namespace tinymlperf::detail {
+
+inline std::string text_of(const judge::RunDocument& d) {
+  std::string out = judge::match_text(d);
+  for (const judge::ContenderRecord& c : d.contenders)
+    if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
+  return out;
+}
+
+inline int play_and_keep(const RunOptions& o) {
+  try {
+    const RunOptions asked = with_students(o);
+    const OutputFolder folder(o.out, {"run.json"});
+    const judge::RunDocument d = play(asked);
+    return keep_run(o.out / "run.json", to_json(d), [&] { return text_of(d); });
+  } catch (const std::invalid_argument& e) {
+    return complain(e.what());
+  } catch (const sandbox::Unavailable& e) {
+    return complain(e.what());
+  }
+}
+
+}  // namespace tinymlperf::detail

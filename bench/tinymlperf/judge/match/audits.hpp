@@ -1,0 +1,228 @@
+// Audits: what would be different if a contender cheated, decided from numbers alone.
+//
+//   A1 agreement     every answer that was timed says what was graded
+//   A2 same sample   asking the same again is no faster: nothing is remembered between queries
+//   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
+//   A4 length        a continuation has as many tokens as were asked for, and those that were streamed
+//   A5 fingerprint   an output is the same after all work has ended as when it was given
+//   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured peaks
+//   A7 clock         the machine was not much slower in some turns than in others
+//   A8 claims        what an author promised is not more than what was measured
+//   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
+//   A10 host clock   what a GPU's events say is what the host's clock says
+//   A11 leap         no result is 10 times the best of its table; it is held as one that fails A9 is
+// A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond
+// the bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04
+// and TEST05).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <tinymlperf/judge/results/run_document.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
+
+namespace tinymlperf::judge {
+
+using tinytorch::benchmarking::block_values;
+using tinytorch::benchmarking::more_is_better;
+
+// C1: what entries/static_rules.hpp finds in source. Reasons to look, and no verdict.
+inline AuditResult source_audit(const std::vector<std::string>& reasons) {
+  std::string detail;
+  for (const std::string& reason : reasons) detail += (detail.empty() ? "look at " : "; ") + reason;
+  return {"C1", "source", true, detail.empty() ? "nothing in it asks to be looked at" : detail};
+}
+
+inline AuditResult agreement_audit(int64_t compared) {
+  return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
+}
+
+namespace detail {
+// Turns of the same number, of which `quick` must not be faster. Accuses at 99 %, since every entry of every
+// match is asked twice.
+inline AuditResult no_gain(std::string id, std::string name, Scenario s, const std::vector<Turn>& quick,
+                           const std::vector<Turn>& slow, double bound, const std::string& what) {
+  const auto quantity = quantity_of(s);
+  const std::vector<double> a = block_values(quantity, quick), b = block_values(quantity, slow);
+  const bool more = more_is_better(quantity);
+  const auto gain = tinytorch::statistics::paired_ratio(more ? a : b, more ? b : a, 0.99);
+  if (!gain) return {std::move(id), std::move(name), false, "too few blocks to tell"};
+  return {std::move(id), std::move(name), gain->low <= bound,
+          fmt::format("{} {:.2f} times as fast (99 %: {:.2f} to {:.2f}; at most {:.2f})", what,
+                      gain->estimate, gain->low, gain->high, bound)};
+}
+}  // namespace detail
+
+// Short queries are noisier, so they have more room.
+inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
+                                     const std::vector<Turn>& same) {
+  constexpr double kShort = 0.2e-3;
+  double shortest = 1;
+  for (const Turn& turn : known)
+    shortest = std::min(shortest, *std::min_element(turn.latencies.begin(), turn.latencies.end()));
+  return detail::no_gain("A2", "same sample", s, same, known, shortest < kShort ? 1.2 : 1.1,
+                         "the same sample again is answered");
+}
+
+inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
+                                    const std::vector<Turn>& fresh) {
+  return detail::no_gain("A3", "other seed", s, known, fresh, 1.05,
+                         "samples that were asked before are answered");
+}
+
+// Each continuation was held against its length and its stream when it ended (Generation::check); who failed
+// there is out.
+inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
+  int64_t continuations = 0, tokens = 0;
+  for (const Turn& turn : turns)
+    for (const int64_t n : turn.tokens) ++continuations, tokens += n;
+  return {"A4", "output length", continuations > 0 && tokens == continuations * asked,
+          fmt::format("{} tokens in {} continuations of {}: none ended early, and each is what was streamed",
+                      tokens, continuations, asked)};
+}
+
+// Over a pipe an answer is bytes that have left whoever gave it.
+inline AuditResult fingerprint_audit(int64_t answers) {
+  return {"A5", "output fingerprint", answers > 0,
+          fmt::format("{} answers had left their process, whole, when their times ended", answers)};
+}
+// On a GPU an output stays where its kernel wrote it, and is read again after a later launch.
+inline AuditResult fingerprint_audit(int64_t outputs, int64_t changed) {
+  return {"A5", "output fingerprint", outputs > 0 && changed == 0,
+          fmt::format("{} of {} outputs changed after they were given", changed, outputs)};
+}
+
+// By a GPU's events, by the clock of the host that launched, and by the judge's around all: why that cannot
+// be; empty: it can. Short times are the way there more than the work.
+inline std::string host_clock_complaint(double events, double host, double judge) {
+  constexpr double kLong = 1e-3, kLaunch = 100e-6, kShare = 0.9;  // seconds; what a launch may take besides
+  if (!(events > 0 && events <= host && host <= judge))
+    return fmt::format(
+        "audit A10, host clock: {:.3g} s by the GPU's events, {:.3g} s by the host's clock, {:.3g} s by the "
+        "judge's",
+        events, host, judge);
+  if (host > kLong && events < kShare * (host - kLaunch))
+    return fmt::format(
+        "audit A10, host clock: {:.3g} s by the GPU's events, but {:.3g} s by the host's clock", events,
+        host);
+  return "";
+}
+// Whatever else the host does can come between a launch and its end: now and then, not in every tenth. Who
+// hid work in fewer calls than that would gain nothing, since medians count.
+inline AuditResult host_clock_audit(int64_t times, int64_t implausible) {
+  return {"A10", "host clock", times > 0 && 10 * implausible <= times,
+          fmt::format("{} of {} times by the GPU's events are not what the host's clock says", implausible,
+                      times)};
+}
+
+// `ratio`: times the baseline; `best`: of whoever is ranked in the table, at least the baseline's 1.
+inline AuditResult leap_audit(double ratio, double best) {
+  constexpr double kLeap = 10;
+  return {"A11", "leap", ratio <= kLeap * best,
+          fmt::format("{:.3g} times the baseline, the best of the table {:.3g}{}", ratio, best,
+                      ratio <= kLeap * best ? "" : "; held until somebody has looked at it")};
+}
+
+// What no program can beat on this machine. Whatever else runs while they are measured makes the machine look
+// slower than it is: before an answer is called too fast they are measured again, and the best of all times
+// counts.
+class RemeasuredPeaks {
+ public:
+  struct Rates {
+    double flops_per_second = 0, bytes_per_second = 0;  // 0: not known
+  };
+  RemeasuredPeaks() = default;  // nothing is known, and nothing too fast
+  explicit RemeasuredPeaks(std::function<Rates()> measure)
+      : measure_(std::move(measure)), best_(measure_()) {}
+
+  // What so much work takes at least, which `taken` seconds were enough for. 0 flops: not known.
+  double least_seconds(double flops, double bytes, double taken) {
+    constexpr int kRepeats = 10;
+    for (; measure_ && repeats_ < kRepeats && taken < least_seconds(flops, bytes); ++repeats_) {
+      const Rates again = measure_();
+      best_ = {std::max(best_.flops_per_second, again.flops_per_second),
+               std::max(best_.bytes_per_second, again.bytes_per_second)};
+    }
+    return least_seconds(flops, bytes);
+  }
+
+ private:
+  double least_seconds(double flops, double bytes) const {
+    return std::max(best_.flops_per_second > 0 ? flops / best_.flops_per_second : 0,
+                    best_.bytes_per_second > 0 ? bytes / best_.bytes_per_second : 0);
+  }
+
+  std::function<Rates()> measure_;
+  Rates best_;
+  int repeats_ = 0;
+};
+
+// flops and bytes: of one sample.
+inline AuditResult floor_audit(const std::vector<Turn>& turns, RemeasuredPeaks& machine, double flops,
+                               double bytes) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Turn& t : turns) fastest = std::min(fastest, t.seconds / static_cast<double>(t.samples));
+  const double least = machine.least_seconds(flops, bytes, fastest);
+  return {
+      "A6", "floor", fastest >= least,
+      fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest, least)};
+}
+
+// A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just
+// now.
+inline double reference_seconds() {
+  double best = std::numeric_limits<double>::infinity();
+  volatile double sink = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const tinytorch::benchmarking::SteadyClock clock;
+    const double start = clock();
+    double x = 1;
+    for (int i = 0; i < 50000; ++i) x = x * 0.5 + 0.5;
+    sink = sink + x;
+    best = std::min(best, clock() - start);
+  }
+  return best;
+}
+
+// Seconds of a fixed piece of work before each turn. Says something of the run, nothing of the contender.
+inline AuditResult clock_audit(std::span<const double> reference_seconds) {
+  if (reference_seconds.empty()) return {"A7", "clock", false, "not measured"};
+  const double best = *std::min_element(reference_seconds.begin(), reference_seconds.end());
+  const auto slow = std::count_if(reference_seconds.begin(), reference_seconds.end(),
+                                  [&](double x) { return best / x < 0.75; });
+  return {"A7", "clock", 2 * slow <= static_cast<std::ptrdiff_t>(reference_seconds.size()),
+          fmt::format("{} of {} turns ran at less than 75 % of the fastest clock", slow,
+                      reference_seconds.size())};
+}
+
+// A claim names the quality ("accuracy") or a scenario, whose measure it then promises; of other things
+// nothing is known here. A promise may be a tenth better than what was measured, since machines differ.
+inline AuditResult claims_audit(const RunDocument& d, const ContenderRecord& c,
+                                const std::vector<std::pair<std::string, double>>& claims) {
+  AuditResult out{"A8", "claims", true, "nothing was promised of this"};
+  const std::optional<double> value = value_of(d.scenario, c);
+  for (const auto& [metric, promised] : claims) {
+    double measured = 0;
+    bool kept = true;
+    if (metric == d.quality_metric && c.quality) {
+      measured = c.quality->estimate, kept = promised <= c.quality->high;
+    } else if (metric == name_of(d.scenario) && value) {
+      measured = *value;
+      kept =
+          measure_of(d.scenario).higher_is_better ? promised <= 1.1 * measured : promised >= measured / 1.1;
+    } else {
+      continue;
+    }
+    out.detail = fmt::format("{}: {:g} was promised, {:.4g} was measured", metric, promised, measured);
+    out.passed = kept;
+    if (!kept) return out;
+  }
+  return out;
+}
+
+}  // namespace tinymlperf::judge

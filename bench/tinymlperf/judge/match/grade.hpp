@@ -1,0 +1,154 @@
+// Whether an answer is right: as near to f64 as an honest f32 kernel comes.
+//
+// Errors are measured in units of the row's largest value. An answer may be kKappa times as wrong as the
+// worst of
+//   the library's own kernel, run here on the same inputs,
+//   what one unit in the last place of the inputs changes (no kernel can be asked for more than its inputs
+//   say), one unit in the last place of the result;
+// so that sums in another order pass, and a result of bf16, a hundred times beyond, does not. An op that only
+// selects, and sums of whole numbers, have no such room. A NaN is wrong unless the oracle says NaN, and so
+// with infinities.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <tinymlperf/kernels/library/library_kernels.hpp>
+#include <tinymlperf/ops/tasks.hpp>
+
+namespace tinymlperf::judge::kernels {
+
+inline constexpr double kKappa = 32;
+
+struct Grade {
+  bool right = true;
+  std::string reason;  // why not
+};
+
+namespace detail {
+
+inline double as_float_would(double x) {
+  return std::abs(x) > double{std::numeric_limits<float>::max()} ? std::copysign(INFINITY, x) : x;
+}
+
+struct RowError {
+  double worst =
+      0;  // of the row's largest; infinite where one of two is not finite and the other is something else
+  size_t place = 0;
+};
+
+template <class T>
+RowError error_of(std::span<const T> row, std::span<const double> truth) {
+  double scale = std::numeric_limits<float>::min();  // below it floats lie evenly
+  for (const double t : truth)
+    if (std::isfinite(as_float_would(t))) scale = std::max(scale, std::abs(t));
+  RowError out;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const double found = as_float_would(static_cast<double>(row[i])), expected = as_float_would(truth[i]);
+    const bool same = found == expected || (std::isnan(found) && std::isnan(expected));
+    const double error = same ? 0
+                         : std::isfinite(found) && std::isfinite(expected)
+                             ? std::abs(found - expected) / scale
+                             : INFINITY;
+    if (error > out.worst) out = {error, i};
+  }
+  return out;
+}
+
+// Each number goes to one of its neighbours; 0 and what is not finite stays.
+inline channel::Tensors nudged(channel::Tensors in, uint64_t seed) {
+  for (channel::Tensor& t : in) {
+    if (t.dtype != channel::DType::f32) continue;
+    const std::span<float> values = t.mutable_values<float>();
+    tinytorch::parallel_for(static_cast<int64_t>(values.size()), 1 << 14, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float& x = values[static_cast<size_t>(i)];
+        const uint64_t bits = (static_cast<uint64_t>(i) + seed) * 0x9E3779B97F4A7C15u;
+        const bool up = (bits ^ bits >> 32) * 0xD6E8FEB86659FD93u >> 63;
+        if (x != 0 && std::isfinite(x)) x = std::nextafter(x, up ? INFINITY : -INFINITY);
+      }
+    });
+  }
+  return in;
+}
+
+}  // namespace detail
+
+// Grades the answers to one query. The oracle's rows are made when they are asked for.
+class Grader {
+ public:
+  Grader(const KernelTask& task, const Shape& sides, Distribution distribution, channel::Tensors inputs)
+      : task_(task),
+        shape_(sides),
+        distribution_(distribution),
+        inputs_(std::move(inputs)),
+        honest_(empty_output(task.output(sides))) {
+    const auto& kernels = library::kernels();
+    std::ranges::find(kernels, task.name, &Kernel::name)->run(inputs_, honest_.mutable_values<float>());
+    exact_ = task.exact == Exact::always ||
+             (task.exact == Exact::for_zero_one && distribution == Distribution::zero_one);
+    if (!exact_) nudged_ = detail::nudged(inputs_, static_cast<uint64_t>(inputs_[0].bytes.size()));
+  }
+  const channel::Tensor& honest() const { return honest_; }
+  int64_t rows() const { return count(honest_.shape) / honest_.shape.back(); }
+
+  // Looks at these rows, or at all.
+  Grade operator()(const channel::Tensors& answer, std::span<const int64_t> rows) const {
+    if (answer.size() != 1 || answer[0].dtype != channel::DType::f32 || answer[0].shape != honest_.shape)
+      return {false, "expected one f32 tensor of " + to_text(honest_.shape)};
+    const auto each = static_cast<size_t>(honest_.shape.back());
+    std::vector<double> truth(each), other(each);
+    double honest = 0x1p-23;
+    std::vector<Finding> findings;
+    for (const int64_t row : rows) {
+      task_.oracle(inputs_, row, truth);
+      findings.push_back({row, detail::error_of<float>(row_of(answer[0], row), truth), 0, 0});
+      Finding& f = findings.back();
+      f.expected = truth[f.error.place], f.found = double{row_of(answer[0], row)[f.error.place]};
+      if (exact_) continue;
+      honest = std::max(honest, finite(detail::error_of<float>(row_of(honest_, row), truth).worst));
+      task_.oracle(nudged_, row, other);
+      honest = std::max(honest, finite(detail::error_of<double>(other, truth).worst));
+    }
+    const double bound = exact_ ? 0 : kKappa * honest;
+    for (const Finding& f : findings)
+      if (f.error.worst > bound) return {false, reason_of(f, bound)};
+    return {};
+  }
+  Grade operator()(const channel::Tensors& answer) const {
+    std::vector<int64_t> all(static_cast<size_t>(rows()));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return (*this)(answer, all);
+  }
+
+ private:
+  struct Finding {
+    int64_t row;
+    detail::RowError error;
+    double expected, found;
+  };
+  std::string reason_of(const Finding& f, double bound) const {
+    const auto number = [](double x) {
+      return std::isnan(x) ? std::string("nan") : fmt::format("{:.9g}", x);
+    };
+    std::string out =
+        fmt::format("{} {} {}: row {}, element {}: expected {}, found {}", task_.name, to_text(shape_),
+                    name_of(distribution_), f.row, f.error.place, number(f.expected), number(f.found));
+    if (std::isfinite(f.error.worst))
+      out += fmt::format("; an error of {:.2g} of the row's largest, at most {:.2g}", f.error.worst, bound);
+    return out;
+  }
+  static double finite(double x) { return std::isfinite(x) ? x : 0; }
+  static std::span<const float> row_of(const channel::Tensor& t, int64_t row) {
+    const int64_t each = t.shape.back();
+    return t.values<float>().subspan(static_cast<size_t>(row * each), static_cast<size_t>(each));
+  }
+
+  const KernelTask& task_;
+  Shape shape_;
+  Distribution distribution_;
+  bool exact_ = false;
+  channel::Tensors inputs_, nudged_;
+  channel::Tensor honest_;
+};
+
+}  // namespace tinymlperf::judge::kernels

@@ -1,0 +1,370 @@
+// A match: contenders answer one scenario of one benchmark in turns, graded by the answers that are timed.
+//
+//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine
+//   that
+//             drifts favours nobody; who has no turn is held (stopped); some begin with fresh processes
+//   warm-up   of each process, until two windows of queries have one median (steady_state.hpp)
+//   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden
+//   set needs;
+//             a contender cannot tell which are timed: all have one form, and no sample comes twice before
+//             all came
+//   grading   the first answer to each sample counts; every further one must say the same
+//   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody
+//   saw
+// A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the
+// reason. Who watches is told between blocks alone, when everybody is held.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tinymlperf/benchmarks/benchmark.hpp>
+#include <tinymlperf/judge/match/audits.hpp>
+#include <tinymlperf/judge/match/contender_process.hpp>
+#include <tinymlperf/judge/match/progress.hpp>
+#include <tinymlperf/judge/scenarios/plugin_system.hpp>
+#include <tinymlperf/judge/scenarios/sample_stream.hpp>
+#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/schedule.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+// How much is measured. Smoke shows that everything works and ranks nothing.
+struct RunClass {
+  const char* name;
+  double seconds;   // of each contender and scenario, all timed turns together
+  int64_t queries;  // at least, in each turn
+  size_t blocks;
+  int64_t hidden;        // samples of the hidden set
+  double patience = 30;  // seconds without a reply after which a contender is out
+  size_t processes = 1;  // of each contender, one after the other
+};
+inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12},
+    kOfficial{"official", 300, 662, 12, 10000, 30, 12};
+// What `race` plays: two such matches take as long as training what is raced. Quick shows its machinery.
+inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
+inline constexpr size_t kAuditBlocks = 12;  // of eight, one disturbed block could hide a gain at 99 %
+
+struct Contender {
+  ContenderRecord record;
+  std::unique_ptr<channel::Session> session;
+  StartProcess start;
+  // Of the hidden set, sample by sample; empty: not answered yet.
+  std::vector<Answer> graded;
+  std::optional<SampleStream> stream, prompts;  // prompts are not graded: they must not use up what is
+  int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
+};
+
+// Two sets of one benchmark: one that is graded and timed, and one that only an audit asks.
+struct HiddenSets {
+  Benchmark& main;
+  Benchmark& fresh;
+};
+
+// Row i of a query's answer belongs to its sample i.
+inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Tensors& tensors,
+                                   size_t samples) {
+  const auto each = static_cast<size_t>(benchmark.answer_size());
+  if (tensors.size() != 1 || tensors[0].dtype != channel::DType::f32 ||
+      tensors[0].values<float>().size() != samples * each)
+    throw std::runtime_error("an answer must be one f32 tensor of " + std::to_string(samples) + " x " +
+                             std::to_string(each) + " values");
+  std::vector<Answer> rows;
+  const auto values = tensors[0].values<float>();
+  // Minus infinity is the score of what cannot be.
+  if (!std::ranges::all_of(values, [](float x) { return x <= std::numeric_limits<float>::max(); }))
+    throw std::runtime_error("an answer holds a value that is not finite");
+  for (size_t i = 0; i < samples; ++i)
+    rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * each),
+                      values.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+  return rows;
+}
+
+class Match {
+ public:
+  // What `watcher` throws ends the match.
+  Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
+        RemeasuredPeaks machine = {}, Watcher watcher = {})
+      : sets_(sets),
+        scenario_(scenario),
+        class_(run_class),
+        seed_(seed),
+        machine_(std::move(machine)),
+        watcher_(std::move(watcher)) {}
+
+  void operator()(std::vector<Contender>& contenders) {
+    for (Contender& c : contenders) {
+      c.graded.resize(static_cast<size_t>(sets_.main.size()));
+      c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // the same order for all
+      c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
+      attempt(c, [&] { prepare(c); });
+    }
+    size_t turn = 0, step = 0;
+    const size_t steps = class_.blocks + contenders.size();
+    for (const auto& block :
+         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
+      tell({scenario_, step, steps, step + 1, class_.blocks, {}});
+      if (is_fresh_process_due(step, class_.blocks, class_.processes))
+        for (Contender& c : contenders)
+          attempt(c, [&] { replace_process(c, [&](Contender& fresh) { prepare(fresh); }); });
+      ++step;
+      for (const size_t i : block) {
+        reference_.push_back(reference_seconds());
+        attempt(contenders[i], [&] { take_turn(contenders[i], turn / (2 * contenders.size())); });
+      }
+      turn += block.size();
+    }
+    for (Contender& c : contenders) {
+      tell({scenario_, step++, steps, 0, class_.blocks, c.record.name});
+      attempt(c, [&] { conclude(c); });
+    }
+    for (Contender& c : contenders) end_process(c);
+  }
+
+ private:
+  // Which samples a turn asks, from which set, and what becomes of the answers.
+  struct Questions {
+    Benchmark& set;
+    int64_t samples_per_query;
+    std::function<std::vector<int64_t>(int64_t)> next;
+    std::function<void(int64_t sample, const Answer& answer)> answered;
+  };
+
+  void tell(const Progress& now) const {
+    if (watcher_) watcher_(now);
+  }
+
+  int64_t samples_per_query() const {
+    if (scenario_ == Scenario::offline) return sets_.main.size();
+    return scenario_ == Scenario::multi_stream ? 8 : 1;
+  }
+
+  // How samples are asked where the scenario's own rhythm or question is of no use: one by one.
+  Scenario untimed_form() const {
+    const bool own = scenario_ == Scenario::server || scenario_ == Scenario::generation;
+    return own ? Scenario::single_stream : scenario_;
+  }
+
+  void prepare(Contender& c) {
+    c.session->prepare(sets_.main.id(), 30);
+    if (scenario_ != Scenario::offline) warm_up(c);
+    c.session->hold();
+  }
+  // Until two windows of queries have the same median. A noisy machine ends it by the clock; a short class,
+  // sooner.
+  void warm_up(Contender& c) {
+    const double share = 0.3 * class_.seconds / static_cast<double>(class_.processes);
+    tinytorch::benchmarking::warm_up([&] { ask(c, main_questions(c), 1); },
+                                     {.seconds_limit = std::min(3.0, share)});
+  }
+
+  Questions main_questions(Contender& c) {
+    return {sets_.main, samples_per_query(), [&c](int64_t k) { return c.stream->next(k); },
+            [this, &c](int64_t sample, const Answer& answer) { grade(c, sample, answer); }};
+  }
+  void grade(Contender& c, int64_t sample, const Answer& answer) {
+    Answer& first = c.graded[static_cast<size_t>(sample)];
+    if (first.empty()) {
+      first = answer;
+      ++c.answered;
+      return;
+    }
+    ++c.compared;
+    if (!sets_.main.agrees(first, answer))
+      throw std::runtime_error("sample " + std::to_string(sample) + ": it was answered differently before");
+  }
+
+  void take_turn(Contender& c, size_t block) {
+    const Questions questions = main_questions(c);
+    c.session->resume();
+    if (scenario_ != Scenario::offline) ask(c, questions, 3);
+    Plan plan{.scenario = scenario_,
+              .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks)),
+              .queries = scenario_ == Scenario::offline ? 1 : class_.queries,
+              .seed = seed_ + c.record.turns.size()};
+    c.record.turns.push_back(scenario_ == Scenario::server       ? server_turn(c, questions, plan)
+                             : scenario_ == Scenario::generation ? generation_turn(c, plan)
+                                                                 : turn_of(run(c, questions, plan)));
+    const auto due = static_cast<int64_t>(
+        std::ceil(static_cast<double>(sets_.main.size() * static_cast<int64_t>(block + 1)) /
+                  static_cast<double>(class_.blocks)));
+    if (c.answered < due)
+      ask(c, questions, (due - c.answered + samples_per_query() - 1) / samples_per_query());
+    c.session->hold();
+  }
+
+  // Queries that are not timed, in the form of those that are.
+  void ask(Contender& c, const Questions& questions, int64_t queries) {
+    run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = queries});
+  }
+
+  RunRecord run(Contender& c, const Questions& questions, Plan plan) {
+    plan.samples = questions.set.size();
+    plan.patience = class_.patience;
+    plan.samples_per_query = questions.samples_per_query;
+    plan.next_samples = questions.next;
+    std::vector<channel::Tensors> answers;
+    PluginSystem system(
+        *c.session, [&](std::span<const int64_t> samples) { return questions.set.inputs(samples); },
+        [&](uint64_t id, bool last, const channel::Tensors& tensors) {
+          answers.resize(std::max<size_t>(answers.size(), id + 1));
+          if (last) answers[id] = tensors;
+        });
+    RunRecord record = run_scenario(system, plan);
+    for (size_t q = 0; q < record.queries.size(); ++q) {
+      const std::vector<int64_t>& samples = record.queries[q].samples;
+      const std::vector<Answer> rows = rows_of(questions.set, answers[q], samples.size());
+      for (size_t i = 0; i < rows.size(); ++i) questions.answered(samples[i], rows[i]);
+    }
+    return record;
+  }
+
+  static constexpr uint64_t kChecks = uint64_t{1} << 40;  // numbers of queries beyond those of a scenario
+  static Turn turn_of(const RunRecord& record) {
+    Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
+    for (const QueryRecord& q : record.queries) {
+      if (q.tokens.empty()) continue;
+      turn.tokens.push_back(static_cast<int64_t>(q.tokens.size()));
+      turn.to_first.push_back(q.tokens.front() - q.due);
+    }
+    return turn;
+  }
+  // Prompts, continued token by token. What was said is then held against what the contender says of the same
+  // text when it is asked for one token: at one place of each continuation, which it cannot foresee.
+  Turn generation_turn(Contender& c, Plan plan) {
+    const Generation& text = *sets_.main.generation();
+    plan.samples = sets_.main.size();
+    plan.patience = class_.patience;
+    plan.next_samples = [&c](int64_t k) { return c.prompts->next(k); };
+    std::vector<std::vector<channel::Tensors>> streamed;
+    std::vector<channel::Tensors> answers;
+    PluginSystem system(
+        *c.session, [&](std::span<const int64_t> samples) { return text.prompt(samples.front()); },
+        [&](uint64_t id, bool last, const channel::Tensors& tensors) {
+          streamed.resize(std::max<size_t>(streamed.size(), id + 1));
+          answers.resize(streamed.size());
+          last ? void(answers[id] = tensors) : streamed[id].push_back(tensors);
+        });
+    const RunRecord record = run_scenario(system, plan);
+    tinytorch::Generator random(plan.seed ^ 0xA0761D6478BD642Fu);
+    for (size_t q = 0; q < record.queries.size(); ++q) {
+      const std::vector<uint8_t> continuation = checked(c, text, streamed[q], answers[q]);
+      const size_t place = random.below(continuation.size());
+      c.session->ask(kChecks + q, text.before(record.queries[q].samples.front(), continuation, place));
+      const channel::Event event = c.session->next(class_.patience);
+      const auto scores = rows_of(sets_.main, channel::parse_tensors(event.frame.payload), 1);
+      ++c.compared;
+      if (!text.likeliest(scores.front(), continuation[place]))
+        throw std::runtime_error("token " + std::to_string(place + 1) +
+                                 " of a continuation is not the one that it calls the likeliest");
+    }
+    return turn_of(record);
+  }
+  static std::vector<uint8_t> checked(Contender& c, const Generation& text,
+                                      const std::vector<channel::Tensors>& streamed,
+                                      const channel::Tensors& answer) {
+    try {
+      return text.check(streamed, answer);
+    } catch (const std::runtime_error& e) {
+      c.record.audits.push_back({"A4", "output length", false, e.what()});
+      throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
+    }
+  }
+  // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are
+  // asked for.
+  Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
+    const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
+    plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
+    Turn best;
+    best.rate = highest_rate(
+        [&](double rate) {
+          plan.rate = rate;
+          ++plan.seed;
+          const RunRecord record = run(c, questions, plan);
+          const bool good = keeps_bound(record, percent, sets_.main.server_bound());
+          if (good || best.latencies.empty()) {
+            const double rate_before = best.rate;
+            best = turn_of(record), best.rate = rate_before;
+          }
+          return good;
+        },
+        1, 1e6, 0.05);
+    if (!(best.rate > 0))
+      throw std::runtime_error(fmt::format("one query per second is not answered within {:g} s (p{:g})",
+                                           sets_.main.server_bound(), percent));
+    return best;
+  }
+
+  void conclude(Contender& c) {
+    const Quality quality = sets_.main.quality(c.graded);
+    c.record.quality = quality.value;
+    const bool binary = std::ranges::all_of(quality.credit, [](double x) { return x == 0 || x == 1; });
+    if (binary)
+      for (const double x : quality.credit) c.record.credit += x == 1 ? '1' : '0';
+    else
+      c.record.minus_bits = quality.credit;
+    c.record.wins = quality.wins;
+    std::vector<AuditResult>& audits = c.record.audits;
+    compare_questions(c);
+    audits.insert(audits.begin(), agreement_audit(c.compared));
+    if (scenario_ == Scenario::generation)
+      audits.push_back(length_audit(c.record.turns, sets_.main.generation()->tokens()));
+    audits.push_back(fingerprint_audit(c.answered + c.compared));
+    const std::vector<int64_t> first{0};
+    double bytes = 0;
+    for (const channel::Tensor& t : sets_.main.inputs(first)) bytes += static_cast<double>(t.bytes.size());
+    audits.push_back(
+        floor_audit(c.record.turns, machine_, 2.0 * static_cast<double>(c.record.multiply_adds), bytes));
+    audits.push_back(clock_audit(reference_));
+    for (const AuditResult& a : audits)
+      if (!a.passed && a.id != "A7")
+        throw std::runtime_error("audit " + a.id + ", " + a.name + ": " + a.detail);
+  }
+
+  // A2 and A3: turns of one length on samples that were asked before, on the same ones again and again, and
+  // on fresh ones, of which no one comes twice. A server is asked one by one.
+  void compare_questions(Contender& c) {
+    constexpr int64_t kTurns = 2 * kAuditBlocks;
+    const int64_t share =
+        std::min(sets_.main.size(), sets_.fresh.size()) / kTurns;  // of the fresh set, for one turn
+    const int64_t each = scenario_ == Scenario::offline ? std::max<int64_t>(1, share) : samples_per_query();
+    const int64_t queries = std::max<int64_t>(2, share / each);
+    SampleStream fresh(sets_.fresh.size(), seed_ ^ 0xD1B54A32D192ED03u);
+    const std::vector<int64_t> few = SampleStream(sets_.main.size(), seed_).next(each);
+    const Questions known{sets_.main, each, [&c](int64_t k) { return c.stream->next(k); },
+                          main_questions(c).answered};
+    const Questions same{sets_.main, each, [&few](int64_t) { return few; }, known.answered};
+    const Questions other{sets_.fresh, each, [&fresh](int64_t k) { return fresh.next(k); },
+                          [](int64_t, const Answer&) {}};
+    const std::array<const Questions*, 3> all{&known, &same, &other};
+    const Scenario form = untimed_form();
+    std::array<std::vector<Turn>, 3> turns;
+    c.session->resume();
+    for (const auto& block : tinytorch::benchmarking::mirrored_blocks(all.size(), kAuditBlocks, seed_)) {
+      for (const size_t i : block) {
+        if (form != Scenario::offline) ask(c, *all[i], 1);
+        const int64_t timed = form == Scenario::offline ? 1 : queries - 1;
+        turns[i].push_back(turn_of(run(c, *all[i], {.scenario = form, .seconds = 0, .queries = timed})));
+      }
+    }
+    c.session->hold();
+    c.record.audits.push_back(same_sample_audit(form, turns[0], turns[1]));
+    c.record.audits.push_back(other_seed_audit(form, turns[0], turns[2]));
+  }
+
+  HiddenSets sets_;
+  Scenario scenario_;
+  RunClass class_;
+  uint64_t seed_;
+  RemeasuredPeaks machine_;
+  Watcher watcher_;
+  std::vector<double> reference_;
+};
+
+}  // namespace tinymlperf::judge

@@ -1,0 +1,90 @@
+// A match between models: each entry answers questions in a sandboxed process, on a hidden set drawn now.
+//
+// The first entry is the baseline.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tinymlperf/judge/match/match.hpp>
+#include <tinymlperf/judge/match/peak_memory.hpp>
+#include <tinymlperf/judge/match/run_setup.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+namespace detail {
+
+inline const judge::RunClass& run_class_named(const std::string& name) {
+  for (const judge::RunClass* c :
+       {&judge::kQuick, &judge::kRace, &judge::kSmoke, &judge::kRanked, &judge::kOfficial})
+    if (name == c->name) return *c;
+  throw std::invalid_argument(
+      "--class " + name + ": there are smoke, ranked and official, and quick and race, which `race` plays");
+}
+
+// Of an entry the allocator of the program that answers for it tells it; of a plugin the sandbox has said
+// what it knows.
+inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
+                           const judge::Benchmark& benchmark) {
+  if (!record.out.empty() || (record.tier != "T0" && record.worker.empty())) return;
+  try {
+    record.peak_bytes = judge::peak_bytes_of(*stage, benchmark);
+  } catch (const std::exception& e) {  // whatever it is: the match is played, and shall not be lost
+    record.out = std::string("after its match, when its memory was measured: ") + e.what();
+  }
+}
+
+// Its first process. Who cannot be started is out, and the others play.
+inline void start_first(judge::Contender& c) {
+  try {
+    c.session = c.start();
+  } catch (const sandbox::Unavailable&) {
+    throw;  // this machine cannot hold anybody
+  } catch (const std::exception& e) {
+    c.record.out = e.what();
+  }
+}
+
+}  // namespace detail
+
+// `o` is resolved.
+inline judge::RunDocument play_models(const RunOptions& o) {
+  using namespace detail;
+  const judge::Scenario scenario = judge::scenario_named(o.scenario);
+  const judge::RunClass& run_class = run_class_named(o.run_class);
+  std::optional<UserText> text;
+  if (!o.text.empty()) text = read_user_text(o.text);
+  const auto make = [&]() -> std::unique_ptr<judge::Benchmark> {
+    if (text) return std::make_unique<judge::LanguageBenchmark>(*text);
+    return judge::make_benchmark(o.benchmark);
+  };
+  const auto benchmark = make();
+  if (scenario == judge::Scenario::generation && !benchmark->generation())
+    throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
+  const sandbox::Offers offers = sandbox_of_machine(o.real_time);
+  const uint64_t seed = seed_of(o);
+  const int64_t hidden = o.hidden.value_or(run_class.hidden);
+  benchmark->draw(hidden, seed);
+  const auto fresh = make();
+  const tt::PhiloxBlock other = tt::philox(seed, 1);
+  fresh->draw(hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
+  std::vector<std::unique_ptr<judge::Stage>> stages;
+  std::vector<judge::Contender> contenders;
+  for_each_entry(o, [&](const auto& entry, const auto& worker) {
+    judge::Contender& c = contenders.emplace_back();
+    stages.push_back(admit(c.record, entry, o.benchmark, offers, worker));
+    if (!stages.back()) return;
+    c.start = [stage = stages.back().get()] { return stage->start(); };
+    start_first(c);
+  });
+  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
+  for (size_t i = 0; i < contenders.size(); ++i)
+    measure_memory(contenders[i].record, stages[i].get(), *benchmark);
+  judge::RunDocument d = document_of(o, *benchmark, offers, seed);
+  if (text) d.text = {{"file", text->name}, {"bytes", text->bytes()}, {"held_out", text->held_out.size()}};
+  for (judge::Contender& c : contenders) d.contenders.push_back(std::move(c.record));
+  return d;
+}
+
+}  // namespace tinymlperf

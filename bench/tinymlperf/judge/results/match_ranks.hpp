@@ -1,0 +1,42 @@
+// Ranks within one match: of those that are in and good enough, compared block by block with each other.
+//
+// A leaderboard's ranks are other ones (board/store/ranking.hpp): there, entries met the baseline alone, each
+// in its own run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <tinymlperf/judge/results/quality_gate.hpp>
+#include <tinytorch/benchmarking/block_ranking.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+// In the order of the contenders; nothing for who is out, not good enough, or stopped before the end.
+// Trainings have no blocks: they are ranked by their intervals against the baseline.
+inline std::vector<std::optional<int64_t>> match_ranks(const RunDocument& d) {
+  std::vector<std::optional<int64_t>> ranks(d.contenders.size());
+  std::vector<size_t> places;
+  std::vector<std::vector<double>> costs;
+  std::vector<Interval> ratios;
+  size_t turns = 0;
+  for (const ContenderRecord& c : d.contenders) turns = std::max(turns, c.turns.size());
+  for (size_t i = 0; i < d.contenders.size(); ++i) {
+    const ContenderRecord& c = d.contenders[i];
+    if (!quality_gate(d, c).passed || c.turns.size() < turns) continue;
+    if (d.scenario == Scenario::time_to_quality) {
+      const auto ratio = times_the_baseline(d.scenario, c, d.contenders.front());
+      if (!ratio) continue;
+      ratios.push_back(*ratio);
+    } else {
+      costs.push_back(block_costs(d.scenario, c.turns));
+    }
+    places.push_back(i);
+  }
+  const auto order = d.scenario == Scenario::time_to_quality ? tinytorch::statistics::rank_with_ties(ratios)
+                                                             : tinytorch::statistics::rank_by_blocks(costs);
+  for (const auto& [index, rank] : order) ranks[places[index]] = rank;
+  return ranks;
+}
+
+}  // namespace tinymlperf::judge
