@@ -300,7 +300,7 @@ TT_API void Optimizer::write_lr(Group& group, Loc loc) {
 }
 
 // The gradient in the order in memory of the master, which is mostly row-major.
-inline Tensor layout_like(const Tensor& master, const Tensor& gradient, Loc loc) {
+inline Tensor lies_like(const Tensor& master, const Tensor& gradient, Loc loc) {
   if (master.is_contiguous()) return gradient.contiguous(loc);
   if (gradient.strides() == master.strides()) return gradient;
   return empty_like(master, gradient.dtype(), loc).copy_(gradient.detach(), loc);
@@ -316,7 +316,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
       gradient = gradient.to(slot.master.dtype(), loc);
     }
-    updates.push_back({&slot, layout_like(slot.master, gradient, loc)});
+    updates.push_back({&slot, lies_like(slot.master, gradient, loc)});
   }
   return updates;
 }
