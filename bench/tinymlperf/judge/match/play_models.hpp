@@ -78,7 +78,7 @@ inline judge::RunDocument play_models(const RunOptions& o) {
     c.start = [stage = stages.back().get()] { return stage->start(); };
     start_first(c);
   });
-  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
+  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, peaks_of_machine(), o.watcher)(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
     measure_memory(contenders[i].record, stages[i].get(), *benchmark);
   judge::RunDocument d = document_of(o, *benchmark, offers, seed);
