@@ -305,13 +305,8 @@ TT_API void Optimizer::write_lr(Group& group, Loc loc) {
   group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
 }
 
-<<<<<<< HEAD
 // The gradient in the memory layout of the master, which is row-major in most cases.
 inline Tensor with_layout_of(const Tensor& master, const Tensor& gradient, Loc loc) {
-=======
-// The gradient in the order in memory of the master, which is mostly row-major.
-inline Tensor lies_like(const Tensor& master, const Tensor& gradient, Loc loc) {
->>>>>>> words_tensor
   if (master.is_contiguous()) return gradient.contiguous(loc);
   if (gradient.strides() == master.strides()) return gradient;
   return empty_like(master, gradient.dtype(), loc).copy_(gradient.detach(), loc);
@@ -327,11 +322,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
       gradient = gradient.to(slot.master.dtype(), loc);
     }
-<<<<<<< HEAD
     updates.push_back({&slot, with_layout_of(slot.master, gradient, loc)});
-=======
-    updates.push_back({&slot, lies_like(slot.master, gradient, loc)});
->>>>>>> words_tensor
   }
   return updates;
 }
