@@ -1,4 +1,4 @@
-"""The cases of bench/op_cases.hpp in PyTorch on the CPU, timed the same way.
+"""The cases of bench/common/op_cases.hpp in PyTorch on the CPU, timed the same way.
 
 Answers one JSON request a line, {"name", "n", "seconds"}, with the same plus the median
 "seconds", the "best", the median "processor" time and the number of "samples"; "list" names the cases, "version" the
