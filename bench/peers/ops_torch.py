@@ -1,4 +1,4 @@
-"""The cases of bench/op_cases.hpp in PyTorch on the CPU, timed with the method of bench_ops.
+"""The cases of bench/common/op_cases.hpp in PyTorch on the CPU, timed with the method of bench_ops.
 
 Answers one request per line. The JSON object {"name", "n", "seconds"} measures a case; the answer has "name", "n", the
 median "seconds", the "best", the median "processor" seconds and the number of "samples". The word list returns the names

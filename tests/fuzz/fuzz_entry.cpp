@@ -23,7 +23,7 @@ void read(const std::string& text, const tinymlperf::Task& task) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  for (const tinymlperf::Task& task : tinymlperf::tasks())
-    read(std::string(reinterpret_cast<const char*>(data), size), task);
+  for (const tinymlperf::Descriptor* about : tinymlperf::descriptors())
+    read(std::string(reinterpret_cast<const char*>(data), size), about->shape);
   return 0;
 }

@@ -1,9 +1,9 @@
-// The area under the ROC curve with its interval, where scores that are nearly equal count as equal.
+// The area under the ROC curve with its interval, where nearly equal scores count as equal.
 //
-// A pair of a positive and a negative counts 1 when the positive's score is higher by more than `margin`,
-// half within the margin, else 0; the area is the mean over all pairs. Both at once: it is the mean of the
-// usual areas (Mann and Whitney, 1947) with all positives moved down, and up, by the margin. The interval is
-// a bootstrap over samples, within each kind (Efron, 1979), so that no draw is without one of them.
+// A pair of a positive and a negative counts 1 if the positive's score is higher by more than `margin`, half
+// within the margin, else 0; the area is the mean over all pairs. It equals the mean of the usual areas (Mann
+// and Whitney, 1947) with all positives moved down and up by the margin. The interval is a bootstrap over
+// samples within each kind (Efron, 1979), so that every draw has both kinds.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class Auc {
   }
 
  private:
-  // Samples by rising score, and for each run of equal scores where it ends.
+  // Samples by rising score, and the end of each run of equal scores.
   struct Order {
     std::vector<size_t> samples, ends;
   };

@@ -1,21 +1,20 @@
-// Benchmarks that ask which class a sample has: one score for each class, and right is whose highest is at
-// its class. Such a benchmark is its data.
+// Benchmarks of classification: an answer has one score for each class, and is right if the highest is at the
+// sample's class. Such a benchmark only adds its data.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <tinymlperf/benchmarks/benchmark.hpp>
-#include <tinymlperf/benchmarks/task.hpp>
+#include <tinymlperf/benchmarks/descriptor.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <utility>
 
 namespace tinymlperf::judge {
 
-class Classification : public Benchmark {
+class Classification : public Described {
  public:
-  std::string metric() const override { return "accuracy"; }
+  using Described::Described;
 
   void draw(int64_t n, uint64_t seed) override {
     require_hidden_seed(seed);
@@ -25,7 +24,7 @@ class Classification : public Benchmark {
   }
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   channel::Tensors inputs(std::span<const int64_t> samples) const override {
-    const Shape& one = task_of(id()).input;
+    const Shape& one = shape().input;
     const int64_t each = std::accumulate(one.begin(), one.end(), int64_t{1}, std::multiplies<>());
     std::vector<float> values;
     values.reserve(samples.size() * static_cast<size_t>(each));
@@ -33,11 +32,11 @@ class Classification : public Benchmark {
       const auto first = values_.begin() + s * each;
       values.insert(values.end(), first, first + each);
     }
-    Shape shape{static_cast<int64_t>(samples.size())};
-    shape.insert(shape.end(), one.begin(), one.end());
-    return {channel::make_tensor(std::move(shape), values)};
+    Shape all{static_cast<int64_t>(samples.size())};
+    all.insert(all.end(), one.begin(), one.end());
+    return {channel::make_tensor(std::move(all), values)};
   }
-  int64_t answer_size() const override { return task_of(id()).outputs; }
+  int64_t answer_size() const override { return shape().outputs; }
   Quality quality(const std::vector<Answer>& answers) const override {
     Quality q;
     int64_t correct = 0;
@@ -53,12 +52,11 @@ class Classification : public Benchmark {
     return class_of(graded) == class_of(timed);
   }
 
-  // Samples and their classes, f32 [n, the task's input...] and i64 [n]: also for whoever is to learn from
-  // them.
+  // Samples and their classes, f32 [n, the task's input...] and i64 [n].
   virtual std::pair<tinytorch::Tensor, tinytorch::Tensor> generate(int64_t n, uint64_t seed) const = 0;
 
  private:
-  // The first of the highest scores; -1, which is no class, where one is not a number.
+  // The first of the highest scores; -1, which is no class, if a score is NaN.
   static int64_t class_of(const Answer& scores) {
     if (std::any_of(scores.begin(), scores.end(), [](float s) { return std::isnan(s); })) return -1;
     return std::max_element(scores.begin(), scores.end()) - scores.begin();

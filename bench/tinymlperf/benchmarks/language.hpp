@@ -1,15 +1,14 @@
-// lm: which byte comes next in a text. The text is drawn from a grammar (data/grammar.hpp), so that a hidden
-// one costs nothing and the least possible number of bits per byte is known; or it is the held-out part of a
-// text of one's own (benchmarks/user_text.hpp), of which the seed draws the windows. No two windows of a set
-// share a byte, so that none shows what is asked of another.
+// lm: language modelling by bytes: which byte comes next in a text. The text is drawn from a grammar
+// (data/grammar.hpp), so that a hidden one costs nothing and the least possible number of bits per byte is
+// known; or it is the held-out part of a user's text (user_text.hpp), whose windows the seed draws. No two
+// windows of a set share a byte, so that none reveals the answer of another.
 //
 // A sample is a window of bytes, and its answer a score for each of the 256 bytes that may follow; their
-// softmax is the model's distribution. One byte is scored for each window, because whoever is shown a whole
-// text to score has been shown its bytes before it says them.
+// softmax is the model's distribution. Only one byte of each window is scored, because a contender that gets
+// a whole text can read the bytes that it should predict.
 //
-// Quality is minus the bits per byte, the mean over samples of log2 p(the byte that came): higher is better,
-// and each sample has its share, so that two models are compared sample by sample. 2^-bits would be a mean of
-// nothing.
+// Quality is minus the bits per byte, the mean over samples of log2 p(next byte). Higher is better, and each
+// sample has its own term, so that two models are compared sample by sample.
 #pragma once
 
 #include <algorithm>
@@ -17,34 +16,30 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tinymlperf/benchmarks/benchmark.hpp>
-#include <tinymlperf/benchmarks/task.hpp>
+#include <tinymlperf/benchmarks/descriptor.hpp>
 #include <tinymlperf/benchmarks/user_text.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/data/grammar.hpp>
+#include <tinytorch/transformer/language_model.hpp>
 #include <utility>
 
-namespace tinymlperf::judge {
+namespace tinymlperf {
 
-class LanguageBenchmark final : public Benchmark, private Generation {
+const Descriptor& language_descriptor();
+
+namespace judge {
+
+class LanguageBenchmark final : public Described, private Generation {
  public:
-  LanguageBenchmark() = default;
-  explicit LanguageBenchmark(UserText own) : own_(std::move(own)) {}
+  LanguageBenchmark() : Described(language_descriptor()) {}
+  explicit LanguageBenchmark(UserText own) : LanguageBenchmark() { own_ = std::move(own); }
 
-  std::string id() const override { return "lm"; }
-  std::string task() const override { return "which byte comes next in a text"; }
-  std::string metric() const override { return "minus bits per byte"; }
-  // Less than 1.3 times the bits that the best of all models needs: with room for the luck of the windows.
-  // That a model has at most 1.01 times the bits of another one is said by comparing their shares window by
-  // window. Of a text of one's own nobody knows the least number: there a model must know more than how often
-  // each byte comes.
-  double floor() const override {
-    if (own_) return -bits_by_frequency(own_->held_out);
-    return -1.3 * tinytorch::grammar::entropy_bits_per_character();
-  }
+  // For a user's text the least number of bits is unknown: there a model must be better than the frequencies
+  // of the bytes.
+  double floor() const override { return own_ ? -bits_by_frequency(own_->held_out) : Described::floor(); }
 
-  // Throws std::invalid_argument where a text of one's own does not have so many windows.
+  // Throws std::invalid_argument if a user's text does not have so many windows.
   void draw(int64_t n, uint64_t seed) override {
     require_hidden_seed(seed);
     text_ = own_ ? own_windows(n, seed) : tinytorch::grammar::text(n * kStride, seed);
@@ -68,7 +63,7 @@ class LanguageBenchmark final : public Benchmark, private Generation {
     q.value = tinytorch::statistics::bootstrap_mean(q.credit, {.draws = 2000});
     return q;
   }
-  // The distributions share all but a thousandth of their probability (total variation).
+  // The total variation distance of the distributions is at most a thousandth.
   bool agrees(const Answer& graded, const Answer& timed) const override {
     const std::vector<double> p = distribution(graded), q = distribution(timed);
     if (p.empty() || q.empty()) return false;
@@ -81,13 +76,12 @@ class LanguageBenchmark final : public Benchmark, private Generation {
 
  private:
   static constexpr int64_t kStride = kContextBytes + 1;
-  // What a byte costs at most, also where there is no distribution: an arithmetic coder of 32 bits can do
-  // that.
+  // The most bits of a byte, also if the answer is no distribution: an arithmetic coder of 32 bits needs no
+  // more.
   static constexpr double kMostBits = 32;
   static constexpr double kTolerance = 1e-3;
 
-  // Windows side by side, from one of the first bytes on, in an order of chance: another seed cuts other
-  // ones.
+  // Adjacent windows from one of the first bytes on, in a random order: another seed cuts other windows.
   std::string own_windows(int64_t n, uint64_t seed) const {
     const std::string& text = own_->held_out;
     const auto length = static_cast<int64_t>(text.size());
@@ -118,7 +112,7 @@ class LanguageBenchmark final : public Benchmark, private Generation {
     const auto columns = static_cast<int64_t>(bytes.size()) / rows;
     return channel::make_tensor<uint8_t>(channel::DType::u8, {rows, columns}, values);
   }
-  // The softmax; empty where there is none. A score of minus infinity is a byte that cannot come.
+  // The softmax; empty if there is none. A score of minus infinity is an impossible byte.
   static std::vector<double> distribution(const Answer& scores) {
     if (scores.empty()) return {};
     std::vector<double> p(scores.begin(), scores.end());
@@ -173,4 +167,94 @@ class LanguageBenchmark final : public Benchmark, private Generation {
   int64_t graded_ = 0;
 };
 
-}  // namespace tinymlperf::judge
+}  // namespace judge
+
+namespace detail {
+
+constexpr int64_t kWindowBytes = kContextBytes + 1;
+
+// i64 [n, kWindowBytes], side by side
+inline tt::Tensor text_windows(const std::string& text) {
+  std::vector<int64_t> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return tt::from_data(bytes, {static_cast<int64_t>(bytes.size()) / kWindowBytes, kWindowBytes});
+}
+
+// i64 [n, kWindowBytes], from random places of a text with at least one window
+inline tt::Tensor some_windows(std::string_view text, int64_t n, uint64_t seed) {
+  tt::Generator random(seed);
+  std::string out;
+  for (int64_t i = 0; i < n; ++i)
+    out += text.substr(random.below(text.size() - kWindowBytes + 1), kWindowBytes);
+  return text_windows(out);
+}
+
+inline tt::Tensor text_loss(tt::Module& net, const tt::Tensor& x, const tt::Tensor& target) {
+  return dynamic_cast<tt::LanguageModel&>(net).loss(x, target);
+}
+
+// Every byte of a window is learned from those before it; validation scores the last one, as the benchmark
+// does.
+inline TrainingData windows_to_learn(const tt::Tensor& windows, const tt::Tensor& held_out) {
+  const auto minus_bits = [=](tt::Module& net) {
+    const tt::NoGrad no_grad;
+    net.eval();
+    auto& model = dynamic_cast<tt::LanguageModel&>(net);
+    const tt::Tensor last = model.features(held_out.slice(1, 0, kContextBytes)).select(1, -1);  // [N, C]
+    return -tt::cross_entropy(model.head(last), held_out.select(1, -1)).item<double>() / std::log(2.0);
+  };
+  return {windows.slice(1, 0, kContextBytes).contiguous(), windows.slice(1, 1).contiguous(), text_loss,
+          "minus bits per byte", minus_bits};
+}
+
+}  // namespace detail
+
+// Training data of a user's text (user_text.hpp): validation is on its last tenth, which is not learned.
+inline TrainingData text_to_learn(const TrainingSize& size, std::string_view text) {
+  const size_t first = text.size() - text.size() / 10;
+  return detail::windows_to_learn(detail::some_windows(text.substr(0, first), size.training, kTrainingSeed),
+                                  detail::some_windows(text.substr(first), size.validation, kValidationSeed));
+}
+
+namespace detail {
+
+inline TrainingData generated_text_to_learn(const TrainingSize& size) {
+  const auto windows = [](int64_t n, uint64_t seed) {
+    return text_windows(tt::grammar::text(n * kWindowBytes, seed));
+  };
+  return windows_to_learn(windows(size.training, kTrainingSeed), windows(size.validation, kValidationSeed));
+}
+
+inline std::vector<BundledModel> language_models() {
+  const auto gpt = [](int64_t features, int64_t layers, int64_t heads) {
+    return Json{{"type", "gpt"},
+                {"context", kContextBytes},
+                {"features", features},
+                {"layers", layers},
+                {"heads", heads}};
+  };
+  return {
+      {"gpt", "Two blocks of 64 features. The baseline.", 4, 5e-3, gpt(64, 2, 4), 16},
+      {"gpt-narrow", "One block of 16 features: too small.", 4, 5e-3, gpt(16, 1, 2), 16},
+  };
+}
+
+}  // namespace detail
+
+// The floor is 1.3 times the bits of the best possible model, with room for the randomness of the windows. In
+// the closed division two models are compared window by window (judge/results/quality_gate.hpp).
+inline const Descriptor& language_descriptor() {
+  static const double floor = -1.3 * tinytorch::grammar::entropy_bits_per_character();
+  static const Descriptor about{.shape = {"lm", {kContextBytes}, 256, "outputs", true, false},
+                                .question = "which byte comes next in a text",
+                                .metric = "minus bits per byte",
+                                .floor = floor,
+                                .size = {8000, 1000},
+                                .data = detail::generated_text_to_learn,
+                                .recipes = detail::language_models,
+                                .judged = judge::make_new<judge::LanguageBenchmark>,
+                                .target = TrainingTarget{.ranked = floor, .smoke = -4.5}};
+  return about;
+}
+
+}  // namespace tinymlperf

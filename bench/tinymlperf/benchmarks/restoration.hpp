@@ -1,5 +1,6 @@
-// A clip's anomaly score from a network that restores windows of sound: the mean squared error of what it
-// gives back. It has learned to restore healthy machines and little else (Koizumi et al., 2019).
+// The anomaly score of a clip by a network that restores windows of sound: the mean squared error of the
+// restored windows. The network has learned to restore healthy machines and little else (Koizumi et al.,
+// 2019).
 #pragma once
 
 #include <tinytorch/data/machine_sounds.hpp>
@@ -10,8 +11,8 @@ namespace tinymlperf {
 
 namespace tt = tinytorch;
 
-// restore: [M, 640] -> [M, 640]; windows [N * 12, 640], clip after clip -> f64 [N]. Some clips at a time, so
-// that a large set takes no more memory than a small one.
+// restore: [M, 640] -> [M, 640]; windows [N * 12, 640], clip after clip -> f64 [N]. It works on a limited
+// number of clips at a time, so that a large set needs no more memory than a small one.
 template <class Restore>
 tt::Tensor restoration_errors(Restore&& restore, const tt::Tensor& windows) {
   namespace ms = tt::machine_sounds;

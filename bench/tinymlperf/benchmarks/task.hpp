@@ -1,7 +1,7 @@
-// What an entry of each benchmark takes and gives, known to whoever reads, trains or judges one.
+// The input and outputs of a benchmark's entries, and the names and constants that all parts of the judge
+// share.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -23,36 +23,19 @@ struct Task {
   std::string benchmark = "dig";
   Shape input{1, 28, 28};  // of one sample
   int64_t outputs = 10;
-  const char* outputs_key = "classes";  // how model.json calls their number
+  const char* outputs_key = "classes";  // the name of their number in model.json
+  bool text = false;                    // samples are bytes, and the model is a language model
+  bool restored = false;                // the answer is how badly the network restores the sample
 };
 
-// The windows of a language model: bytes of context that are scored, and of those a prompt and what it is
-// continued by.
+// Windows of a language model: bytes of context that are scored; and the bytes of a prompt and of its
+// continuation.
 constexpr int64_t kContextBytes = 64, kPromptBytes = 32, kGeneratedBytes = 32;
 
-// In the order of the judge's list (benchmarks.hpp).
-inline const std::array<Task, 4>& tasks() {
-  static const std::array<Task, 4> all{{{},
-                                        {"kws", {1, 49, 10}, 12, "classes"},
-                                        {"ad", {640}, 640, "outputs"},
-                                        {"lm", {kContextBytes}, 256, "outputs"}}};
-  return all;
-}
-
-inline const Task& task_of(std::string_view benchmark) {
-  std::string known;
-  for (const Task& t : tasks()) {
-    if (t.benchmark == benchmark) return t;
-    known += (known.empty() ? "" : ", ") + t.benchmark;
-  }
-  throw std::invalid_argument("no entry answers the benchmark \"" + std::string(benchmark) +
-                              "\"; there are " + known);
-}
-
-// The benchmark of kernels, op by op: of no model, and in a division of its own.
+// The benchmark of kernels, op by op. It has no model, and a division of its own.
 inline constexpr const char *kKernelBenchmark = "krn", *kKernelDivision = "kernel";
 
-// Benchmarks of training: "ttq-dig" is the time to train what answers "dig".
+// Benchmarks of training: "ttq-dig" is the time to train a model for "dig".
 inline constexpr std::string_view kTrainingPrefix = "ttq-";
 
 inline bool is_training(std::string_view benchmark) { return benchmark.starts_with(kTrainingPrefix); }

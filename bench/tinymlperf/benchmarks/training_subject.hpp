@@ -1,24 +1,23 @@
-// ttq-dig and ttq-lm: the time to train a model of another benchmark until it is good enough. The data to
-// learn from are the published ones, drawn anew by anybody; the validation set is hidden, and drawn for each
-// match.
+// ttq-dig and ttq-lm: the time to train a model of another benchmark until it is good enough. The training
+// data are the published ones; the validation set is hidden and drawn for each match.
 #pragma once
 
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <tinymlperf/benchmarks/benchmark.hpp>
+#include <tinymlperf/benchmarks/descriptor.hpp>
 #include <tinymlperf/benchmarks/task.hpp>
 #include <utility>
 
 namespace tinymlperf::judge {
 
-// How much is trained. Smoke shows that everything works, ranks nothing, and has a target within
-// seconds' reach, with room for a machine that is busy.
+// The size of a match. The class smoke shows that everything works, ranks nothing, and has a target that
+// takes seconds, with room for a busy machine.
 struct TrainingClass {
   const char* name;
-  size_t runs;  // of each contender; the baseline, being the reference, has twice as many
+  size_t runs;  // of each contender; the baseline, the reference, has twice as many
   int64_t samples, validation;
-  double seconds;  // that one run may take
+  double seconds;  // time limit of one run
 };
 inline constexpr TrainingClass kTrainingClasses[] = {
     {"smoke", 5, 2000, 500, 30}, {"ranked", 5, 8000, 2000, 600}, {"official", 10, 8000, 2000, 1200}};
@@ -31,18 +30,16 @@ inline const TrainingClass& training_class_named(const std::string& name) {
 
 class TrainingSubject final : public Benchmark {
  public:
-  // What is learned, judged as that benchmark judges it.
-  explicit TrainingSubject(std::unique_ptr<Benchmark> learned) : learned_(std::move(learned)) {}
+  // `learned` is the benchmark that the trained model answers; it grades the attempts.
+  TrainingSubject(std::unique_ptr<Benchmark> learned, const TrainingTarget& target)
+      : learned_(std::move(learned)), target_(target) {}
 
   std::string id() const override { return std::string(kTrainingPrefix) + learned_->id(); }
   std::string task() const override { return "the time to train a model that says " + learned_->task(); }
   std::string metric() const override { return learned_->metric(); }
-  // The target: what a small network for pictures reaches after a few epochs, or what a text's next byte is
-  // said with by a model that the benchmark of text would rank.
-  double floor() const override { return learned_->id() == "dig" ? 0.95 : learned_->floor(); }
+  double floor() const override { return target_.ranked; }
   double target(const TrainingClass& c) const {
-    if (std::string_view(c.name) != "smoke") return floor();
-    return learned_->id() == "dig" ? 0.35 : -4.5;
+    return std::string_view(c.name) == "smoke" ? target_.smoke : target_.ranked;
   }
 
   void draw(int64_t n, uint64_t seed) override { learned_->draw(n, seed); }
@@ -58,6 +55,7 @@ class TrainingSubject final : public Benchmark {
 
  private:
   std::unique_ptr<Benchmark> learned_;
+  TrainingTarget target_;
 };
 
 }  // namespace tinymlperf::judge

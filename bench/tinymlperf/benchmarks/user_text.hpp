@@ -1,6 +1,6 @@
-// A text of one's own for lm, instead of the generated one: its first two fifths are there to learn from, its
-// last three are the hidden set's. Whoever has the whole file can learn all of it: a match on it compares
-// those who did not.
+// A user's text for lm, instead of the generated one: its first two fifths are for training, its last three
+// fifths are the hidden set's. Whoever has the file could train on all of it, so such a match compares
+// entries that did not.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,8 @@ struct UserText {
   int64_t bytes() const { return static_cast<int64_t>(to_learn.size() + held_out.size()); }
 };
 
-// Any bytes are a text. Throws std::invalid_argument for what is no file, is too large, or is not even a few
-// windows long.
+// Any bytes are a text. Throws std::invalid_argument if there is no such file, or it is too large or shorter
+// than a few windows.
 inline UserText read_user_text(const std::filesystem::path& path) {
   constexpr int64_t kMostBytes = int64_t{1} << 28, kFewestBytes = 40 * (kContextBytes + 1);
   std::string all;
@@ -35,7 +35,7 @@ inline UserText read_user_text(const std::filesystem::path& path) {
   return {path.filename().string(), all.substr(0, first), all.substr(first)};
 }
 
-// Bits that a byte needs when nothing but how often each comes is known.
+// Bits per byte of a model that knows only the frequency of each byte.
 inline double bits_by_frequency(std::string_view text) {
   double count[256] = {}, bits = 0;
   for (const char c : text) ++count[static_cast<unsigned char>(c)];

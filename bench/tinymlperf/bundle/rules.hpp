@@ -100,7 +100,7 @@ inline void require_file(const Bundle& bundle, const char* path) {
 
 // A model of text is loaded as one.
 inline void require_loads(const std::filesystem::path& entry, const std::string& benchmark) {
-  if (benchmark == "lm")
+  if (task_of(benchmark).text)
     (void)load_text_model(entry);
   else
     (void)load_entry(entry, task_of(benchmark));

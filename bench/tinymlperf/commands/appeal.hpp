@@ -1,5 +1,5 @@
-// `tinymlperf appeal add`, `answer` and `list`: what is said of a refused run, by its owner and by who runs
-// the board.
+// `tinymlperf appeal add`, `answer` and `list`. The owner of a refused run may say once why it was refused
+// wrongly, and the operator of the board answers once.
 #pragma once
 
 #include <tinymlperf/commands/submit.hpp>
@@ -39,7 +39,7 @@ inline int run_appeal_add(const AppealOptions& o, std::FILE* out = stdout) {
   });
 }
 
-// Whoever has the board's file may answer.
+// Everybody who has the board's file may answer.
 inline int run_appeal_answer(const AnswerOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);

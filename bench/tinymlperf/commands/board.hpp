@@ -1,4 +1,5 @@
-// `tinymlperf verify --board`, `export` and `import`: a whole board, believed, carried away and taken in.
+// `tinymlperf verify --board`, `export` and `import`: checks a whole board, writes it to one file, reads such
+// a file.
 #pragma once
 
 #include <tinymlperf/board/store/transfer.hpp>
@@ -11,8 +12,8 @@ struct TransferOptions {
   std::filesystem::path board, file;
 };
 
-// 0: everything is what was submitted and measured, and the ranks are printed as they follow from it. 1: it
-// is not.
+// Exit status: 0 if everything is as it was submitted and measured; then the recomputed ranks are printed. 1
+// if not.
 inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(path);
@@ -40,7 +41,7 @@ inline int run_export(const TransferOptions& o, std::FILE* out = stdout) {
   });
 }
 
-// Makes the board when there is none.
+// Creates the board if there is none.
 inline int run_import(const TransferOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     const std::string bytes = detail::read_limited(o.file, board::kBoardLimits.bytes);

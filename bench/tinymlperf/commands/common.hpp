@@ -1,6 +1,6 @@
-// What the commands on bundles and boards share: how a failure is said, and what a name on the command line
-// may mean. A command is a struct of options and a function that returns the exit status: 0 as asked, 1
-// refused, 2 it could not be tried.
+// Helpers of the commands on bundles and boards: messages of failure, and the meaning of names on the command
+// line. A command is a struct of options and a function that returns the exit status: 0 done, 1 refused, 2
+// not possible as asked.
 #pragma once
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ int guarded(std::FILE* out, F&& f) {
   }
 }
 
-// A board that is there already: a wrong path must not make an empty one.
+// The board must exist already: a wrong path must not create an empty one.
 inline void require_board(const std::filesystem::path& board) {
   if (board::is_address(board.string()))
     throw std::invalid_argument(
@@ -50,8 +50,8 @@ inline void require_board(const std::filesystem::path& board) {
                                 ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");
 }
 
-// Who asks: what was said on the command line or in the environment, unless a file is named, whose first line
-// counts.
+// The token of the user who asks: from the command line or the environment, unless a file is named. Then the
+// file's first line is the token.
 struct Token {
   std::string text;
   std::filesystem::path file;
@@ -73,7 +73,8 @@ inline std::string read_bundle_file(const std::filesystem::path& path) {
   return read_limited(path, bundle::ArchiveLimits{}.bytes);
 }
 
-// The manifest beside an entry, or one with the names that its model.json has; code is called as its folder.
+// The manifest beside an entry, or one with the names from its model.json. An entry of code is named after
+// its folder.
 inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) {
   const auto file = folder / bundle::kManifestFile;
   if (std::filesystem::exists(file)) return bundle::parse_manifest(read_limited(file, limits::kJsonBytes));
@@ -97,7 +98,7 @@ inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) 
   return m;
 }
 
-// Check C2, where this machine can hold a compiler; else says that it was not tried. Throws Refusal.
+// Runs check C2 if this machine can hold a compiler; otherwise says that it was not run. Throws Refusal.
 inline void check_compiles(const bundle::Bundle& b, std::FILE* out) {
   if (b.manifest.tier == "T0") return;
   const auto untried = [&](const sandbox::Unavailable& e) {

@@ -1,4 +1,4 @@
-// How a command ends: its exit status, and what it says when it could not be tried.
+// The exit status of a command, and its message when it cannot be run as asked.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// What becomes of a match that was played: it is written, then shown. Where it cannot be written it is shown
-// all the same.
+// Writes a match that was played, then prints it. If it cannot be written, it is printed all the same.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +13,7 @@
 
 namespace tinymlperf::detail {
 
-// `text`() is asked after the file is there, so that what goes wrong in it loses nothing.
+// `text`() is called after the file was written, so that an error in it loses nothing.
 template <class Text>
 int keep_run(const std::filesystem::path& file, const Json& document, Text&& text) {
   try {

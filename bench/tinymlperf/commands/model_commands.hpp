@@ -25,13 +25,13 @@ inline Action race_command(CLI::App& command) {
   command.add_option("--worker", o->worker,
                      "`tinymlperf` of a build on a student's headers: answers for entries NAME-student");
   command.add_option("--student-entries", o->student_entries,
-                     "which --worker answers for (default: those of data once more)");
+                     "entries that --worker answers for (default: all entries of data, a second time)");
   command.add_option("--seed", o->seed, "seed of the hidden set (default: drawn from the system)");
   command.add_option("--baseline", o->baseline, "entry that scores 100")->capture_default_str();
   command.add_option("--floor", o->floor, "least accuracy, as a share")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  command.add_flag("--quick", o->quick, "a small run that shows the machinery");
+  command.add_flag("--quick", o->quick, "a small run that shows that everything works");
   command.add_flag("--no-train", o->no_train, "only the given entries");
   return action_on(o, run_race);
 }
@@ -51,7 +51,7 @@ inline void division_option(CLI::App& command, RunOptions& o) {
 }
 inline void worker_option(CLI::App& command, RunOptions& o) {
   command.add_option("--worker", o.worker,
-                     "`tinymlperf` of a build on a student's headers: entries of data play once more as "
+                     "`tinymlperf` of a build on a student's headers: entries of data play a second time as "
                      "NAME-student, and it answers for them");
 }
 inline void ops_option(CLI::App& command, RunOptions& o, const char* text) {
@@ -59,7 +59,7 @@ inline void ops_option(CLI::App& command, RunOptions& o, const char* text) {
 }
 inline void real_time_option(CLI::App& command, RunOptions& o) {
   command.add_flag("!--no-real-time", o.real_time,
-                   "let others of this machine interrupt, who otherwise wait while entries are timed");
+                   "let other processes interrupt; otherwise they wait while entries are timed");
 }
 
 }  // namespace detail
@@ -142,10 +142,9 @@ inline Action profile_command(CLI::App& command) {
   command.add_option("--dtype", o->dtype, "f32, bf16, f16 or f64")->capture_default_str();
   command.add_flag("--inference", o->inference, "forward passes alone, without gradients");
   command.add_option("--json", o->json, "also write the profile here, for a later --against");
-  auto* const against = command
-                            .add_option("--against", o->against,
-                                        "a profile's JSON of before a change: was it worth what it should")
-                            ->check(CLI::ExistingFile);
+  auto* const against =
+      command.add_option("--against", o->against, "a profile's JSON from before a change, for comparison")
+          ->check(CLI::ExistingFile);
   command
       .add_option("--part", o->part,
                   "the ops that were changed, joined by commas (default: the one whose time changed most)")
@@ -189,8 +188,8 @@ inline Action worker_command(CLI::App& command) {
   const auto o = std::make_shared<WorkerOptions>();
   auto* const what = command.add_option_group("what")->require_option(1);
   what->add_option("entry", o->entry, "its folder");
-  what->add_flag("--headers", o->headers, "says instead on which of a student's headers it is built");
-  command.add_flag("--memory", o->memory, "each answer says how many bytes it took");
+  what->add_flag("--headers", o->headers, "print the student's headers that it is built on instead");
+  command.add_flag("--memory", o->memory, "report the peak of allocated bytes with each answer");
   return [o] {
     if (o->headers) return fmt::print("{}", kStudentHeaders), kPass;
     return judge::serve_worker(o->entry, o->memory);

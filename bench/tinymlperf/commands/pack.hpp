@@ -1,5 +1,5 @@
-// `tinymlperf pack FOLDER` makes a bundle of an entry, `tinymlperf check` says what a leaderboard would say
-// to it.
+// `tinymlperf pack FOLDER` makes a bundle of an entry; `tinymlperf check` says whether a leaderboard would
+// take it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tinymlperf {
 
 struct PackOptions {
   std::filesystem::path folder, out;  // out empty: NAME.tmlp
-  // Empty: as in the folder's manifest.json, or its model.json.
+  // Empty: taken from the folder's manifest.json, or from its model.json.
   std::string author, team, division, hardware, notes, licence;
   std::vector<std::string> benchmarks, scenarios;
 };
@@ -42,7 +42,7 @@ inline bundle::Manifest manifest_for(const PackOptions& o) {
 
 }  // namespace detail
 
-// What only `pack` is told, a check of a folder of code does without.
+// A check of a folder of code needs no author and no licence, which only `pack` is given.
 inline bundle::Manifest manifest_to_check(const std::filesystem::path& folder) {
   bundle::Manifest m = detail::manifest_of_folder(folder);
   if (m.tier != "T0" && m.author.empty()) m.author = "no author yet";

@@ -1,5 +1,5 @@
 // `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page.
-// What the machine reaches at most is also written as JSON, for whoever compares it with other measurements.
+// The machine's peak rates are also written as JSON, for comparison with other measurements.
 //
 // MODEL is a bundled model (linear, mlp, lenet, wasteful), gpt2 (124M parameters), gpt2-tiny, or an entry's
 // folder. A few steps are run to warm up, then profiled together; memory is taken from one more step, so that
@@ -37,13 +37,13 @@ struct ProfileOptions {
   std::string device = "cpu";
   std::string dtype = "f32";
   std::string json;               // a file for the profile; "": none
-  std::string against;            // such a file of before a change; "": none
+  std::string against;            // such a file from before a change; "": none
   std::vector<std::string> part;  // ops that were changed; none: the one whose time changed most
-  bool ablation = false;          // measure the switches that there are
+  bool ablation = false;          // measure a step with each switch on and off
   std::string commit;             // of the program, for the report; "": unknown
 };
 
-// A model with data, and what one step of it is.
+// A model with its data, and one step of it.
 struct ProfiledModel {
   std::shared_ptr<tt::Module> model;
   std::function<void()> step;
@@ -58,7 +58,7 @@ inline tt::DType dtype_named(const std::string& name) {
   throw std::invalid_argument("--dtype " + name + ": there are f32, bf16, f16 and f64");
 }
 
-// loss() makes the graph; a training step is loss, backward pass and AdamW.
+// loss() builds the graph; a training step is loss, backward pass and AdamW.
 inline std::function<void()> step_of(const std::shared_ptr<tt::Module>& model, const ProfileOptions& o,
                                      std::function<tt::Tensor()> loss, std::function<void()> inference) {
   if (o.inference) {
@@ -137,9 +137,9 @@ inline void require_switches(const ProfileOptions& o) {
                               " has no switch left; take --dtype f32, or more threads");
 }
 
-// Switches of a step that change its time and not its work: on the CPU all threads instead of one, and from
-// f32 on bf16. Each setting is a step of `o`'s model, or of its like in bf16. There are some:
-// require_switches().
+// Switches that change the time of a step and not its work: all threads instead of one on the CPU, and bf16
+// instead of f32. Each setting runs a step of `o`'s model, in bf16 of a copy of it. require_switches()
+// ensures that there is one.
 inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m) {
   const int threads = tt::thread_count();
   const tt::Device device = m.model->device();
@@ -165,7 +165,7 @@ inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m
 
 }  // namespace detail
 
-// A profile, and what is compared with it later.
+// A profile that a later one can be compared with.
 struct Measured {
   ProfiledModel model;
   std::optional<profiling::Profile> before;
@@ -175,7 +175,7 @@ struct Measured {
 namespace detail {
 
 inline Measured measure_model(const ProfileOptions& o) {
-  // What cannot be done is better found before measuring.
+  // Options that cannot work are refused before anything is measured.
   if (o.ablation) require_switches(o);
   std::optional<profiling::Profile> before;
   if (!o.against.empty()) before = read_profile(o.against);
@@ -232,7 +232,7 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   return std::move(m.report);
 }
 
-// Where, by which program and when it was measured. What is not known is "".
+// Where, when and by which program it was measured. "" means unknown.
 struct Provenance {
   Machine machine;
   std::string driver;  // of the GPU
@@ -278,7 +278,7 @@ inline void write_profile(const ProfileOptions& o, const profiling::Report& r, c
   write_page(o, r);
 }
 
-// What is written by now stays where a comparison fails. The exit status.
+// If a comparison fails, the files that are already written stay. Returns the exit status.
 inline int add_comparisons(const ProfileOptions& o, Measured& m) {
   try {
     compare(o, m);
@@ -295,8 +295,8 @@ inline int add_comparisons(const ProfileOptions& o, Measured& m) {
 
 }  // namespace detail
 
-// Exit status: 0 the report was written, 1 it was, but for the comparison or the ablation, 2 it could not be
-// made as asked.
+// Exit status: 0 the report was written, 1 it was written without the comparison or the ablation, 2 it could
+// not be made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
     const OutputFolder folder(o.out, {"profile.html", "trace.json", "peaks.json"});

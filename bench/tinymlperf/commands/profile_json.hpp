@@ -1,5 +1,5 @@
-// A profile as a file, to be compared with a later one: times of a step, op by op, and what was measured
-// where.
+// A profile as a file, for comparison with a later one: the times of a step op by op, and the machine that
+// measured them.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace profiling = tinytorch::profiling;
 
 inline constexpr const char* kProfileFormat = "tinymlperf profile 1";
 
-// `provenance`: an object with machine, device, date, commit, for readers. Of one step.
+// The profile of one step. `provenance` is an object with machine, device, date and commit, for readers.
 inline Json to_json(const profiling::Profile& step, const std::string& title, const Json& provenance) {
   Json ops = Json::array();
   for (const profiling::ProfileRow& row : profiling::by_op(step))
@@ -29,7 +29,8 @@ inline Json to_json(const profiling::Profile& step, const std::string& title, co
           {"ops", std::move(ops)}};
 }
 
-// A profile with one record for each row of the file's. Throws std::invalid_argument that says what to do.
+// A profile with one record for each row of the file. Throws std::invalid_argument with a message that says
+// what to do.
 inline profiling::Profile read_profile(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument(path + ": " + why + "; write one with `profile MODEL --json FILE`");

@@ -1,9 +1,9 @@
 // `tinymlperf race` and `tinymlperf verify` as functions, so that tests can call them without a process.
 //
-// A race: train and write the bundled entries, then let the judge play two matches of all entries, one sample
-// after another and all at once, each on a hidden set drawn now and with every entry in a sandbox of its own;
-// score, and write race.json and race.html. What is done is on the disk before anything else begins: each
-// entry when it is trained, each match when it is played (race_matches.hpp).
+// A race trains and writes the bundled entries. Then the judge plays two matches between all entries,
+// single_stream and offline, each on a hidden set drawn now and with every entry in a sandbox of its own. The
+// race is scored and written as race.json and race.html. Every step is on disk before the next begins: each
+// entry once it is trained, each match once it is played (race_matches.hpp).
 #pragma once
 
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace tinymlperf {
 
 namespace detail {
 
-// What was trained before is on the disk, and need not be trained again.
+// Models that were trained before the failure are on disk and need not be trained again.
 [[noreturn]] inline void fail_training(const RaceOptions& options, const Race& race, const std::string& name,
                                        const std::string& why) {
   std::string done;
@@ -62,7 +62,7 @@ inline void note_students(Race& race) {
                            ".");
 }
 
-// After the matches: the ranking, if they are all there, and the report, in the files and on the terminal.
+// After the matches: ranks the entries if all matches were played, then writes and prints the report.
 inline int finish_race(const RaceOptions& options, Race& race) {
   if (race.missing.empty()) {
     try {
@@ -127,8 +127,8 @@ inline int race(const RaceOptions& options) {
 
 }  // namespace detail
 
-// Exit status: 0 the race was run and written (refused entries included), 1 some of it failed, and what was
-// played is written and shown, 2 it could not be run as asked.
+// Exit status: 0 the race was run and written (refused entries included); 1 a part of it failed, and the rest
+// is written and shown; 2 it could not be run as asked.
 inline int run_race(const RaceOptions& options) {
   try {
     detail::require_worker(options.worker);  // before anything is trained

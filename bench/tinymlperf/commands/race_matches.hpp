@@ -1,5 +1,5 @@
-// The two matches of a race, each kept in race.json and race.html as soon as it is played: what fails later,
-// or who ends the program, takes nothing of it away. Until all is played, the files say what is missing.
+// The two matches of a race. Each is written to race.json and race.html as soon as it is played, so that a
+// later failure or an interrupt loses nothing. Until all is played, the files say what is missing.
 #pragma once
 
 #include <cstdio>
@@ -18,14 +18,14 @@ namespace tinymlperf {
 struct RaceOptions {
   std::filesystem::path out = "build/race";
   std::vector<std::filesystem::path> entries;
-  std::optional<uint64_t> seed;  // of all that is drawn; else drawn from the operating system
-  // For these entries of data, the judge's own where none is named, a student's program answers
-  // (RunOptions::worker).
+  std::optional<uint64_t> seed;  // of every random draw; empty: drawn from the operating system
+  // A student's program answers for these entries of data (RunOptions::worker). Empty: for all entries of
+  // data of the race.
   std::filesystem::path worker = {};
   std::vector<std::filesystem::path> student_entries = {};
   std::string baseline = "lenet";
   double floor = 0.80;
-  bool quick = false;     // a small run that shows the machinery; its numbers rank nothing
+  bool quick = false;     // a small run that shows that everything works; it ranks nothing
   bool no_train = false;  // only the given entries
   std::function<judge::RunDocument(const RunOptions&)> play = tinymlperf::play;
 };
@@ -39,7 +39,8 @@ inline void write_report(const std::filesystem::path& out, const Race& race) {
   tt::write_file((out / kRacePage).string(), html_page(race));
 }
 
-// Between the matches. Where nothing can be written, the race goes on: there may be room at its end.
+// Writes the report between the matches. If it cannot be written, the race goes on: there may be room at its
+// end.
 inline void keep_so_far(const std::filesystem::path& out, const Race& race) {
   try {
     write_report(out, race);
@@ -51,8 +52,8 @@ inline void keep_so_far(const std::filesystem::path& out, const Race& race) {
   }
 }
 
-// Removes from the race every entry that was put out in the match. Returns false, and removes nobody, where
-// that is the baseline.
+// Removes every entry that was put out in the match from the race. If that is the baseline, removes none and
+// returns false.
 inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, judge::RunDocument& match) {
   for (size_t i = 0; i < starters.entries.size(); ++i) match.contenders[i].name = starters.entries[i].name;
   if (!match.contenders.front().out.empty()) return false;
@@ -72,7 +73,7 @@ inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, 
   return true;
 }
 
-// One by one a sample takes so much longer than among many that fewer are asked.
+// single_stream takes much longer for one sample than offline does, so fewer samples are asked.
 constexpr int64_t kSingleStreamSamples = 512;
 
 inline RunOptions match_options(const RaceOptions& options, const Starters& starters,
@@ -87,8 +88,8 @@ inline RunOptions match_options(const RaceOptions& options, const Starters& star
   return o;
 }
 
-// The first of race.missing. Why it failed, or "": it is played, and is missing no more. What is thrown while
-// nothing was played yet goes on: there is nothing to keep.
+// Plays the first match of race.missing. Returns why it failed, or "" if it was played; then it is missing no
+// more. Rethrows an exception of the first match, since there is nothing to keep yet.
 inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::Scenario scenario,
                               Starters& starters, Race& race) {
   fmt::print("{}: {} entries\n", judge::name_of(scenario), starters.folders.size());
@@ -113,8 +114,8 @@ inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::
   return "";
 }
 
-// Both matches, between those who are in to the end. What cannot be played stands in race.missing, with the
-// reason.
+// Plays both matches between the entries that are in to the end. A match that cannot be played stays in
+// race.missing with the reason.
 inline void play_matches(const RaceOptions& options, uint64_t seed, Starters& starters, Race& race) {
   const tt::PhiloxBlock other = tt::philox(seed, 2);
   const uint64_t seeds[] = {seed, (uint64_t{other.v[0]} << 32) | other.v[1]};

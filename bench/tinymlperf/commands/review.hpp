@@ -1,5 +1,5 @@
-// `tinymlperf review release`, `refuse` and `list`: what who runs the board says of results that are held
-// for audit A9 or A11.
+// `tinymlperf review release`, `refuse` and `list`: the operator's decisions on results that are held for
+// audit A9 or A11.
 #pragma once
 
 #include <tinymlperf/commands/common.hpp>
@@ -31,7 +31,8 @@ inline int review(const ReviewOptions& o, bool released, std::FILE* out) {
 
 }  // namespace detail
 
-// Whoever has the board's file may do so, also again: the last word counts, and all are shown.
+// Everybody who has the board's file may decide, also more than once. The last decision counts; all are
+// shown.
 inline int run_review_release(const ReviewOptions& o, std::FILE* out = stdout) {
   return detail::review(o, true, out);
 }

@@ -1,8 +1,7 @@
 // `tinymlperf run ENTRY...`: a match between models, each in a sandboxed process, on a hidden set drawn now.
-// With --benchmark ttq it is `run-training`, and with --benchmark krn `run-kernels`: older spellings of both.
+// `run --benchmark ttq` and `run --benchmark krn` are older spellings of `run-training` and `run-kernels`.
 //
-// The first entry is the baseline. Writes run.json with every sample, so that anyone can form the numbers
-// again.
+// The first entry is the baseline. run.json holds every sample, so that the numbers can be recomputed.
 #pragma once
 
 #include <tinymlperf/commands/run_kernels.hpp>
@@ -10,7 +9,7 @@
 
 namespace tinymlperf {
 
-// Exit status: 0 the match was played and written, 1 it was played and shown, but could not be written, 2 it
+// Exit status: 0 the match was played and written, 1 it was played and shown but could not be written, 2 it
 // could not be played as asked.
 inline int run_match(const RunOptions& o) {
   if (!o.text.empty() && o.benchmark != "lm")

@@ -18,7 +18,7 @@ inline std::string ratio_text(const std::optional<judge::Interval>& x) {
   return x ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", x->estimate, x->low, x->high) : "";
 }
 
-// How much of an answer's time is the way to the kernel and back, all public shapes of the baseline together.
+// The share of an answer's time that the channel takes, over all public shapes of the baseline.
 inline std::string channel_share(const judge::kernels::OpRecord& op) {
   double all = 0, empty = 0;
   for (const judge::kernels::CaseRecord& c : op.cases) {
@@ -72,7 +72,7 @@ inline std::string text_of(const judge::kernels::KernelRun& run) {
 
 }  // namespace detail
 
-// Exit status as of run_match(). Other tasks than all are for trying one out.
+// Exit status as in run_match(). Tests pass fewer tasks.
 inline int run_kernel_match(const RunOptions& o,
                             const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
@@ -87,7 +87,7 @@ inline int run_kernel_match(const RunOptions& o,
   }
 }
 
-// `tinymlperf kernels`: the ops, what they take, and their shapes.
+// `tinymlperf kernels` lists the ops, their operands and their shapes.
 inline int list_kernels(std::FILE* out = stdout) {
   for (const judge::kernels::KernelTask& task : judge::kernels::tasks()) {
     fmt::print(out, "{}: {}\n ", task.name, task.text);

@@ -6,7 +6,7 @@
 
 namespace tinymlperf {
 
-// Exit status as of run_match().
+// Exit status as in run_match().
 inline int run_training_match(const RunOptions& o) {
   RunOptions training = o;
   training.scenario = judge::name_of(judge::Scenario::time_to_quality);

@@ -1,5 +1,5 @@
-// `tinymlperf serve`: a board as a web site on this machine. Matches are played by `tinymlperf work` beside
-// it.
+// `tinymlperf serve`: a board as a web site on this machine. `tinymlperf work` plays its matches in another
+// process.
 #pragma once
 
 #include <tinymlperf/board/pages/export.hpp>
@@ -18,7 +18,7 @@ struct ServeCommandOptions {
 inline int run_serve(const ServeCommandOptions& o) {
   return detail::guarded(stdout, [&] {
     detail::require_board(o.board);
-    board::Store store(o.board), reading(o.board);  // who reads does not wait for who writes
+    board::Store store(o.board), reading(o.board);  // a reader does not wait for a writer
     board::Queries queries(reading);
     return board::serve(queries, store, {.database = o.board, .server = o.server});
   });
@@ -28,7 +28,7 @@ struct SiteOptions {
   std::filesystem::path board, folder;
 };
 
-// `tinymlperf site`: the same pages as files, for any web server.
+// `tinymlperf site` writes the same pages as files, for any web server.
 inline int run_site(const SiteOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);

@@ -1,5 +1,5 @@
-// `tinymlperf show` prints a board's tables and queue, `show ID` a submission, `diff A B` what two of them
-// differ in.
+// `tinymlperf show` prints a board's tables and queue, `show ID` a submission, and `diff A B` the differences
+// of two submissions.
 #pragma once
 
 #include <tinymlperf/board/store/queries.hpp>
@@ -39,7 +39,7 @@ inline std::string fast_text(const std::optional<board::KernelCount>& k) {
   return fmt::format("{:.2f} {:.2f} {:.2f}", one, half_more, two);
 }
 
-// The head or the cells of what tables of kernels show, or tables of models.
+// The header or the cells of a row, for tables of kernels or of models.
 inline tinytorch::document::Row own_heads(const board::Table& t) {
   if (t.kernels) return {"ops right", "fast 1, 1.5, 2", "peak"};
   tinytorch::document::Row out{t.quality_metric};
@@ -93,7 +93,7 @@ inline std::string runs_table(const std::vector<board::Run>& runs) {
   return tinytorch::document::text_table(rows, 1);
 }
 
-// Of the newest run of kernels: op by op.
+// The newest run of kernels, op by op.
 inline std::string ops_table(const std::vector<board::Run>& runs) {
   const auto found = std::ranges::find_if(runs, [](const board::Run& r) { return r.kernels.has_value(); });
   if (found == runs.end()) return "";
@@ -129,7 +129,7 @@ inline std::string text_of(const std::vector<board::Job>& queue) {
   return tinytorch::document::text_table(rows, 1);
 }
 
-// The texts of what a name on the command line means.
+// The text files of a folder, a bundle or a submission that is named on the command line.
 inline board::Texts texts_of(const std::string& name, const std::filesystem::path& board) {
   board::Texts out;
   if (const auto number = number_of(name); number && !board.empty()) {
@@ -169,7 +169,7 @@ inline int run_show(const ShowOptions& o, std::FILE* out = stdout) {
   });
 }
 
-// As diff does: 0 they are the same, 1 they differ.
+// Exit status as of diff: 0 they are the same, 1 they differ.
 inline int run_diff(const DiffOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     const std::string text =

@@ -1,5 +1,5 @@
-// `tinymlperf user add` and `list`, `submit` and `head-to-head`: what goes into a board, which is a file of
-// this machine or, for the last two, an address.
+// `tinymlperf user add`, `user list`, `submit` and `head-to-head`: users, submissions and matches that users
+// ask for. The board is a file of this machine, or for the last two an address.
 #pragma once
 
 #include <tinymlperf/commands/watch.hpp>
@@ -34,8 +34,8 @@ inline int64_t require_user(board::Store& store, const std::string& token) {
   return *user;
 }
 
-// Whoever waits for a match shall not learn from it that the source does not compile. What is no bundle, the
-// board refuses.
+// Compiles the source before it is submitted, so that nobody waits for a match of source that does not
+// compile. A file that is no bundle is left for the board to refuse.
 inline void check_before_sending(const std::string& bytes, std::FILE* out) {
   std::optional<bundle::Bundle> bundle;
   try {
@@ -48,7 +48,7 @@ inline void check_before_sending(const std::string& bytes, std::FILE* out) {
 
 }  // namespace detail
 
-// Makes the board when there is none.
+// Creates the board if there is none.
 inline int run_user_add(const UserOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     board::Store store(o.board);

@@ -1,5 +1,5 @@
-// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as
-// entries; of ttq-dig and ttq-lm, which time the training, only how it is done.
+// `tinymlperf train --benchmark kws --out FOLDER` trains the bundled models of a benchmark and writes them as
+// entries. For ttq-dig and ttq-lm, which measure the training itself, it writes only the recipes.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct TrainCommand {
   std::string only;               // one of them; empty: all
   std::optional<int64_t> epochs;  // else each recipe's own
   std::optional<TrainingSize> size;
-  std::filesystem::path text = {};  // of lm: a text of one's own instead of the generated one
+  std::filesystem::path text = {};  // for lm: a text file instead of the generated text
 };
 
 namespace detail {

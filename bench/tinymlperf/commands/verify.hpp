@@ -1,4 +1,5 @@
-// `tinymlperf verify FILE`: is every derived number of a race.json or run.json what its samples say?
+// `tinymlperf verify FILE` checks that every derived number of a race.json or run.json follows from its
+// samples.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 
 namespace tinymlperf {
 
-// 0 they agree, 1 they do not, 2 unreadable.
+// Exit status: 0 they agree, 1 they do not, 2 the file cannot be read.
 inline int run_verify_file(const std::filesystem::path& path, std::FILE* out = stdout) {
   try {
     const Json document =

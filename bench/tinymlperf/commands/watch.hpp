@@ -1,5 +1,5 @@
-// `tinymlperf watch ID`, and `submit --wait`: a submission's jobs are followed until all have ended, then its
-// runs are printed. The board is a file of this machine or an address.
+// `tinymlperf watch ID` and `submit --wait` follow a submission's jobs until all have ended, then print its
+// runs. The board is a file of this machine or an address.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ inline std::string text_of(const board::Job& j) {
   return j.message.empty() ? out : out + ", " + j.message;
 }
 
-// A line for each change. 0: every job was done and no run threw the submission out.
+// Prints a line for each change. Returns 0 if every job was done and no run put the submission out.
 template <class Board>
 int follow(Board& board, int64_t submission, std::chrono::milliseconds step, std::FILE* out) {
   const auto look = [&] {

@@ -1,5 +1,5 @@
-// `tinymlperf work`: plays the matches that a board waits for, one after the other, until there is none for
-// this machine.
+// `tinymlperf work` plays the matches that a board waits for, one after another, until none is left for this
+// machine.
 #pragma once
 
 #include <tinymlperf/benchmarks/training_subject.hpp>
@@ -11,15 +11,15 @@ namespace tinymlperf {
 struct WorkCommandOptions {
   std::filesystem::path board;
   std::string run_class = "ranked";
-  std::string hardware = {};  // whose jobs; empty: of the class that this machine's processor is
-  bool real_time = true;      // as of `run`
+  std::string hardware = {};  // hardware class of the jobs; empty: that of this machine's processor
+  bool real_time = true;      // as in `run`
 };
 
 inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
-    // A job must not fail for a wrong word here. Training has the classes that every benchmark has; quick and
-    // race are no matches for a board.
+    // An unknown class is refused here, so that no job fails for it. Training has the same classes as the
+    // other benchmarks; quick and race are not for boards.
     (void)judge::training_class_named(o.run_class);
     sandbox::require(sandbox::probe(), sandbox::Level::basic);
     board::Store store(o.board);

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <string>
-#include <tinymlperf/benchmarks/task.hpp>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/entries/gpt_spec.hpp>
 #include <tinymlperf/entries/shape_walk.hpp>
 
@@ -80,7 +80,7 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
-  if (task.benchmark == "lm") return parse_gpt(document, task);
+  if (task.text) return parse_gpt(document, task);
   const Fields fields(document, "",
                       {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key,
                        "layers", "training"});

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
-#include <tinymlperf/benchmarks/training_data.hpp>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/entries/bundled.hpp>
 #include <tinymlperf/entries/text_model.hpp>
 #include <tinymlperf/support/output_folder.hpp>

@@ -12,7 +12,7 @@ namespace {
 // Four classes in turn; sample i holds i.
 class Quarters final : public Classification {
  public:
-  std::string id() const override { return "dig"; }
+  Quarters() : Classification(digits_descriptor()) {}
   std::string task() const override { return "i modulo 4"; }
   double floor() const override { return 0.5; }
 

@@ -1,7 +1,7 @@
 // What the bundled models learn from: shapes, counts, and that validation is other data than training.
 #include <doctest/doctest.h>
 
-#include <tinymlperf/benchmarks/training_data.hpp>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -9,7 +9,8 @@
 using namespace tinymlperf;
 
 TEST_CASE("each benchmark's data has the shape of its task, and repeats") {
-  for (const Task& task : tasks()) {
+  for (const Descriptor* about : descriptors()) {
+    const Task& task = about->shape;
     CAPTURE(task.benchmark);
     const TrainingData data = training_data(task.benchmark, {10, 8});
     CHECK(data.size() >= 10);

@@ -1,4 +1,4 @@
-// The commands from an entry's folder to a ranked table, as functions; what they print and how they end.
+// The board's commands as functions, from an entry's folder to a ranked table: their output and exit status.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -255,7 +255,7 @@ TEST_CASE("diff of folders, bundles and submissions") {
   CHECK(diff("1", "7", s.board).status == kSetUpProblem);
 }
 
-TEST_CASE("what there is not is said") {
+TEST_CASE("boards, files and submissions that do not exist are refused with the reason") {
   Scene s;
   CHECK(s.show().status == kSetUpProblem);
   CHECK_FALSE(fs::exists(s.board));

@@ -1,6 +1,6 @@
-// A strict little reader of HTML for tests. What browsers forgive is an error here: a tag that is not closed,
-// an attribute without quotes, an id used twice, a label or a reference that leads nowhere, a heading that
-// skips a level.
+// A strict HTML reader for tests. It treats what browsers tolerate as errors: a tag that is not closed, an
+// attribute without quotes, an id used twice, a label or a reference without a target, a heading that skips a
+// level.
 #pragma once
 
 #include <algorithm>

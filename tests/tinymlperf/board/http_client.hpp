@@ -1,4 +1,4 @@
-// A board's server for tests, and a client that sends bytes as they are: also those that no library would
+// A board's server for tests, and a client that sends bytes as they are, also those that no library would
 // send.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Kernels on the board: packed, submitted, played, ranked, shown, verified, carried away.
+// Kernels on the board: packed, submitted, played, ranked, shown, verified, exported.
 #include <doctest/doctest.h>
 
 #include <common/source_folder.hpp>
@@ -290,7 +290,7 @@ TEST_CASE("a plugin of kernels is played against the library's own, from bundles
   CHECK(verify_board(store).empty());
 }
 
-TEST_CASE("what is promised of kernels is held against what was measured") {
+TEST_CASE("claims about kernels are compared with the measurement") {
   const KernelRun d = test::kernel_run({"library", ""}, {"mine", ""}, {.speedup = {2, 2}});
   const auto audit = [&](const char* metric, double promised) {
     return judge::kernels::claims_audit(d, d.contenders[1], {{metric, promised}});

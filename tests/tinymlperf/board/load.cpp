@@ -1,4 +1,4 @@
-// Readers and uploaders at once on a board in a file: nobody meets an error. How fast it is says bench_board.
+// Simultaneous readers and uploaders on a board in a file get no errors. bench_board measures the speed.
 #include <doctest/doctest.h>
 
 #include <support/sanitized.hpp>

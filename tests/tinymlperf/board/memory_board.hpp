@@ -265,7 +265,7 @@ class MemoryBoard : public Source, public Uploads {
     s.difference =
         "--- baseline/graph.json\n+++ graph.json\n@@ -1,3 +1,3 @@\n {\"layers\": [\n-  \"conv f32\"\n+  "
         "\"conv int8\"\n ]}\n";
-    if (s.id == 3) s.likenesses = {{"code", 1, "lenet-int8-fused", "Grace H.", 276, 300}};
+    if (s.id == 3) s.similarities = {{"code", 1, "lenet-int8-fused", "Grace H.", 276, 300}};
     submissions_[s.id] = s;
   }
 
@@ -348,7 +348,7 @@ class MemoryBoard : public Source, public Uploads {
     own.reasons = {s, s + ":1: " + s}, own.replaced = {s, s};
     own.difference = "+" + s + "\n-" + s + "\n@@" + s + "\n" + s;
     own.benchmarks = own.scenarios = {s, s};
-    own.likenesses = {{s, 1, s, s, -1, 0}};
+    own.similarities = {{s, 1, s, s, -1, 0}};
     Run& run = own.runs[0];
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
     run.refused = true;

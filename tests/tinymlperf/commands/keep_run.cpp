@@ -1,4 +1,4 @@
-// A match that was played and cannot be written is shown, and the exit status says that something is lost.
+// A match that was played and cannot be written is shown, and the exit status reports the loss.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The profile command: what it writes, and what it refuses.
+// The command `profile`: the files that it writes, and the options that it refuses.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -126,7 +126,7 @@ TEST_CASE("a profile that was written is compared with the next one" * test::tak
   std::filesystem::remove_all(o.out);
 }
 
-TEST_CASE("a file that is no profile is refused, with what to do") {
+TEST_CASE("a file that is no profile is refused with advice") {
   const auto folder = fresh_folder("no_profile");
   std::filesystem::create_directories(folder);
   const std::string file = (folder / "other.json").string();

@@ -1,4 +1,4 @@
-// The whole race without training: small entries on disk, good ones beside broken ones, and the files it
+// A whole race without training: small entries on disk, good and broken ones, and the files that the race
 // writes.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// A race that breaks off: what was played before is on the disk, and the report says what failed. Nobody
-// plays here; the matches are made up.
+// A race that fails midway: the matches that were played are on disk, and the report says what failed. The
+// matches are made up.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -99,7 +99,7 @@ TEST_CASE("the first match is on the disk before the second begins") {
   CHECK(run_verify_file(race.file()) == kPass);
 }
 
-TEST_CASE("a second match that fails takes nothing of the first, whatever it throws") {
+TEST_CASE("a second match that fails leaves the first as it is, whatever it throws") {
   const Raced broken(
       [](const RunOptions&) -> judge::RunDocument { throw std::runtime_error("no worker is left"); });
   CHECK(broken.run() == kFailed);
@@ -110,7 +110,7 @@ TEST_CASE("a second match that fails takes nothing of the first, whatever it thr
   check_half(held, "no user namespaces");
 }
 
-TEST_CASE("an entry that is gone when the second match begins takes nothing of the first") {
+TEST_CASE("an entry that is gone when the second match begins leaves the first match as it is") {
   const Raced race(tinymlperf::play, [](const RunOptions& o) {
     const judge::RunDocument match = made_up(o);
     fs::remove_all(o.entries.back());
@@ -140,7 +140,7 @@ TEST_CASE("a baseline that is out of a match leaves what the others did") {
   CHECK(run_verify_file(first.file()) == kPass);
 }
 
-TEST_CASE("who is out of the second match is out of the race, which is whole") {
+TEST_CASE("an entry that is out of the second match is out of the race, which is complete") {
   const Raced race([](const RunOptions& o) {
     judge::RunDocument match = made_up(o);
     match.contenders.at(1).out = "it crashed";
@@ -168,7 +168,7 @@ TEST_CASE("matches that cannot be ranked together are both kept") {
   CHECK(run_verify_file(race.file()) == kPass);
 }
 
-TEST_CASE("where the first match cannot be written the race goes on, and writes both when there is room") {
+TEST_CASE("if the first match cannot be written, the race goes on and writes both when there is room") {
   for (const bool room_at_the_end : {true, false}) {
     CAPTURE(room_at_the_end);
     fs::path file;
@@ -188,7 +188,7 @@ TEST_CASE("where the first match cannot be written the race goes on, and writes 
   }
 }
 
-TEST_CASE("where nothing was played, an earlier race's files stay as they were") {
+TEST_CASE("if nothing was played, the files of an earlier race stay as they were") {
   const auto none = [](const RunOptions&) -> judge::RunDocument { throw std::runtime_error("no memory"); };
   const Raced race(made_up, none);
   fs::create_directories(race.options.out);
@@ -197,7 +197,7 @@ TEST_CASE("where nothing was played, an earlier race's files stay as they were")
   CHECK(read(race.file()) == "an earlier race");
 }
 
-TEST_CASE("a place where no report can be written is found before anybody plays") {
+TEST_CASE("an output folder that cannot be written is refused before any match is played") {
   bool asked = false;
   const Player play = [&](const RunOptions& o) {
     asked = true;

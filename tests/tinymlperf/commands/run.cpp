@@ -1,4 +1,5 @@
-// The run command: a match between two entries, and what it refuses. This program is the workers as well.
+// The command `run`: a match between two entries, and options that it refuses. This program is also the
+// workers.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -151,7 +152,7 @@ TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
   CHECK(contenders[1].at("turns").empty());
 }
 
-TEST_CASE("whoever names a class that is none is told all that there are") {
+TEST_CASE("an unknown class is refused with a list of the classes") {
   std::string told;
   try {
     detail::run_class_named("huge");
@@ -165,7 +166,7 @@ TEST_CASE("whoever names a class that is none is told all that there are") {
   }
 }
 
-TEST_CASE("what there is not is said") {
+TEST_CASE("entries, benchmarks, scenarios and divisions that do not exist are refused with the reason") {
   const Models folder;
   RunOptions o;
   o.out = folder.path / "out";

@@ -1,4 +1,4 @@
-// The run command on kernels: the library's plugin against another one, and what it refuses.
+// The command `run-kernels`: the library's plugin against another one, and options that it refuses.
 #include <doctest/doctest.h>
 
 #include <common/source_folder.hpp>
@@ -65,7 +65,7 @@ TEST_CASE("the library's plugin plays against another; what is no plugin is out"
   CHECK(none.at("ops")[0].at("state") == "unasked");
 }
 
-TEST_CASE("what there is not is said") {
+TEST_CASE("ops, classes and options that do not exist are refused with the reason") {
   const TemporaryFolder folder;
   RunOptions o;
   o.benchmark = "krn", o.out = folder / "out";
@@ -81,7 +81,7 @@ TEST_CASE("what there is not is said") {
   CHECK_FALSE(fs::exists(o.out));
 }
 
-TEST_CASE("the ops are listed with what they take") {
+TEST_CASE("the ops are listed with their operands") {
   std::FILE* file = std::tmpfile();
   CHECK(list_kernels(file) == kPass);
   std::string text(static_cast<size_t>(std::ftell(file)), ' ');

@@ -1,5 +1,5 @@
-// `run --benchmark ttq`: entries that are trained against the clock in sandboxed processes, and what is
-// refused. This program is the workers as well.
+// `run-training`, and its older spelling `run --benchmark ttq`: entries that are trained against the clock in
+// sandboxed processes, and what is refused. This program is the workers as well.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -63,8 +63,8 @@ struct Learners {
 
 const Json kLinear = Json::parse(R"([{"type": "flatten"}, {"type": "linear", "in": 784, "out": 10}])");
 
-Json result_of(const RunOptions& o) {
-  REQUIRE(run_match(o) == kPass);
+Json result_of(const RunOptions& o, int (*run)(const RunOptions&) = run_match) {
+  REQUIRE(run(o) == kPass);
   std::ifstream file(o.out / "run.json");
   return Json::parse(file);
 }
@@ -116,14 +116,14 @@ TEST_CASE("a model of text is trained too" * doctest::skip(test::kSanitized) * t
               "layers": 1, "heads": 1, "training": {"epochs": 4, "learning_rate": 0.02, "batch": 16}})");
   RunOptions o;
   o.benchmark = "ttq", o.out = f.path("out"), o.entries = {f.path("gpt")};
-  const Json run = result_of(o);
+  const Json run = result_of(o, run_training_match);
   CHECK(run.at("benchmark") == "ttq-lm");
   const Json& c = run.at("contenders")[0];
   CHECK_MESSAGE(c.at("out") == "", c.at("out").dump());
   CHECK(c.at("quality").at("low") >= run.at("quality_floor"));
 }
 
-TEST_CASE("what cannot be trained is said before anything runs") {
+TEST_CASE("a training that is impossible is refused before anything runs") {
   const Learners f;
   f.trainable("line", kLinear, {{"epochs", 2}});
   std::filesystem::create_directory(f.path("empty"));

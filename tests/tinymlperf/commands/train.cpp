@@ -1,4 +1,4 @@
-// The train command: entries that load again, and what it refuses.
+// The command `train`: entries that can be loaded again, and options that it refuses.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -69,7 +69,7 @@ TEST_CASE("a text of one's own is learned, and nothing of what is held out") {
   CHECK(run_train(o) == kSetUpProblem);
 }
 
-TEST_CASE("what cannot be trained is said") {
+TEST_CASE("a training that is impossible is refused with the reason") {
   const TemporaryFolder folder;
   TrainCommand o;
   o.out = folder.path() / "out";

@@ -1,5 +1,5 @@
-// The three files that pages load: one style sheet, one script, one icon. Nothing else, and nothing from
-// elsewhere.
+// The three files that pages load: one style sheet, one script, one icon. Pages load nothing else, and
+// nothing from other sites.
 #pragma once
 
 #include <string>
@@ -85,7 +85,7 @@ inline std::string style_sheet() {
   return std::string(kColours) + kLayout + kTables + tinytorch::svg::chart_style();
 }
 
-// Everything works without it: it sorts a table by a click or a key on a column's head, and follows jobs.
+// Pages work without the script. It sorts a table by a click or a key on a column's head, and follows jobs.
 inline constexpr const char* kScript =
     R"(// Sorts tables and follows jobs. Without this file every page still says all it has to say.
 "use strict";

@@ -1,5 +1,4 @@
-// Small marks that several pages show: numbers with their interval, badges, ranks, a job's progress, a
-// table's frame.
+// Parts of several pages: numbers with their interval, badges, ranks, a job's progress, the frame of a table.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +11,10 @@
 namespace tinymlperf::board {
 
 // ---- numbers
-// --------------------------------------------------------------------------------------------------------
 
 inline constexpr const char* kUnknown = "<span class=\"soft\">–</span>";
 
-// What follows a value's name in brackets: "s" of "p90 latency (s)".
+// The unit in the brackets of a name: "s" in "p90 latency (s)".
 inline std::string unit_of(std::string_view measure) {
   const size_t open = measure.rfind('('), close = measure.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
@@ -32,7 +30,7 @@ inline std::string show_number(double x) {
   return digits;
 }
 
-// The unit stands in the head of the column; seconds choose their own.
+// The unit is in the head of the column; seconds choose their own.
 inline std::string show_value(double value, std::string_view measure) {
   return std::isfinite(value) && unit_of(measure) == "s" ? document::show_seconds(value) : show_number(value);
 }
@@ -42,7 +40,7 @@ inline std::string show_interval(const Interval& i, int digits = 1) {
                      i.estimate, i.low, i.high, digits);
 }
 
-// Accuracy as per cent, everything else as it is.
+// Accuracy as per cent, other qualities as they are.
 inline std::string show_quality(const Interval& q, std::string_view metric) {
   const bool percent = metric == "accuracy";
   const double scale = percent ? 100 : 1;
@@ -50,7 +48,7 @@ inline std::string show_quality(const Interval& q, std::string_view metric) {
                      scale * q.estimate, scale * q.low, scale * q.high, percent ? 2 : 4, percent ? " %" : "");
 }
 
-// Seconds on an axis: in the unit that makes the largest about 1 to 1000.
+// Seconds on an axis, in the unit that makes the largest about 1 to 1000.
 struct AxisUnit {
   double factor = 1;
   std::string title;
@@ -87,7 +85,6 @@ inline std::string show_ratio(const std::optional<Interval>& ratio) {
 }
 
 // ---- badges
-// ---------------------------------------------------------------------------------------------------------
 
 inline std::string level_badge(Level level) {
   switch (level) {
@@ -141,7 +138,6 @@ inline std::string progress_bar(const Job& job, std::string_view more = "") {
 }
 
 // ---- ranks
-// ----------------------------------------------------------------------------------------------------------
 
 inline std::string show_rank(const Row& row, const std::vector<Row>& rows) {
   if (row.rank == 0) return "<span class=\"soft\">–<span class=\"hidden\">not ranked</span></span>";
@@ -151,7 +147,7 @@ inline std::string show_rank(const Row& row, const std::vector<Row>& rows) {
                      sharing > 1 ? "<abbr title=\"shared: the intervals overlap\">=</abbr>" : "");
 }
 
-// Neighbours of one rank have one tint: a band of entries that cannot be told apart.
+// Adjacent rows of one rank have one tint: entries that cannot be told apart.
 inline std::vector<const char*> rank_bands(const std::vector<Row>& rows) {
   std::vector<const char*> bands;
   bool tinted = false;
@@ -190,7 +186,6 @@ class ScoreScale {
 };
 
 // ---- frames of tables and lists
-// -------------------------------------------------------------------------------------
 
 struct Column {
   std::string html;         // of its head
@@ -199,7 +194,7 @@ struct Column {
   const char* sorted = "";  // "ascending" or "descending": how the rows stand
 };
 
-// A wide table scrolls in itself, so that a narrow page does not.
+// A wide table scrolls by itself, so that a narrow page does not.
 inline std::string open_table(const std::string& id, const std::string& caption,
                               const std::vector<Column>& columns) {
   std::string out = fmt::format(
@@ -225,7 +220,7 @@ inline std::string cell(const std::string& html, const char* css = "", std::opti
   return out + ">" + html + "</td>";
 }
 
-// Terms and what they are; the values are HTML.
+// Terms with their values; the values are HTML.
 inline std::string facts(const std::vector<std::pair<std::string, std::string>>& items) {
   std::string out = "<dl class=\"facts\">\n";
   for (const auto& [term, html] : items) out += "<div><dt>" + term + "</dt><dd>" + html + "</dd></div>\n";
@@ -234,7 +229,7 @@ inline std::string facts(const std::vector<std::pair<std::string, std::string>>&
 
 inline bool ended(const Job& job) { return job.state == JobState::done || job.state == JobState::failed; }
 
-// `live`: the script follows those that have not ended.
+// `live`: the script follows the jobs that have not ended.
 inline std::string jobs_table(const Site& site, const std::string& id, const std::string& caption,
                               const std::vector<Job>& jobs, bool live = false) {
   std::string out = open_table(

@@ -1,4 +1,4 @@
-// What a visitor reads when a request cannot be answered: what was wrong, and what to do.
+// The page for a request that cannot be answered: what was wrong, and what to do.
 #pragma once
 
 #include <string>

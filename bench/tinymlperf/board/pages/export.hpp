@@ -1,5 +1,5 @@
-// The whole board as a folder of HTML files that link to each other: for an archive, a course page, a memory
-// stick. It needs no server, has no forms and no script.
+// The whole board as a folder of linked HTML files, for an archive or a course page. It needs no server, and
+// has no forms and no script.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ namespace tinymlperf::board {
 
 namespace detail {
 
-// Writes what the front page and the queue lead to, each page once.
+// Writes the pages that the front page and the queue link to, each once.
 class Exporter {
  public:
   Exporter(Source& source, std::filesystem::path folder) : source_(source), folder_(std::move(folder)) {}
@@ -40,7 +40,7 @@ class Exporter {
     for (const Table& t : front.tables) table(t.key);
     for (const auto* jobs : {&queue, &front.queue})
       for (const Job& j : *jobs) note(j);
-    // A submission leads to its jobs, a job to its submission.
+    // A submission links to its jobs, and a job to its submission.
     while (!submissions_.empty() || !jobs_.empty()) {
       while (!submissions_.empty()) submission(*submissions_.begin());
       while (!jobs_.empty()) job(*jobs_.begin());
@@ -77,7 +77,7 @@ class Exporter {
     for (const Job& j : found->jobs) note(j);
     for (const Run& r : found->runs)
       if (r.kernels) table({r.benchmark, found->division, r.hardware, found->tier});
-    for (const Likeness& l : found->likenesses)
+    for (const Similarity& l : found->similarities)
       if (!done_submissions_.count(l.submission)) submissions_.insert(l.submission);
   }
   void job(int64_t id) {
@@ -98,7 +98,7 @@ class Exporter {
 
 }  // namespace detail
 
-// Returns how many pages were written. Files of other names in the folder stay.
+// Returns the number of written pages. Other files in the folder stay.
 inline int64_t export_site(Source& source, const std::filesystem::path& folder) {
   return detail::Exporter(source, folder)();
 }

@@ -1,4 +1,4 @@
-// The front page: who leads what, the first rows of every table, and what the judge is doing now.
+// The front page: the leaders, the first rows of every table, and the current jobs.
 #pragma once
 
 #include <string>

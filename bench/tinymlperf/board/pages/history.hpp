@@ -1,4 +1,4 @@
-// Who led a table from when on.
+// The history of a table: its leader at each time.
 #pragma once
 
 #include <string>

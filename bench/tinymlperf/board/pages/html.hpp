@@ -1,9 +1,8 @@
-// What every page of the leaderboard shares: text of strangers made harmless, links, and the frame around a
-// page.
+// Shared by all pages: escaped text, links, and the frame of a page.
 //
-// Text goes into a page through text(), name() or code() alone. They escape what HTML reads as markup, and
-// turn what no reader can see (control characters, broken UTF-8) into U+FFFD; a name is isolated, so that
-// marks that turn the direction of writing end with it.
+// Text is inserted into a page by text(), name() or code() alone. They escape HTML markup, and replace what
+// no reader can see (control characters, broken UTF-8) by U+FFFD. A name is isolated, so that characters that
+// change the direction of writing end with it.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +21,6 @@ namespace svg = tinytorch::svg;
 namespace document = tinytorch::document;
 
 // ---- text
-// -----------------------------------------------------------------------------------------------------------
 
 // For content and attribute values.
 inline std::string text(std::string_view s, size_t most = std::string::npos) {
@@ -35,7 +33,7 @@ inline std::string name(std::string_view s, size_t most = kShortName) {
   return s.empty() ? "<span class=\"soft\">without a name</span>" : "<bdi>" + text(s, most) + "</bdi>";
 }
 
-// Source text. Marks that reorder what a reader sees are written out: what stands there is what runs.
+// Source text. Characters that reorder the visible text are written out, so that readers see what runs.
 inline std::string code(std::string_view s) {
   std::string out;
   const std::string all = text(s);
@@ -66,7 +64,7 @@ inline std::string percent_encode(std::string_view s) {
   return out;
 }
 
-// 64 bits of a text (FNV-1a), as 16 digits: the same text has the same, another almost surely another.
+// 64 bits of a text (FNV-1a) as 16 hexadecimal digits.
 inline std::string fingerprint(std::string_view s) {
   uint64_t h = 0xcbf29ce484222325;
   for (const char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -80,13 +78,12 @@ inline std::string safe_name(std::string_view s) {
   return out;
 }
 
-// Tables of data alone are the usual ones: neither their addresses nor their titles say so.
+// Tables of data alone are the usual ones; their addresses and titles do not name the tier.
 inline bool is_usual_tier(const TableKey& k) { return k.tier == TableKey{}.tier; }
 
 // ---- links
-// ----------------------------------------------------------------------------------------------------------
 
-// Where the pages are: behind a server, or as files in one folder (which have no forms and no script).
+// The place of the pages: behind a server, or as files in one folder (without forms and script).
 struct Site {
   bool exported = false;
 
@@ -110,7 +107,7 @@ struct Site {
                          tier, view.empty() ? "" : "/", view);
     std::string key =
         fmt::format("{}-{}-{}{}{}", parts[0], parts[1], parts[2], tier.empty() ? "" : "-", tier);
-    // A file's name needs no % of its own (a link to it would have to write %25), and has at most 255 bytes.
+    // A file's name must not contain %, which a link would have to write as %25, and has at most 255 bytes.
     if (key.find('%') != std::string::npos || key.size() > 80)
       key =
           safe_name(k.benchmark + "-" + k.division + "-" + k.hardware + "-" + tier) + "-" + fingerprint(key);
@@ -128,7 +125,6 @@ inline std::string table_title(const TableKey& k) {
 }
 
 // ---- the frame
-// ------------------------------------------------------------------------------------------------------
 
 enum class Here { front, queue, upload, elsewhere };
 

@@ -1,4 +1,4 @@
-// One job, as it goes on: by events where there is script, by loading the page again where there is none.
+// The page of one job. It is updated by events with script, and by reloading without.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// Quality against time: who is on the front, beaten by nobody in quality, time and memory together, and its
-// hypervolume.
+// Quality against time: the entries on the Pareto front of quality, time and memory, and its hypervolume.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the judge runs, what waits, and what ended last.
+// The queue: running, waiting and recently ended jobs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The rows of a table of the board, whole on its own page and its first ones on the front page.
+// The rows of a table: all of them on its own page, the first ones on the front page.
 #pragma once
 
 #include <span>
@@ -20,7 +20,8 @@ inline std::string entry_cell(const Site& site, const Row& r) {
   return out + "</th>";
 }
 
-// A scenario's measure, its unit and name below; seconds stand with each value.
+// The head of a scenario: its measure and unit, with the name below. Seconds have their unit beside each
+// value.
 inline std::string measure_head(const std::string& scenario, const std::string& measure) {
   const std::string unit = unit_of(measure);
   const std::string what = unit.empty() ? measure : measure.substr(0, measure.rfind('('));
@@ -48,7 +49,7 @@ inline std::vector<Column> columns_of(const Table& table, bool brief) {
   return columns;
 }
 
-// "2026-01-31T12:00:00Z" without its time.
+// The date of "2026-01-31T12:00:00Z".
 inline std::string day_of(const std::string& date) { return text(date.substr(0, date.find('T')), 20); }
 
 inline std::string score_of(const Interval& i) {
@@ -56,7 +57,7 @@ inline std::string score_of(const Interval& i) {
                      i.high);
 }
 
-// Of a table of kernels: ops right of all, fast_1, fast_1.5, fast_2.
+// For a table of kernels: right ops, fast_1, fast_1.5, fast_2.
 inline std::string kernel_cells(const std::optional<KernelCount>& k) {
   const std::string unknown = cell(kUnknown, "number");
   if (!k) return unknown + unknown + unknown + unknown;
@@ -66,7 +67,7 @@ inline std::string kernel_cells(const std::optional<KernelCount>& k) {
   return out;
 }
 
-// Of a table of models: quality, each scenario, bytes of the model.
+// For a table of models: quality, each scenario, bytes of the model.
 inline std::string model_cells(const Table& table, const Row& r) {
   std::string out = r.quality
                         ? cell(show_quality(*r.quality, table.quality_metric), "number", r.quality->estimate)
@@ -101,7 +102,7 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
 
 }  // namespace detail
 
-// The rows [first, first + count) of a table. `brief`: with the columns that fit the front page.
+// The rows [first, first + count) of a table. `brief`: only the columns that fit the front page.
 inline std::string table_rows(const Site& site, const Table& table, const std::string& id,
                               const std::string& caption, size_t first, size_t count, bool brief) {
   std::string out = open_table(id, caption, detail::columns_of(table, brief));

@@ -1,5 +1,4 @@
-// All that is known of one submission: what it says of itself, what the judge measured turn by turn, its
-// files.
+// The page of one submission: its manifest, its measurements turn by turn, and its files.
 #pragma once
 
 #include <string>
@@ -72,7 +71,7 @@ inline std::string audits_table(const Run& run, size_t index) {
   return out + close_table();
 }
 
-// Of a match of kernels: op by op, with the reason of each that is wrong.
+// A match of kernels op by op, with the reason of each wrong one.
 inline std::string ops_table(const Run& run, size_t index) {
   if (run.ops.empty()) return "";
   std::string out = open_table(fmt::format("ops-{}", index), "Op by op, times the baseline [95 %]",
@@ -93,7 +92,7 @@ inline std::string ops_table(const Run& run, size_t index) {
   return out + close_table();
 }
 
-// What it says of kernels, and the table that it counts for.
+// The result for kernels, and the table that it counts for.
 inline std::vector<std::pair<std::string, std::string>> kernel_facts(const Site& site, const Submission& s,
                                                                      const Run& run) {
   const KernelCount& k = *run.kernels;
@@ -106,7 +105,7 @@ inline std::vector<std::pair<std::string, std::string>> kernel_facts(const Site&
   return out;
 }
 
-// A result that is held, and what who runs the board said of it.
+// A held result, and the operator's decisions.
 inline std::string review_section(const Run& run) {
   if (!run.held) return "";
   std::string out =
@@ -121,7 +120,7 @@ inline std::string review_section(const Run& run) {
   return out;
 }
 
-// What was said of a refused run, or the form that says it.
+// The appeal of a refused run, or the form for it.
 inline std::string appeal_section(const Site& site, const Submission& s, const Run& run, size_t index) {
   if (run.appeal) {
     const Appeal& a = *run.appeal;
@@ -148,7 +147,7 @@ inline std::string appeal_section(const Site& site, const Submission& s, const R
       s.id, run.id, index);
 }
 
-// Of a generation, beside the baseline's.
+// The times of a generation beside the baseline's.
 inline std::string token_facts(const Run& run) {
   const auto both = [&](double TokenTimes::*time) {
     std::string out = "<b>" + document::show_seconds((*run.tokens).*time) + "</b>";
@@ -184,7 +183,7 @@ inline std::string run_section(const Site& site, const Submission& s, const Run&
   return out + review_section(run) + appeal_section(site, s, run, index) + "</article>\n";
 }
 
-// A page stays small enough to read, whatever a bundle holds.
+// The page stays readable, whatever size the bundle has.
 inline constexpr size_t kMostShown = 65536;
 inline std::string shortened_note(size_t bytes) {
   if (bytes <= kMostShown) return "";
@@ -207,7 +206,7 @@ inline std::string files_section(const Submission& s) {
   return out + close_table() + texts;
 }
 
-// What of the library it brings itself.
+// The library's headers that it replaces.
 inline std::string replaced_section(const Submission& s) {
   if (s.replaced.empty()) return "";
   std::string out =
@@ -219,7 +218,7 @@ inline std::string replaced_section(const Submission& s) {
   return out + "</ul>\n</section>\n";
 }
 
-// What the static rules say of a plugin's source.
+// Findings of the static rules in its source.
 inline std::string reasons_section(const Submission& s) {
   if (s.tier == "T0") return "";
   std::string out =
@@ -231,7 +230,7 @@ inline std::string reasons_section(const Submission& s) {
   return out + "</ul>\n</section>\n";
 }
 
-// A unified diff, a span a line.
+// A unified diff, one span a line.
 inline std::string diff_block(const std::string& whole) {
   const std::string diff = whole.substr(0, kMostShown);
   std::string out = "<pre class=\"diff\" tabindex=\"0\"><code>";
@@ -249,14 +248,15 @@ inline std::string diff_block(const std::string& whole) {
   return out + "</code></pre>\n" + shortened_note(whole.size());
 }
 
-inline std::string likeness_section(const Site& site, const std::vector<Likeness>& all) {
+inline std::string similarity_section(const Site& site, const std::vector<Similarity>& all) {
   std::string out =
-      "<section aria-labelledby=\"likeness\"><h2 id=\"likeness\">Likeness</h2>\n<p class=\"soft\">What it "
+      "<section aria-labelledby=\"similarity\"><h2 id=\"similarity\">Similarity</h2>\n<p class=\"soft\">What "
+      "it "
       "has in "
       "common with earlier submissions of others, counted when it came; what a baseline holds is left out. "
       "This is a "
       "count and no verdict.</p>\n<ul>\n";
-  for (const Likeness& l : all)
+  for (const Similarity& l : all)
     out +=
         fmt::format("<li>{:.0f} % of its {} {} are in {} of {}, which came first.</li>\n",
                     100 * static_cast<double>(l.shared) / static_cast<double>(std::max<int64_t>(l.total, 1)),
@@ -267,7 +267,7 @@ inline std::string likeness_section(const Site& site, const std::vector<Likeness
   return out + "</ul>\n</section>\n";
 }
 
-// Nothing loads this page again where there is no script: a visitor may be writing into one of its forms.
+// Without script this page is not reloaded, since a visitor may be writing into one of its forms.
 inline std::string jobs_section(const Site& site, const std::vector<Job>& jobs) {
   const bool live = !site.exported && !std::all_of(jobs.begin(), jobs.end(), ended);
   std::string out = "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
@@ -313,7 +313,7 @@ inline std::string submission_page(const Site& site, const Submission& s) {
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
   body += replaced_section(s) + reasons_section(s);
-  if (!s.likenesses.empty()) body += likeness_section(site, s.likenesses);
+  if (!s.similarities.empty()) body += similarity_section(site, s.similarities);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
   body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);
   body += "</section>\n<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n" +

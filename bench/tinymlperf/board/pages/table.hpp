@@ -1,4 +1,4 @@
-// One table of the board, a page of rows at a time; and the tabs that lead to its charts.
+// One table of the board, a page of rows at a time, and the tabs of its charts.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Slice {
 
 inline constexpr size_t kRowsPerPage = 50;
 
-// Nothing: there is no such page.
+// Empty: there is no such page.
 inline std::optional<Slice> slice_of(size_t total, size_t page, size_t each) {
   const size_t pages = std::max<size_t>(1, (total + each - 1) / each);
   if (page < 1 || page > pages) return {};

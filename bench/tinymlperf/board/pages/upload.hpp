@@ -1,4 +1,4 @@
-// The form that takes a bundle.
+// The form for a bundle.
 #pragma once
 
 #include <string>

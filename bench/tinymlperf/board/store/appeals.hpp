@@ -1,5 +1,6 @@
-// An appeal: whose run was refused may say once why that was wrong, and who runs the board may answer once.
-// Both are added and never changed, and neither changes a rank: what was measured stays as it is.
+// Appeals: the owner of a refused run may say once why the refusal was wrong, and the operator of the board
+// may answer once. Both are added and never changed, and neither changes a rank: measurements stay as they
+// are.
 #pragma once
 
 #include <optional>
@@ -11,8 +12,8 @@
 
 namespace tinymlperf::board {
 
-// A run that keeps its submission from a rank: thrown out, below the gate of its division, or with an audit
-// that failed and was not released.
+// A run that keeps its submission from a rank: it was put out, failed the gate of its division, or failed an
+// audit that was not released.
 inline bool is_refused(const Result& r) {
   return !r.gate.passed || (!r.failed_audit.empty() && !(r.review && r.review->released));
 }
@@ -27,7 +28,7 @@ class Appeals {
  public:
   explicit Appeals(Database& db) : db_(db) {}
 
-  // Inside of a transaction. The appeal's number. Throws Refusal.
+  // Call it inside a transaction. Returns the appeal's number. Throws Refusal.
   int64_t add(int64_t user, int64_t submission, int64_t run, const std::string& note,
               const std::string& now) {
     require_note("appeal", "note", note);
@@ -44,7 +45,7 @@ class Appeals {
                       submission, user, note, now);
   }
 
-  // Inside of a transaction. Returns the submission. Throws Refusal.
+  // Call it inside a transaction. Returns the submission. Throws Refusal.
   int64_t answer(int64_t appeal, const std::string& text, const std::string& now) {
     require_note("appeal", "answer", text);
     const auto submission = db_.integer("SELECT bundle FROM appeals WHERE id = ?", appeal);
@@ -55,7 +56,7 @@ class Appeals {
     return *submission;
   }
 
-  // Nothing: there is none.
+  // Empty: there is none.
   std::optional<Appeal> of(int64_t run, int64_t submission) {
     std::vector<AppealRow> found =
         collect(db_.query("SELECT * FROM appeal_list WHERE run = ? AND bundle = ?", run, submission));
@@ -63,7 +64,7 @@ class Appeals {
     return std::move(found.front().appeal);
   }
 
-  // Those without an answer first, then by number.
+  // Appeals without an answer first, then by number.
   std::vector<AppealRow> all() {
     return collect(db_.query("SELECT * FROM appeal_list ORDER BY answered <> '', id"));
   }

@@ -1,4 +1,4 @@
-// The lines of the front page: who is best at one thing. There is no sum of these; each says how it is
+// The categories of the front page, each with its best entry. They are not added up, and each says how it is
 // decided.
 #pragma once
 
@@ -17,13 +17,13 @@ namespace tinymlperf::board {
 
 namespace detail {
 
-// A leader of a table, and what is shown for it.
+// A leader of a table, and the value that is shown for it.
 struct Lead {
   const Row* row;
   std::string value;
 };
 
-// Of a table of models: kernels have neither a quality nor a size.
+// The ranked rows of a table of models; empty for kernels, which have neither a quality nor a size.
 inline std::vector<const Row*> ranked_rows(const Table& t) {
   std::vector<const Row*> rows;
   if (t.kernels) return rows;
@@ -40,7 +40,7 @@ inline std::optional<Lead> smallest_memory(const Table& t) {
   return Lead{best, tinytorch::document::show_bytes(best->peak_bytes)};
 }
 
-// The smallest model among those that the most accurate one is not certain to beat.
+// The smallest model among those that the most accurate one does not certainly beat.
 inline std::optional<Lead> best_for_size(const Table& t) {
   const auto rows = ranked_rows(t);
   double surest = 0;
@@ -55,7 +55,7 @@ inline std::optional<Lead> best_for_size(const Table& t) {
                                 tinytorch::document::show_bytes(best->model_bytes))};
 }
 
-// The fastest in the scenarios of this name, by the lower end of how many times it is the baseline.
+// The fastest in the scenarios of this name, by the lower end of its ratio to the baseline.
 inline std::optional<Lead> fastest_in(const Table& t, const std::string& scenario) {
   const Row* best = nullptr;
   const Cell* cell = nullptr;
@@ -77,7 +77,7 @@ inline std::optional<Lead> fastest_kernels(const Table& t) {
                                 best->kernels->right, best->kernels->ops)};
 }
 
-// Places by one number, lower is better: 1 is the best; equal numbers share a place.
+// Ranks by one number, lower is better: 1 is the best; equal numbers share a rank.
 inline std::vector<size_t> places(const std::vector<const Row*>& rows,
                                   const std::function<double(const Row&)>& cost) {
   std::vector<size_t> out;
@@ -88,7 +88,7 @@ inline std::vector<size_t> places(const std::vector<const Row*>& rows,
   return out;
 }
 
-// The one whose worst place, of those in speed, quality and size, is best; the better rank decides a tie.
+// The entry whose worst rank in speed, quality and size is best; the better rank of the table decides a tie.
 inline std::optional<Lead> all_round(const Table& t) {
   const auto rows = ranked_rows(t);
   if (rows.empty()) return std::nullopt;
@@ -127,14 +127,13 @@ inline std::vector<CategoryRule> category_rules() {
 
 }  // namespace detail
 
-// Each category once for every table in which somebody leads it; once without a leader when nobody does
-// anywhere.
+// Each category once for every table that has a leader in it; once without a leader if no table has one.
 inline std::vector<Category> categories(const std::vector<Table>& tables) {
   std::vector<Category> out;
   for (const detail::CategoryRule& rule : detail::category_rules()) {
     bool led = false;
     for (const Table& t : tables) {
-      // Who answers by code of its own leads tables, but no category; kernels are nothing but code.
+      // Entries with code of their own lead tables, but no category; kernels are nothing but code.
       if (!t.kernels && t.key.tier != "T0") continue;
       const auto lead = rule.lead(t);
       if (!lead) continue;

@@ -1,12 +1,13 @@
-// SQLite with values kept apart from statements: a statement is a text known when this program was compiled,
-// and everything else is bound to its '?'. So no name, however it is spelled, can be read as SQL.
+// SQLite with values kept apart from statements. A statement is a text that was known when this program was
+// compiled, and every value is bound to its '?', so no name can be read as SQL.
 //
 //   Database db("board.db");
 //   Transaction t(db);
 //   db.run("INSERT INTO users(name) VALUES(?)", name);
-//   t.commit();                                            // without it, nothing happened
-//   for (auto rows = db.query("SELECT id, name FROM users"); rows.next();) use(rows.integer(0),
-//   rows.text(1));
+//   t.commit();  // without it, nothing happened
+//   for (auto rows = db.query("SELECT id, name FROM users"); rows.next();)
+//     use(rows.integer(0), rows.text(1));
+//
 // A connection serves one thread at a time; others wait. Errors are exceptions.
 #pragma once
 
@@ -39,14 +40,14 @@ class Sql {
   std::string_view text_;
 };
 
-// Bytes and not characters.
+// Bytes that are not text.
 struct Blob {
   std::string_view bytes;
 };
 
 class Database;
 
-// A prepared statement with its values; rows one after the other.
+// A prepared statement with its values, which gives rows one after another.
 class Rows {
  public:
   // False after the last one.
@@ -84,7 +85,7 @@ class Rows {
     value ? bind(at, *value) : bind(at, nullptr);
   }
   void check(int status) const;
-  // What the macro SQLITE_TRANSIENT says, without its cast.
+  // The value of the macro SQLITE_TRANSIENT, without its cast.
   static sqlite3_destructor_type copied() {
     return reinterpret_cast<sqlite3_destructor_type>(static_cast<intptr_t>(-1));
   }
@@ -96,7 +97,7 @@ class Rows {
 
 class Database {
  public:
-  // Made when it is not there.
+  // The file is created if it does not exist.
   explicit Database(const std::filesystem::path& path) : handle_(nullptr, &sqlite3_close_v2) {
     sqlite3* raw = nullptr;
     const int status = sqlite3_open_v2(
@@ -107,12 +108,12 @@ class Database {
     sqlite3_extended_result_codes(raw, 1);
     sqlite3_busy_timeout(raw, kPatienceMilliseconds);
     int on = 0;
-    sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, &on);  // nobody edits the file's inner tables
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, &on);  // the file's internal tables cannot be edited
     sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, &on);
     sqlite3_db_config(raw, SQLITE_DBCONFIG_DQS_DML, 0, &on);  // "name" is a column, never a text
   }
 
-  // Several statements; texts of this program alone.
+  // Runs several statements, which must be texts of this program.
   void script(const std::string& text) {
     const std::lock_guard lock(mutex_);
     char* why = nullptr;
@@ -128,7 +129,7 @@ class Database {
     (rows.bind(++at, values), ...);
     return rows;
   }
-  // Returns how many rows it changed.
+  // Returns the number of changed rows.
   template <class... T>
   int64_t run(Sql sql, const T&... values) {
     Rows rows = query(sql, values...);
@@ -136,7 +137,7 @@ class Database {
     }
     return sqlite3_changes64(handle_.get());
   }
-  // Of an INSERT; the new row's id.
+  // Runs an INSERT; returns the new row's id.
   template <class... T>
   int64_t insert(Sql sql, const T&... values) {
     const std::lock_guard lock(mutex_);
@@ -160,7 +161,7 @@ class Database {
  private:
   friend class Rows;
   friend class Transaction;
-  static constexpr int kPatienceMilliseconds = 20000;  // for others who write
+  static constexpr int kPatienceMilliseconds = 20000;  // while other connections write
 
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
   std::recursive_mutex mutex_;
@@ -186,7 +187,8 @@ inline bool Rows::next() {
   return false;
 }
 
-// All or nothing, and nobody else writes meanwhile. Also keeps other threads from this connection.
+// A transaction: all or nothing, and no other connection writes meanwhile. It also keeps other threads from
+// this connection.
 class Transaction {
  public:
   explicit Transaction(Database& db) : db_(db), lock_(db.mutex_) { db_.script("BEGIN IMMEDIATE"); }
@@ -195,7 +197,7 @@ class Transaction {
   }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
-  // When it returns, what was done is on the disk.
+  // When it returns, the changes are on the disk.
   void commit() {
     db_.script("COMMIT");
     done_ = true;

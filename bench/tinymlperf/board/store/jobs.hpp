@@ -1,9 +1,9 @@
 // The queue: each job is measured by one worker at a time, and its result is kept once.
 //
-// A worker that claims a job has it for the time of a lease, which it renews while it works. When a worker is
-// killed the lease ends and the next claim takes the job up again, a few times. Whoever finishes shows the
-// word that the claim gave out; a worker that was slow and lost its job to another shows an old word, and its
-// result is refused.
+// A worker that claims a job holds a lease, which it renews while it works. If the worker is killed, the
+// lease ends and the next claim takes the job again, a few times at most. The worker shows the claim's owner
+// token when it finishes. A slow worker that lost its job to another one shows an old token, and its result
+// is refused.
 #pragma once
 
 #include <openssl/rand.h>
@@ -17,7 +17,7 @@
 
 namespace tinymlperf::board {
 
-// 32 bytes that nobody can guess.
+// 32 random bytes.
 inline std::string random_word() {
   std::array<unsigned char, 32> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1)
@@ -31,13 +31,13 @@ inline double system_seconds() {
 
 struct Claim {
   int64_t job = 0;
-  std::string owner;  // the word
+  std::string owner;  // the token
   std::string kind;
   int64_t submission = 0, against = 0;
   std::string benchmark, scenario, hardware;
 };
 
-// The job is another's by now, or was finished.
+// Another worker has the job by now, or it was finished.
 class LeaseLost : public std::runtime_error {
  public:
   explicit LeaseLost(int64_t job)
@@ -46,7 +46,7 @@ class LeaseLost : public std::runtime_error {
 
 struct QueueRules {
   double lease = 60;     // seconds
-  int64_t attempts = 3;  // workers that a job may cost
+  int64_t attempts = 3;  // claims of a job, at most
 };
 
 class Queue {
@@ -60,7 +60,7 @@ class Queue {
         what.kind, what.submission, what.against, user, what.benchmark, what.scenario, what.hardware, now());
   }
 
-  // The oldest job for this hardware that nobody works on; nothing: there is none.
+  // The oldest job for this hardware that no worker has; empty if there is none.
   std::optional<Claim> claim(const std::string& hardware) {
     Transaction t(db_);
     const double moment = clock_();
@@ -88,7 +88,7 @@ class Queue {
     return claim;
   }
 
-  // Submissions with source that wait for this hardware and that nobody has compiled yet, oldest first.
+  // Submissions with source that wait for this hardware and were not compiled yet, oldest first.
   std::vector<int64_t> uncompiled(const std::string& hardware) {
     std::vector<int64_t> out;
     for (Rows r = db_.query(
@@ -102,7 +102,7 @@ class Queue {
     return out;
   }
 
-  // Check C2 was made. With a reason why not: what waits of it fails, and nobody plays it.
+  // Records check C2. With a reason it failed: the submission's waiting jobs fail, too, and are not played.
   void note_compiled(int64_t submission, const std::string& why_not) {
     Transaction t(db_);
     if (!why_not.empty())
@@ -123,8 +123,8 @@ class Queue {
     if (changed != 1) throw LeaseLost(c.job);
   }
 
-  // The result and the end of the job in one transaction. Throws LeaseLost; then nothing of the result is
-  // kept. Throws std::invalid_argument when it is the result of something else.
+  // Stores the result and ends the job in one transaction. Throws LeaseLost, and then keeps nothing of the
+  // result. Throws std::invalid_argument if the result is that of another job.
   int64_t finish(const Claim& c, const AnyRun& d) {
     Transaction t(db_);
     require_same(c, d);

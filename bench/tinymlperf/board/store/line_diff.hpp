@@ -1,6 +1,5 @@
-// The difference of two texts as a unified diff: the lines of a longest common subsequence stay, the others
-// are taken out
-// (-) or put in (+), with three lines around them.
+// The difference of two texts as a unified diff. Lines of a longest common subsequence stay; others are
+// removed (-) or added (+), with three lines of context.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +31,10 @@ struct Edit {
   std::string_view line;
 };
 
-// Of the middle parts, in which first and last lines differ: table[i][j] is the length of the longest common
+// For the middle parts, whose first and last lines differ: table[i][j] is the length of the longest common
 // subsequence from a[i] and b[j] on.
 inline void edit_middle(const Lines& a, const Lines& b, std::vector<Edit>& out) {
-  constexpr size_t kMostCells = size_t{1} << 24;  // beyond it: all out, all in
+  constexpr size_t kMostCells = size_t{1} << 24;  // above it: all removed, all added
   size_t i = 0, j = 0;
   if ((a.size() + 1) * (b.size() + 1) <= kMostCells) {
     const size_t width = b.size() + 1;
@@ -73,7 +72,7 @@ inline std::vector<Edit> edits(Lines a, Lines b) {
   return out;
 }
 
-// One hunk: the edits [first, last), the lines before it counted in both texts.
+// One hunk: the edits [first, last), with the numbers of the lines before it in both texts.
 inline std::string hunk(const std::vector<Edit>& all, size_t first, size_t last) {
   size_t before[2] = {0, 0}, within[2] = {0, 0};
   for (size_t i = 0; i < last; ++i)
@@ -93,7 +92,7 @@ inline std::string hunk(const std::vector<Edit>& all, size_t first, size_t last)
 
 }  // namespace detail
 
-// Empty when the texts are the same.
+// Empty if the texts are equal.
 inline std::string unified_diff(const std::string& old_name, std::string_view old_text,
                                 const std::string& new_name, std::string_view new_text) {
   constexpr size_t kAround = 3;
@@ -102,7 +101,7 @@ inline std::string unified_diff(const std::string& old_name, std::string_view ol
   std::string out = "--- " + old_name + "\n+++ " + new_name + "\n";
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].kind == ' ') continue;
-    size_t last = i;  // the last change that is near enough to the one before it
+    size_t last = i;  // the last change that is near enough to the previous one
     for (size_t k = i; k < all.size() && k <= last + 2 * kAround; ++k)
       if (all[k].kind != ' ') last = k;
     out += detail::hunk(all, i - std::min(i, kAround), std::min(last + kAround + 1, all.size()));
@@ -113,7 +112,7 @@ inline std::string unified_diff(const std::string& old_name, std::string_view ol
 
 using Texts = std::map<std::string, std::string>;  // by path
 
-// Of two folders; files that are the same are not named.
+// The difference of two folders; equal files are not named.
 inline std::string folder_diff(const std::string& old_name, const Texts& old_texts,
                                const std::string& new_name, const Texts& new_texts) {
   std::map<std::string, std::pair<std::string, std::string>> both;

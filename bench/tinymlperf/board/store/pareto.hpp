@@ -1,12 +1,13 @@
-// The Pareto front of a table: who is beaten by nobody in quality, time and memory together, and how much the
-// front holds.
+// The Pareto front of a table: the entries that no other entry beats in quality, time and memory together,
+// and its hypervolume.
 //
 //   quality  its estimate
-//   time     in one scenario, as a share of the baseline's in the same match: a machine that drifts moves
-//   both memory   at the peak of a run where it is known of all that are ranked, else bytes of the model,
-//   likewise; else none
-// The hypervolume is what lies between front and reference point (benchmarking/ranking.hpp). Time and memory
-// are counted in halvings, so that half of little is as much as half of a lot.
+//   time     in one scenario, relative to the baseline's in the same match: drift of the machine affects both
+//   memory   the peak of a run if it is known for all ranked entries, relative likewise; else the bytes of
+//            the model; else none
+//
+// The hypervolume is the volume between front and reference point (benchmarking/ranking.hpp). Time and memory
+// are on a logarithmic scale: each halving counts the same.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 
 namespace tinymlperf::board {
 
-constexpr double kReferenceTimes = 4;  // times of the baseline's time and of its memory
+constexpr double kReferenceTimes = 4;  // times the baseline's time and memory
 
 inline const char* name_of(Memory m) {
   return m == Memory::peak ? "peak" : m == Memory::model ? "model" : "unknown";
@@ -33,14 +34,14 @@ inline const Cell* cell_of(const Row& row, const std::string& scenario) {
   return nullptr;
 }
 
-// The first scenario that measures a latency; else the first. The table has one.
+// The first scenario that measures a latency, otherwise the first. The table has at least one.
 inline const std::pair<std::string, std::string>& timed_scenario(const Table& t) {
   for (const auto& s : t.scenarios)
     if (s.second.find("latency") != std::string::npos) return s;
   return t.scenarios.front();
 }
 
-// Nothing where it was not compared with the baseline.
+// Empty if the entry was not compared with the baseline.
 inline std::optional<double> time_share(const Row& r, const std::string& scenario) {
   const Cell* c = cell_of(r, scenario);
   if (!c || !c->ratio || !(c->ratio->estimate > 0)) return std::nullopt;
@@ -67,7 +68,7 @@ inline void measure_front(Table& t, const Row& baseline, const std::vector<std::
 
 }  // namespace detail
 
-// Of a table of models with all its rows.
+// Needs a table of models with all its rows.
 inline void mark_front(Table& t, int64_t baseline) {
   if (t.kernels || t.scenarios.empty()) return;
   Front& f = t.front;

@@ -1,5 +1,5 @@
-// What the leaderboard shows, formed from its tables at the moment of asking. Ranks follow from the samples
-// (ranking.hpp); what one run says is kept in memory once formed, which is right because runs never change.
+// Everything that the leaderboard shows, computed from its tables on request. Ranks follow from the samples
+// (ranking.hpp). The results of a run are cached, since runs never change.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class Queries final : public Source {
     return page;
   }
 
-  // A table is there as soon as something was submitted to it.
+  // A table exists as soon as something was submitted to it.
   std::vector<TableKey> table_keys() {
     std::vector<TableKey> keys;
     for (Rows r = db_.query(
@@ -100,7 +100,7 @@ class Queries final : public Source {
                  .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
                  .reasons = {},
                  .difference = "",
-                 .likenesses = read_likeness(db_, id)};
+                 .similarities = read_similarity(db_, id)};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     const Texts own = texts(id);
@@ -130,7 +130,7 @@ class Queries final : public Source {
     return jobs.front();
   }
 
-  // What its page is made of is only ever added, but for its jobs.
+  // Everything on its page is only ever added, except for its jobs.
   std::string revision(int64_t submission) override {
     Rows r = db_.query(
         "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
@@ -144,7 +144,7 @@ class Queries final : public Source {
     return out;
   }
 
-  // Every text of a bundle that can be shown.
+  // All texts of a bundle that can be shown.
   Texts texts(int64_t submission) {
     Texts out;
     for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
@@ -154,13 +154,13 @@ class Queries final : public Source {
   }
 
  private:
-  // The baseline says what is measured.
+  // The scenarios of the baseline.
   std::vector<std::string> scenarios_of(const TableKey& key) {
     const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
     return baseline ? store_.manifest(*baseline).value().scenarios : std::vector<std::string>();
   }
 
-  // Of everyone in the table; nobody's list is missing, though it may be empty.
+  // The results of every submission in the table, possibly empty lists.
   std::map<int64_t, std::vector<Result>> results(const TableKey& key) {
     std::map<int64_t, std::vector<Result>> out;
     const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
@@ -186,7 +186,7 @@ class Queries final : public Source {
     return out;
   }
 
-  // The lock is not held while the database is asked, which has one of its own.
+  // The lock is not held during queries; the database has its own.
   const std::vector<Result>& results_of(int64_t run) {
     {
       const std::lock_guard lock(mutex_);
@@ -208,7 +208,7 @@ class Queries final : public Source {
     return cache_.emplace(run, std::move(out)).first->second;
   }
 
-  // What never changes of a submission.
+  // The part of a submission that never changes.
   struct Facts {
     bundle::Manifest manifest;
     std::string created;
@@ -240,7 +240,7 @@ class Queries final : public Source {
     return db_.text("SELECT created FROM bundles WHERE id = ?", submission).value();
   }
 
-  // The least of what it has reached in its tables.
+  // The lowest level that it has reached in its tables.
   Level level(const bundle::Manifest& m, int64_t id) {
     Level least = Level::audited;
     for (const std::string& benchmark : m.benchmarks) {
@@ -259,7 +259,7 @@ class Queries final : public Source {
     return out;
   }
 
-  // As a contender, not as somebody's baseline; newest first.
+  // Runs in which it is a contender, not the baseline; newest first.
   std::vector<Run> runs(const std::string& digest, int64_t submission) {
     std::vector<std::pair<int64_t, int64_t>> found;
     for (Rows r = db_.query(
@@ -283,7 +283,7 @@ class Queries final : public Source {
     return out;
   }
 
-  // What runs of models and of kernels show alike.
+  // The fields that runs of models and of kernels share.
   template <class Document>
   static Run common_view(int64_t id, const Document& d, size_t place) {
     const auto& c = d.contenders[place];

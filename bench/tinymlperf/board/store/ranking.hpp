@@ -1,28 +1,28 @@
-// From runs to ranks: a function of samples alone, so that anyone who has the runs forms the same table.
+// From runs to ranks: a function of samples alone, so that the same runs give the same table everywhere.
 //
-//   r        of a run: how many times better than the baseline, measured in turns with it (judge:
-//   times_the_baseline) Score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is
-//   as good as the baseline rank     by the lower end of the score's 95 % interval; entries whose intervals
-//   overlap share it
+//   r        of a run: how many times better than the baseline, measured in turns with it
+//   score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is as good as the
+//            baseline
+//   rank     by the lower end of the score's 95 % interval; entries whose intervals overlap share it
+//
 // Every run of the highest class that was played counts: ln r of a scenario is the mean of its runs, so that
-// nobody can play until chance is kind. A run in which the baseline itself is out says nothing and is left
-// out.
+// repeated runs cannot select a lucky one. A run in which the baseline is out is left out.
 //
-// The score's interval has the mean of the lower and the mean of the upper ends of ln r. That is sound
-// however the scenarios depend on each other: the estimates are close to normal, the standard deviation of a
-// mean is at most the mean of the standard deviations, so that the mean of the half-widths is at least the
-// half-width of the mean. The intervals of independent scenarios could be narrower, by up to the root of
-// their number; but scenarios that were measured on the same warm or cold machine are not independent, so
-// this is not claimed. 95 % is what it holds the truth in at least: in simulations about 95 % where the
-// scenarios err alike, and 99 % where two are independent.
+// The ends of the score's interval are the means of the lower and of the upper ends of ln r. That is sound
+// for any dependence between the scenarios: the estimates are nearly normal, and the standard deviation of a
+// mean is at most the mean of the standard deviations, so the mean of the half-widths is at least the
+// half-width of the mean. For independent scenarios the interval could be narrower, by up to the root of
+// their number, but scenarios measured on the same warm or cold machine are not independent. So the interval
+// holds the truth in at least 95 %: in simulations in about 95 % if the scenarios have the same error, and in
+// 99 % if two are independent.
 //
-// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an
-// audit or could not be audited, or does not pass the gate of its division in every run
+// An entry is not ranked if it was not measured in every scenario of the table or only in smoke runs, fails
+// an audit or could not be audited, or fails the gate of its division in any run
 // (judge/results/quality_gate.hpp).
 //
-// Of kernels r is the score of the match: how many times faster all ops together are that both have right.
-// Who has none right that the baseline has right is not ranked. Of several runs the one with the fewest right
-// ops says how many there are.
+// For kernels r is the score of the match: how many times faster all ops together are that both have right.
+// An entry with no common right op is not ranked. Of several runs the one with the fewest right ops
+// determines their number.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,18 +42,18 @@
 
 namespace tinymlperf::board {
 
-// Whose failure holds a result, until somebody has looked at it: a training that is suspiciously quick, and a
-// leap.
+// Audits whose failure holds a result until somebody has reviewed it: a suspiciously quick training (A9), and
+// a leap (A11).
 inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
 
-// What a run says about one of its contenders.
+// The result of a run for one of its contenders.
 struct Result {
   int64_t run = 0, submission = 0;
   std::string scenario, run_class, date, failed_audit;
-  std::string unmade_audit;  // for which the machine lacked the means, and what it lacked
+  std::string unmade_audit;  // an audit that could not be made, and why
   judge::GateResult gate;
   bool audited = false;               // there were audits, and it passed them all
-  bool held = false;                  // such an audit is all that stands against it
+  bool held = false;                  // only such an audit keeps it from a rank
   std::optional<Review> review = {};  // of a held one: the last
   std::optional<Interval> ratio, quality;
   std::optional<double> value;
@@ -63,7 +63,7 @@ struct Result {
 
 namespace detail {
 
-// What runs of models and of kernels say alike.
+// The fields that runs of models and of kernels share.
 template <class Document, class Contender>
 Result common_result(const Document& d, const Contender& c) {
   Result r;
@@ -85,7 +85,7 @@ Result common_result(const Document& d, const Contender& c) {
 
 }  // namespace detail
 
-// Nothing when the baseline is out.
+// Empty if the baseline is out.
 inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
   const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
   if (!baseline.out.empty()) return std::nullopt;
@@ -151,7 +151,7 @@ inline double clipped_log(double ratio) {
   return std::log(std::clamp(ratio, 1 / kLargestRatio, kLargestRatio));
 }
 
-// exp of the means of the logarithms, each end for itself.
+// exp of the means of the logarithms, for each end separately.
 inline Interval mean_of_logs(const std::vector<Interval>& ratios) {
   std::array<double, 3> sums{};
   for (const Interval& r : ratios) {
@@ -163,7 +163,7 @@ inline Interval mean_of_logs(const std::vector<Interval>& ratios) {
   return {std::exp(sums[0] / n), std::exp(sums[1] / n), std::exp(sums[2] / n)};
 }
 
-// Of one scenario, the runs of the highest class.
+// The runs of the highest class in one scenario.
 inline std::vector<const Result*> counting(const std::vector<Result>& all, const std::string& scenario) {
   std::vector<const Result*> out;
   for (const Result& r : all) {
@@ -176,7 +176,7 @@ inline std::vector<const Result*> counting(const std::vector<Result>& all, const
   return out;
 }
 
-// Why this result keeps its entry from being ranked; empty: it does not.
+// Why this result keeps its entry from a rank; empty if it does not.
 inline std::string objection(const Result& r) {
   if (judge::class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
   if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
@@ -193,7 +193,7 @@ inline std::string objection(const Result& r) {
   return "";
 }
 
-// Into the cell of one scenario. The worst quality counts.
+// Fills the cell of one scenario. The worst quality counts.
 inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
   Cell cell{results.front()->scenario, 0, {}};
   std::vector<double> values;
@@ -245,8 +245,8 @@ inline Standing stand(int64_t submission, const std::vector<Result>& results,
 
 }  // namespace detail
 
-// The table's rows: by rank, then the others by number. `results` of each submission in any order;
-// `scenarios` are the table's.
+// The table's rows: first by rank, then the unranked by number. `results` of each submission come in any
+// order; `scenarios` are the table's.
 inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Result>>& results,
                                        const std::vector<std::string>& scenarios) {
   std::vector<Standing> ranked, others, out;
@@ -264,7 +264,7 @@ inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Resul
   return out;
 }
 
-// Who led from when on: the table after each day's runs. Results with dates, as above.
+// The history of the first place: the table after each day's runs, from results with dates.
 inline std::vector<HistoryPoint> leaders(const std::map<int64_t, std::vector<Result>>& results,
                                          const std::vector<std::string>& scenarios) {
   std::vector<const Result*> by_date;

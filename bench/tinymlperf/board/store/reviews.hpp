@@ -1,7 +1,7 @@
-// A result that is held, because audit A9 found a training suspiciously quick or A11 a result 10 times better
-// than any other, waits for who runs the board: it is released, which gives it its rank, or refused, with a
-// reason. Reviews are added and never changed; the last one counts and all are shown. What fails by another
-// audit or by the gate is not held, and nobody can release it.
+// Reviews of held results. A result is held if audit A9 found a training suspiciously quick, or A11 a result
+// 10 times better than all others. The operator of the board releases it, which gives it its rank, or refuses
+// it, with a reason. Reviews are added and never changed; the last one counts and all are shown. A result
+// that fails another audit or the gate is not held and cannot be released.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace tinymlperf::board {
 
 constexpr size_t kNoteBytes = 2000;
 
-// What is published of somebody's words. Throws Refusal.
+// A text of a user that will be published. Throws Refusal.
 inline void require_note(const char* file, const char* where, const std::string& text) {
   if (text.find_first_not_of(" \t\n") == std::string::npos || text.size() > kNoteBytes)
     throw Refusal(file, where, "1 to " + std::to_string(kNoteBytes) + " bytes of text",
@@ -25,7 +25,7 @@ inline void require_note(const char* file, const char* where, const std::string&
     throw Refusal(file, where, "UTF-8 text without control characters", "something else");
 }
 
-// The place of a submission among a run's contenders, not as its baseline; nothing where it has none.
+// The index of a submission among a run's contenders, not as the baseline; empty if it has none.
 inline std::optional<int64_t> place_in(Database& db, int64_t run, int64_t submission) {
   return db.integer(
       "SELECT c.place FROM contenders c JOIN bundles b ON b.sha256 = c.bundle WHERE c.run = ? AND b.id = ? "
@@ -33,7 +33,7 @@ inline std::optional<int64_t> place_in(Database& db, int64_t run, int64_t submis
       run, submission);
 }
 
-// What a run says of one of its submissions, without any review; nothing where it says nothing of it.
+// The result of a run for one of its submissions, without any review; empty if there is none.
 inline std::optional<Result> result_in(Database& db, int64_t run, int64_t submission) {
   const auto place = place_in(db, run, submission);
   if (!place) return std::nullopt;
@@ -52,7 +52,7 @@ class Reviews {
  public:
   explicit Reviews(Database& db) : db_(db) {}
 
-  // Inside of a transaction. Throws Refusal.
+  // Call it inside a transaction. Throws Refusal.
   void add(int64_t submission, int64_t run, bool released, const std::string& reason,
            const std::string& now) {
     require_note("review", "reason", reason);
@@ -66,7 +66,7 @@ class Reviews {
             submission, released, reason, now);
   }
 
-  // In the order in which they came.
+  // In the order of arrival.
   std::vector<Review> of(int64_t run, int64_t submission) {
     std::vector<Review> out;
     for (Rows r = db_.query(
@@ -85,7 +85,7 @@ class Reviews {
     return r;
   }
 
-  // Everything that is or was held, oldest first.
+  // All results that are or were held, oldest first.
   std::vector<HeldRow> held() {
     std::vector<HeldRow> out;
     for (Rows r = db_.query(

@@ -1,4 +1,4 @@
-// Runs in the database: a run.json taken apart into rows, and put together again as the same document.
+// Runs in the database: a run.json split into rows, and joined again into the same document.
 #pragma once
 
 #include <bit>
@@ -38,7 +38,7 @@ std::vector<T> values_of(const std::string& bytes) {
   return values;
 }
 
-// The moment of a run is its own; what is left describes the machine.
+// Removes the date, so that the rest describes the machine.
 inline Json without_date(Json machine) {
   if (machine.is_object()) machine.erase("date");
   return machine;
@@ -102,8 +102,8 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   return c;
 }
 
-// Of kernels: the line of contenders has what both kinds have, and each op a line of its own with its samples
-// as in run.json, where they have more than one depth.
+// For kernels, the row of a contender has the fields that both kinds share. Each op has its own row, with its
+// nested samples as in run.json.
 inline void insert_contender(Database& db, int64_t run, int64_t place, const KernelContenderRecord& c) {
   ContenderRecord common;
   common.name = c.name, common.bundle = c.bundle, common.tier = c.tier, common.out = c.out;
@@ -128,7 +128,7 @@ inline KernelContenderRecord kernels_of(Database& db, int64_t run, int64_t place
   return c;
 }
 
-// `common` has what both kinds of run have.
+// `common` has the fields that both kinds of run share.
 inline KernelRun kernel_run(Database& db, int64_t run, const RunDocument& common) {
   KernelRun k{common.run_class, common.hardware, common.date, common.seed,
               common.machine,   common.sandbox,  {}};
@@ -139,7 +139,7 @@ inline KernelRun kernel_run(Database& db, int64_t run, const RunDocument& common
 
 }  // namespace detail
 
-// The name of what was measured: the digest of the document without what follows from its samples.
+// The digest of the document without the numbers that follow from its samples; it identifies the measurement.
 inline std::string digest_of(const AnyRun& d) {
   Json j = judge::to_json(d);
   j["machine"] = detail::without_date(j["machine"]);
@@ -179,12 +179,12 @@ int64_t insert_run(Database& db, const Document& d, std::optional<int64_t> job, 
 
 }  // namespace detail
 
-// Inside of a transaction. Every contender's bundle must be there already, or be empty. Throws
-// std::invalid_argument when the document does not hold what its reader asks for, or is of a text that others
-// do not have.
+// Call it inside a transaction. Every contender's bundle must be known already, or be empty. Throws
+// std::invalid_argument if the document is invalid, or is of a text that others do not have.
 inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<int64_t> job,
                           const std::string& now) {
-  const AnyRun any = judge::read_any_run(judge::to_json(document));  // one judge of what a run is
+  const AnyRun any =
+      judge::read_any_run(judge::to_json(document));  // the reader of documents checks all runs
   if (const auto* d = std::get_if<RunDocument>(&any); d && !d->text.is_null())
     throw std::invalid_argument("a run on a text of one's own has no place in a table");
   if (const auto* d = std::get_if<RunDocument>(&any);
@@ -193,7 +193,7 @@ inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<in
   return std::visit([&](const auto& d) { return detail::insert_run(db, d, job, now); }, any);
 }
 
-// Nothing: there is no such run.
+// Empty: there is no such run.
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
       "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "
@@ -219,8 +219,8 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   return d;
 }
 
-// In a direct match of two: did the second beat the first, by the rule for new records? Nothing while either
-// is out.
+// In a direct match of two: true if the second beat the first, by the rule for new records. Empty while
+// either is out.
 inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const KernelRun& d) {
   if (d.contenders.size() != 2 || !judge::kernels::score_of(d.contenders[1], d.contenders[0]))
     return std::nullopt;

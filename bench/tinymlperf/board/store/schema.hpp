@@ -1,16 +1,15 @@
-// The tables of the leaderboard. What was measured or submitted is only ever added: triggers refuse to change
-// or delete it, so that a rank can be formed again from the same samples by anyone at any time. Ranks are in
-// no table.
+// The tables of the leaderboard. Measurements and submissions are only ever added: triggers refuse to change
+// or delete them, so that a rank can be recomputed from the same samples at any time. Ranks are in no table.
 //
-//   users                                          who may submit; of a token only its digest
-//   bundles  files  subjects  baselines            what was submitted, for which benchmark; what 100 means
-//   jobs                                           what is to be measured: the only table that lives
-//   runs  contenders  turns  trainings  ops        what was measured; turns, trainings and ops hold every
-//   sample audits  machines                               what was found out about it, and where records
-//   events                                who beat whom in a direct match; what happened fingerprints
-//   likenesses                       hashes of each bundle's parts; what it shares with earlier ones appeals
-//   answers                               what the owner of a refused run says, and what is said to it
-//   reviews                                        whether a result that was held is released, and why
+//   users                                   who may submit; of a token only its digest
+//   bundles  files  subjects  baselines     submissions and their benchmarks; what 100 means
+//   jobs                                    matches to be played: the only table whose rows change
+//   runs  contenders  turns  trainings  ops measurements; turns, trainings and ops hold every sample
+//   audits  machines                        audits of a run, and the machine that it ran on
+//   records  events                         who beat whom in a direct match; what happened
+//   fingerprints  likenesses                hashes of each bundle's parts; similarity to earlier bundles
+//   appeals  answers                        what the owner of a refused run says, and the operator's answer
+//   reviews                                 if a held result is released, and why
 #pragma once
 
 #include <string>
@@ -124,9 +123,9 @@ constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "
 
 }  // namespace detail
 
-// Makes the tables where there are none. Throws DatabaseError for a file with other tables.
+// Creates the tables if there are none. Throws DatabaseError for a file with other tables.
 inline void prepare(Database& db) {
-  // A commit that returned is on the disk, even when the power goes. REPLACE counts as a deletion
+  // A commit that returned is on the disk, even after a power failure. REPLACE counts as a deletion
   // (recursive_triggers).
   db.script(
       "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"

@@ -1,10 +1,11 @@
-// How much of one bundle stands in another: both as sets of hashes, and the share that they have in common.
+// The similarity of two bundles: each is a set of hashes, and the share of common hashes is counted.
 //
-//   code     every eight tokens in a row of the sources and of the model's layers; comments, names and blanks
-//   do not count weights  every tensor: its type, shape and values; one that holds a single value throughout
-//   does not count
-// A set of more hashes than it may have keeps the smallest. A share is a count and no verdict: who solves the
-// same task may well write the same lines. What the board's baselines hold is left out, since everybody
+//   code     every eight consecutive tokens of the sources and of the model's layers, without comments,
+//            names and blanks
+//   weights  every tensor: its type, shape and values; a tensor with a single repeated value does not count
+//
+// A set that is too large keeps its smallest hashes. A share is a count and no verdict: whoever solves the
+// same task may write the same lines. The content of the board's baselines is left out, since everybody
 // starts there.
 #pragma once
 
@@ -25,7 +26,7 @@ namespace tinymlperf::board {
 using Hashes = std::vector<uint64_t>;  // ascending, each once
 
 constexpr size_t kShingleTokens = 8;
-constexpr size_t kMostHashes = 16384;  // of a larger set the smallest, which are a fair sample of it
+constexpr size_t kMostHashes = 16384;  // the smallest of a larger set, which are a fair sample
 
 namespace detail {
 
@@ -34,7 +35,7 @@ inline uint64_t fold(uint64_t h, std::string_view s) {
   for (const char c : s) h = (h ^ static_cast<unsigned char>(c)) * kFnvPrime;
   return h;
 }
-// FNV leaves its high bits poor; the smallest hashes shall be a fair sample.
+// Mixes the high bits, which FNV leaves poor: the smallest hashes must be a fair sample.
 inline uint64_t mixed(uint64_t h) {
   h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
   h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
@@ -48,7 +49,7 @@ inline Hashes as_set(Hashes hashes) {
   return hashes;
 }
 
-// Words and numbers, and every other sign for itself.
+// Tokens: words, numbers, and each other character by itself.
 inline std::vector<uint64_t> tokens(std::string_view s) {
   const auto word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
@@ -83,12 +84,12 @@ inline bool is_code(const std::string& path) {
   return false;
 }
 
-// What the model computes, without what its author calls it.
+// The layers of the model without the author's names.
 inline std::string layers_of(const std::string& model) {
   try {
     const Json j = tinymlperf::detail::parse_json(model);
     if (j.is_object() && j.contains("layers")) return j["layers"].dump(-1, ' ', true);
-  } catch (const Refusal&) {  // nobody reads the model of a plugin
+  } catch (const Refusal&) {  // a plugin's model is not read
   }
   return "";
 }
@@ -105,7 +106,7 @@ inline Hashes code_hashes(const bundle::Bundle& b) {
   return detail::as_set(std::move(out));
 }
 
-// Of a file that cannot be read: none.
+// Empty for a file that cannot be read.
 inline Hashes weight_hashes(const bundle::Bundle& b) {
   Hashes out;
   const std::string* weights = b.find(kWeightsFile);
@@ -130,7 +131,7 @@ struct Common {
   int64_t shared = 0, total = 0;  // total: of ours
 };
 
-// Of what is ours and not in `base`, how much is theirs. A set that was cut speaks for its range alone.
+// The share of our hashes outside `base` that are theirs, too. A truncated set counts for its range alone.
 inline Common in_common(const Hashes& ours, const Hashes& theirs, const Hashes& base) {
   uint64_t limit = ~uint64_t{0};
   for (const Hashes* set : {&ours, &theirs, &base})

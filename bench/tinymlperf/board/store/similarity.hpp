@@ -1,5 +1,5 @@
-// What a new submission has in common with those that others sent before it: counted once, when it comes, and
-// kept.
+// The similarity of a new submission to earlier ones of other users: counted once, when it arrives, and
+// stored.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace tinymlperf::board {
 
-constexpr double kLeastShare = 0.3;     // less is not worth a line
-constexpr size_t kMostAlike = 3;        // lines of a kind
-constexpr int64_t kLeastShingles = 16;  // of fewer a share says nothing
+constexpr double kLeastShare = 0.3;     // a smaller share is not shown
+constexpr size_t kMostSimilar = 3;      // lines of a kind
+constexpr int64_t kLeastShingles = 16;  // with fewer a share means nothing
 
 namespace detail {
 
@@ -45,7 +45,7 @@ inline std::vector<int64_t> ids(Rows r) {
   return out;
 }
 
-// What the baselines of this board hold.
+// The hashes of this board's baselines.
 inline Hashes common_ground(Database& db, const char* kind) {
   Hashes all;
   for (const int64_t id : ids(db.query("SELECT DISTINCT bundle FROM baselines"))) {
@@ -55,7 +55,7 @@ inline Hashes common_ground(Database& db, const char* kind) {
   return as_set(std::move(all));
 }
 
-inline void keep_likeness(Database& db, int64_t id, int64_t user, const Fingerprint& ours) {
+inline void keep_similarity(Database& db, int64_t id, int64_t user, const Fingerprint& ours) {
   const Hashes base = common_ground(db, ours.kind);
   const bool code = std::string_view(ours.kind) == "code";
   std::vector<std::pair<int64_t, Common>> alike;
@@ -66,26 +66,26 @@ inline void keep_likeness(Database& db, int64_t id, int64_t user, const Fingerpr
         static_cast<double>(c.shared) >= kLeastShare * static_cast<double>(c.total))
       alike.emplace_back(other, c);
   }
-  std::stable_sort(alike.begin(), alike.end(), [](const auto& a, const auto& b) {  // of equals the first
+  std::stable_sort(alike.begin(), alike.end(), [](const auto& a, const auto& b) {  // the first of equal ones
     return a.second.shared * b.second.total > b.second.shared * a.second.total;
   });
-  alike.resize(std::min(alike.size(), kMostAlike));
+  alike.resize(std::min(alike.size(), kMostSimilar));
   for (const auto& [other, c] : alike)
     db.run("INSERT INTO likenesses VALUES(?, ?, ?, ?, ?)", id, ours.kind, other, c.shared, c.total);
 }
 
 }  // namespace detail
 
-// Inside of the transaction that takes the bundle in.
-inline void insert_likeness(Database& db, int64_t id, int64_t user, const bundle::Bundle& b) {
+// Call it inside the transaction that stores the bundle.
+inline void insert_similarity(Database& db, int64_t id, int64_t user, const bundle::Bundle& b) {
   const detail::Fingerprints ours = detail::fingerprints_of(b);
   detail::keep_fingerprints(db, id, ours);
-  for (const detail::Fingerprint& f : ours) detail::keep_likeness(db, id, user, f);
+  for (const detail::Fingerprint& f : ours) detail::keep_similarity(db, id, user, f);
 }
 
-// The likest first, code before weights.
-inline std::vector<Likeness> read_likeness(Database& db, int64_t id) {
-  std::vector<Likeness> out;
+// The most similar first, code before weights.
+inline std::vector<Similarity> read_similarity(Database& db, int64_t id) {
+  std::vector<Similarity> out;
   for (Rows r = db.query("SELECT l.kind, l.other, b.name, b.manifest, l.shared, l.total FROM likenesses l "
                          "JOIN bundles b ON b.id = "
                          "l.other WHERE l.bundle = ? ORDER BY l.kind, l.shared * 1.0 / l.total DESC, l.other",

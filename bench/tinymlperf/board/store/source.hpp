@@ -1,5 +1,5 @@
-// The two doors of the leaderboard: what it shows (Source) and what it takes in (Uploads). Pages and the web
-// server know these alone, so they can be tested without a database and the database without a page.
+// The two interfaces of the leaderboard: what it shows (Source) and what it accepts (Uploads). Pages and the
+// web server depend on these alone, so they are tested without a database, and the database without a page.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +19,27 @@ class Source {
   virtual std::vector<HistoryPoint> history(const TableKey&) = 0;  // oldest first
   virtual std::vector<Job> queue() = 0;                            // running, then waiting, then newest ended
   virtual std::optional<Job> job(int64_t id) = 0;
-  // A word that changes when what is said of a submission does; empty: it may have.
+  // A string that changes when the submission's page does. Empty: the page may have changed.
   virtual std::string revision(int64_t) { return ""; }
 };
 
 struct Accepted {
   int64_t submission = 0;
-  int64_t job = 0;            // the one to watch
-  bool known_before = false;  // the very same bundle was there already
+  int64_t job = 0;            // the job to watch
+  bool known_before = false;  // the same bundle was submitted before
 };
 
 class Uploads {
  public:
   virtual ~Uploads() = default;
   virtual std::optional<int64_t> user_of(const std::string& token) = 0;  // nothing: nobody has this token
-  // Throws Refusal (json_fields.hpp) when the bundle is not one, or the user's quota of the day is used up.
+  // Throws Refusal (support/json_fields.hpp) if the bundle is invalid, or the user's quota of the day is used
+  // up.
   virtual Accepted submit(int64_t user, std::string bundle_bytes) = 0;
-  // The id of the new job. Throws Refusal when the two cannot be compared.
+  // Returns the id of the new job. Throws Refusal if the two cannot be compared.
   virtual int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) = 0;
-  // The number of the appeal against what a run says of a submission. Throws Refusal when it is not the
-  // user's, was not refused, or has one.
+  // Returns the number of the appeal against a run of the submission. Throws Refusal if the submission is not
+  // the user's, the run was not refused, or it has an appeal.
   virtual int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& note) = 0;
 };
 

@@ -1,9 +1,10 @@
-// The leaderboard's memory: who may submit, what was submitted, what is to be measured, what came out.
+// The leaderboard's store: users, submissions, jobs and results.
 //
 //   database.hpp  SQLite      schema.hpp  the tables      runs.hpp  run.json as rows      jobs.hpp  the queue
-//   here          users, bundles, baselines, and the checks before anything is taken in
-// When a call returns, what it did survives the end of the process and of the machine; when it throws,
-// nothing of it happened.
+//   here          users, bundles, baselines, and the checks of everything that is stored
+//
+// After a call returns, its changes survive the end of the process and of the machine. If it throws, nothing
+// was changed.
 #pragma once
 
 #include <filesystem>
@@ -42,7 +43,7 @@ class Store final : public Uploads {
   Queue& queue() { return queue_; }
   const StoreOptions& options() const { return options_; }
 
-  // Returns the token, which is nowhere else: only its digest is kept.
+  // Returns the token, of which only the digest is stored.
   std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
     constexpr size_t kLongest = 60;
     if (name.empty() || name.size() > kLongest)
@@ -60,7 +61,7 @@ class Store final : public Uploads {
     return token;
   }
 
-  // In the order in which they came.
+  // In the order of arrival.
   std::vector<UserRow> users() {
     std::vector<UserRow> out;
     for (Rows r = db_.query(
@@ -90,7 +91,7 @@ class Store final : public Uploads {
     return {submission, find(b.id)->job, false};
   }
 
-  // What 100 means in the tables of its benchmarks and its division, for ever.
+  // Makes it the baseline of its benchmarks and its division, for ever: it defines 100.
   int64_t submit_baseline(int64_t user, const std::string& bundle_bytes) {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
     bundle::check_rules(b);
@@ -104,8 +105,8 @@ class Store final : public Uploads {
     return submission;
   }
 
-  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here.
-  // True: it was not here before.
+  // For an import: a bundle that a user of this name submitted elsewhere; the user gets no token here.
+  // Returns true if it is new here.
   bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
     bundle::check_rules(b);
@@ -130,7 +131,7 @@ class Store final : public Uploads {
     t.commit();
   }
 
-  // Each tier has its own: what is compared is of one kind.
+  // Each tier has its own baseline, so that like is compared with like.
   std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division,
                                   const std::string& tier = "T0") {
     return db_.integer("SELECT bundle FROM baselines WHERE benchmark = ? AND division = ? AND tier = ?",
@@ -183,14 +184,14 @@ class Store final : public Uploads {
     t.commit();
   }
 
-  // A held result is released or refused by who runs the board. Throws Refusal.
+  // The operator of the board releases or refuses a held result. Throws Refusal.
   void review(int64_t submission, int64_t run, bool released, const std::string& reason) {
     Transaction t(db_);
     Reviews(db_).add(submission, run, released, reason, queue_.now());
     note("review", {}, submission, (released ? "released run " : "refused run ") + std::to_string(run));
     t.commit();
   }
-  // For an import: one that was made elsewhere. True: it was not here before.
+  // For an import: a review that was made elsewhere. Returns true if it is new here.
   bool adopt_review(int64_t submission, int64_t run, const Review& review) {
     require_moment("review", review.date);
     Transaction t(db_);
@@ -203,8 +204,8 @@ class Store final : public Uploads {
     return true;
   }
 
-  // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal
-  // when it is of a bundle that is not.
+  // Stores a run that was measured elsewhere; a known run is not stored again. Throws Refusal if a bundle of
+  // it is unknown.
   int64_t ingest(const AnyRun& d) {
     Transaction t(db_);
     if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
@@ -221,8 +222,8 @@ class Store final : public Uploads {
     return run;
   }
 
-  // For an import, when all baselines are there: what the closed division asks for, and jobs for what nobody
-  // has measured yet. Throws Refusal.
+  // For an import, when all baselines are stored: checks the rules of the closed division, and queues what
+  // was not measured yet. Throws Refusal.
   void settle(const std::string& digest) {
     Transaction t(db_);
     const auto known = find(digest);
@@ -298,7 +299,7 @@ class Store final : public Uploads {
                     "one more; try again tomorrow");
   }
 
-  // A job against the baseline for every scenario in which there is neither a job nor a run.
+  // Adds a job against the baseline for every scenario with neither a job nor a run.
   void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
     for (const std::string& benchmark : m.benchmarks) {
       const auto against = baseline(benchmark, m.division, m.tier);
@@ -318,8 +319,8 @@ class Store final : public Uploads {
     }
   }
 
-  // Closed means the baseline's model: the same layers, with weights that may be quantized or a recipe of its
-  // own.
+  // Closed means the baseline's model: the same layers, with weights that may be quantized or with another
+  // recipe.
   void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
     const bundle::Manifest& m = b.manifest;
     const auto base = baseline(benchmark, m.division, m.tier);
@@ -355,7 +356,7 @@ class Store final : public Uploads {
     }
     for (const std::string& benchmark : b.manifest.benchmarks)
       db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
-    insert_likeness(db_, id, user, b);
+    insert_similarity(db_, id, user, b);
     return id;
   }
 

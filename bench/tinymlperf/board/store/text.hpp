@@ -1,4 +1,4 @@
-// Text of strangers before it is stored or shown: valid UTF-8 without control characters.
+// Text of users before it is stored or shown: valid UTF-8 without control characters.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace tinymlperf::board {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Bytes of the UTF-8 sequence that starts here; 0: there is none.
+// The length of the UTF-8 sequence that starts here; 0 if there is none.
 inline size_t utf8_length(std::string_view s) {
   const auto at = [&](size_t i) -> unsigned { return static_cast<unsigned char>(s[i]); };
   const unsigned first = at(0);
@@ -22,7 +22,7 @@ inline size_t utf8_length(std::string_view s) {
   for (size_t i = 1; i < length; ++i)
     if ((at(i) & 0xC0) != 0x80) return 0;
   if (length < 3) return length;
-  const unsigned second = at(1);  // too long a form, a surrogate, or beyond U+10FFFF
+  const unsigned second = at(1);  // an overlong form, a surrogate, or beyond U+10FFFF
   if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
       (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
     return 0;

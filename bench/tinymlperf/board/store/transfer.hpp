@@ -1,13 +1,14 @@
 // A board as one tar file: every bundle, every run, and the ranks that follow from them.
 //
-//   board.json           {"schema": "tinymlperf-board-1", "bundles": [{"file", "user", "created"}, ...],
-//   "runs": [file, ...],
-//                         "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
-//                         "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...]}
-//   bundles/000001.tmlp  runs/000001.json
-// An import checks everything as if it were new and forms the ranks again in a board of its own before
-// anything is kept. What is there already is left as it is, so that importing twice is importing once. What
-// nobody had measured yet is queued here; jobs and tokens do not travel.
+//   board.json            {"schema": "tinymlperf-board-1",
+//                          "bundles": [{"file", "user", "created"}, ...], "runs": [file, ...],
+//                          "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
+//                          "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...]}
+//   bundles/000001.tmlp   runs/000001.json
+//
+// An import checks everything as if it were new, and computes the ranks in a temporary board before anything
+// is stored. Known items stay as they are, so importing is idempotent. Matches that were not played yet are
+// queued here; jobs and tokens are not exported.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ namespace tinymlperf::board {
 constexpr const char* kBoardFile = "board.json";
 constexpr bundle::ArchiveLimits kBoardLimits{.files = 200000, .bytes = int64_t{1} << 32};
 
-// The ranks of every table by bundle, so that two boards can be compared.
+// The ranks of every table by bundle, for the comparison of two boards.
 inline Json ranks(Store& store) {
   Queries queries(store);
   Json tables = Json::array();
@@ -89,7 +90,7 @@ inline std::string export_board(Store& store) {
 }
 
 struct Imported {
-  int64_t bundles = 0, runs = 0;  // that were not there before
+  int64_t bundles = 0, runs = 0;  // that are new here
   int64_t known_bundles = 0, known_runs = 0;
 };
 
@@ -181,7 +182,7 @@ inline Imported unload(Store& store, const Luggage& l) {
 
 }  // namespace detail
 
-// Throws Refusal; what was not refused before it is kept, and importing again goes on from there.
+// Throws Refusal. Items before the refused one are stored, and a further import continues from there.
 inline Imported import_board(Store& store, std::string_view bytes) {
   const detail::Luggage luggage = detail::open_luggage(bytes);
   Store rehearsal(":memory:", store.options());

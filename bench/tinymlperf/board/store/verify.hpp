@@ -1,4 +1,4 @@
-// Reads a whole board again and believes nothing: digests, manifests, rows, rules of the tables, samples.
+// Checks a whole board without trusting it: digests, manifests, rows, rules of the tables, samples.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace detail {
 
 using Complaints = std::vector<std::string>;
 
-// Every table, index and trigger as this program makes them, and nothing else.
+// Every table, index and trigger must be as this program creates it, and there must be no others.
 inline void verify_schema(Database& db, Complaints& out) {
   const auto schema = [](Database& of) {
     std::map<std::string, std::string> objects;
@@ -78,8 +78,8 @@ inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
 
 }  // namespace detail
 
-// Empty: the board is what was submitted and measured, and its ranks follow from the samples (they are formed
-// anew whenever they are asked for).
+// Empty: the board is as it was submitted and measured. Its ranks follow from the samples, since every query
+// recomputes them.
 inline std::vector<std::string> verify_board(Store& store) {
   std::vector<std::string> out;
   Database& db = store.database();

@@ -1,5 +1,5 @@
-// What the pages of the leaderboard show, as plain data. The store fills these from its tables; pages, JSON
-// and the command line only read them, so neither side knows the other's language (SQL, HTML).
+// The content of the leaderboard's pages as plain data. The store fills these structs from its tables; pages,
+// JSON and the command line only read them, so SQL and HTML stay apart.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@ namespace tinymlperf::board {
 
 using tinytorch::statistics::Interval;
 
-// How far a number can be believed: the submitter says so, the judge has run it, the judge has run it with
+// How a number was obtained: stated by the submitter, measured by the judge, or measured by the judge with
 // all audits.
 enum class Level { self_reported, rerun, audited };
 
-// One table of the board: only what ran on the same hardware class, in the same division, is ranked together.
+// The key of a table: only entries of the same hardware class and division are ranked together.
 struct TableKey {
   std::string benchmark;  // "dig"
   std::string division;   // "closed", "open" or "kernel"
@@ -34,7 +34,7 @@ struct Cell {
   std::optional<Interval> ratio;  // times the baseline, above 1 is better
 };
 
-// What a match of kernels says of one contender, all ops together.
+// The result of one contender in a match of kernels, over all ops.
 struct KernelCount {
   int64_t right = 0, ops = 0;  // ops that are right, of all
   std::optional<std::array<double, 3>>
@@ -63,13 +63,13 @@ struct Row {
   std::optional<KernelCount> kernels = {};  // in a table of kernels
 };
 
-// What decides who is on a table's Pareto front, beside quality.
+// The settings of a table's Pareto front, beside quality.
 enum class Memory { unknown, model, peak };
 struct Front {
   std::string scenario;             // whose time counts, as a share of the baseline's
   Memory memory = Memory::unknown;  // peak of the runs where it is known of all, else bytes of the models
-  // Of quality, halvings of time and halvings of memory, from the reference point on: quality at the table's
-  // floor, so many times the baseline's time, and so many bytes. Nothing without a baseline that is ranked.
+  // The hypervolume in quality, halvings of time and halvings of memory, from the reference point: the
+  // table's floor, so many times the baseline's time, and so many bytes. Empty without a ranked baseline.
   std::optional<double> hypervolume = {};
   double reference_time = 0;
   int64_t reference_bytes = 0;
@@ -87,7 +87,7 @@ struct Table {
   Front front = {};
 };
 
-// One line of the front page: "smallest memory", and who leads it.
+// One line of the front page, such as "smallest memory", and its leader.
 struct Category {
   std::string title, explanation;
   TableKey key;
@@ -121,25 +121,25 @@ struct Audit {
   bool made = true;  // false: the machine lacked the means, as the detail says
 };
 
-// What the owner of a refused run says of it.
+// The appeal of a refused run's owner.
 struct Appeal {
   int64_t id = 0;
   std::string note, date;
   std::string answer, answered;  // empty: there is none yet
 };
 
-// What who runs the board says of a result that is held.
+// The operator's decision on a held result.
 struct Review {
   bool released = false;  // else refused
   std::string reason, date;
 };
 
-// Of a generation: medians of the turns' medians, in seconds.
+// Medians of the turns' medians for a generation, in seconds.
 struct TokenTimes {
   double to_first = 0, per_token = 0;
 };
 
-// One match as its submission saw it.
+// One match from the view of a submission.
 struct Run {
   int64_t id = 0;
   std::string benchmark, scenario, run_class, hardware, date;
@@ -167,8 +167,8 @@ struct File {
   std::string text;  // what can be shown; empty for weights
 };
 
-// What it has in common with an earlier submission of somebody else. A count, never a verdict.
-struct Likeness {
+// Similarity to an earlier submission of another user: a count, never a verdict.
+struct Similarity {
   std::string kind;        // "code" or "weights"
   int64_t submission = 0;  // the earlier one
   std::string name, author;
@@ -188,10 +188,10 @@ struct Submission {
   std::vector<std::string> replaced = {};  // of the library's headers, by its own
   std::vector<std::string> reasons;        // to look at its source
   std::string difference;                  // of its graph or code to the baseline's, as unified diff
-  std::vector<Likeness> likenesses = {};
+  std::vector<Similarity> similarities = {};
 };
 
-// A point of the history of a table: who led from then on.
+// A point of the history of a table: the leader from then on.
 struct HistoryPoint {
   std::string date, name;
   int64_t submission = 0;

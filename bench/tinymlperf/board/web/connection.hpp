@@ -1,8 +1,8 @@
-// One visitor's connection: every wait has an end, and the head of a request a size.
+// One visitor's connection, with a timeout for every wait and a limit on the head of a request.
 //
-// cpp-httplib reads a request through this. A visitor who sends a byte a second, or a line without end, loses
-// the connection at the deadline; one who waits for the next request holds a thread that does nothing; and
-// all waits end at once when the server stops.
+// cpp-httplib reads a request through this class. A visitor who sends one byte a second, or a line without
+// end, loses the connection at the deadline. A visitor who waits before the next request holds an idle
+// thread. All waits end at once when the server stops.
 #pragma once
 
 #include <netdb.h>
@@ -21,7 +21,7 @@
 
 namespace tinymlperf::board {
 
-// Raised once, and every wait that watches it ends.
+// An event that is raised once and ends every wait that watches it.
 class StopFlag {
  public:
   StopFlag() : file_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -45,9 +45,9 @@ class StopFlag {
 
 struct ConnectionLimits {
   std::chrono::milliseconds idle{5000};    // between two requests
-  std::chrono::milliseconds hurried{500};  // the same, when many are here
-  std::chrono::milliseconds head{10000};   // until the head of a request is there
-  std::chrono::milliseconds body{120000};  // until its body is there
+  std::chrono::milliseconds hurried{500};  // the same, when many are connected
+  std::chrono::milliseconds head{10000};   // until the head of a request has arrived
+  std::chrono::milliseconds body{120000};  // until its body has arrived
   std::chrono::milliseconds write{10000};  // until some of a response is taken
   size_t head_bytes = 32768;
 };
@@ -62,7 +62,7 @@ class Connection : public httplib::Stream {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // False: the visitor is gone, is silent for too long, or the server stops.
+  // False: the visitor is gone or silent for too long, or the server stops.
   bool wait_for_request(bool hurried) {
     head_left_ = limits_.head_bytes;
     in_head_ = true, too_large_ = too_slow_ = false;
@@ -113,7 +113,7 @@ class Connection : public httplib::Stream {
   void get_remote_ip_and_port(std::string& ip, int& port) const override { address(getpeername, ip, port); }
   void get_local_ip_and_port(std::string& ip, int& port) const override { address(getsockname, ip, port); }
 
-  // Says goodbye so that the visitor can read the answer: bytes that nobody read would cut it off.
+  // Closes the connection so that the visitor can read the answer: unread bytes would cut it off.
   void finish() {
     shutdown(socket_, SHUT_WR);
     const auto until = Clock::now() + std::chrono::seconds(1);

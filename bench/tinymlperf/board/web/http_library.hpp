@@ -1,5 +1,5 @@
-// cpp-httplib as its compiled library was built: with OpenSSL its struct of a request has a member more. The
-// board itself speaks plain HTTP, by default to this machine alone.
+// cpp-httplib with the macro of its compiled library: with OpenSSL its request struct has one more member.
+// The board itself speaks plain HTTP, by default to this machine alone.
 #pragma once
 
 #ifndef CPPHTTPLIB_OPENSSL_SUPPORT

@@ -42,7 +42,7 @@ inline Json to_json(const HistoryPoint& p) {
 inline Json to_json(const Audit& a) {
   return {{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}};
 }
-inline Json to_json(const Likeness& l) {
+inline Json to_json(const Similarity& l) {
   return {{"kind", l.kind},     {"submission", l.submission}, {"name", l.name},
           {"author", l.author}, {"shared", l.shared},         {"total", l.total}};
 }
@@ -186,7 +186,7 @@ inline Json to_json(const Submission& s) {
           {"jobs", to_json(s.jobs)},
           {"replaced", s.replaced},
           {"reasons", s.reasons},
-          {"likenesses", to_json(s.likenesses)},
+          {"likenesses", to_json(s.similarities)},
           {"difference", s.difference}};
 }
 inline Json to_json(const Accepted& a) {

@@ -1,5 +1,4 @@
-// What one visitor may take from the others: so many requests a minute from an address, so many at once of a
-// kind.
+// Limits for one visitor: requests a minute from an address, and simultaneous requests of a kind.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +11,14 @@
 
 namespace tinymlperf::board {
 
-// A bucket of tokens for each address: it holds `a_minute` and fills at that pace.
+// A token bucket for each address: it holds `a_minute` tokens and fills at that rate.
 class RateLimit {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   explicit RateLimit(int a_minute) : most_(a_minute) {}
 
-  // Seconds until the address may ask again; 0: now, and that was counted.
+  // Seconds until the address may ask again; 0: now, and this request was counted.
   int64_t take(const std::string& address, Time now = std::chrono::steady_clock::now()) {
     const std::lock_guard lock(mutex_);
     if (buckets_.size() >= kMostAddresses) forget_full(now);
@@ -38,7 +37,7 @@ class RateLimit {
   double filled(const Bucket& b, Time now) const {
     return std::min(most_, b.tokens + std::chrono::duration<double>(now - b.last).count() * most_ / 60);
   }
-  // A full bucket is as good as none. If none is full, all begin anew: memory has an end.
+  // A full bucket equals none. If no bucket is full, all are dropped, so that memory is bounded.
   void forget_full(Time now) {
     std::erase_if(buckets_, [&](const auto& entry) { return filled(entry.second, now) >= most_; });
     if (buckets_.size() >= kMostAddresses) buckets_.clear();
@@ -48,7 +47,7 @@ class RateLimit {
   std::map<std::string, Bucket> buckets_;
 };
 
-// At most so many at once. A Place is held until its end; a false one was not to be had.
+// At most so many at once. A Place is held while it lives; a false one was not available.
 class Places {
  public:
   explicit Places(int most) : free_(most) {}

@@ -1,6 +1,5 @@
-// Pages that many ask for are formed once: what a submission's page says has a revision and is formed again
-// when that changes; what is made of many entries has an age, and while one visitor forms it again the others
-// get what there is.
+// A cache of pages. A submission's page has a revision and is rendered again when that changes. Pages that
+// depend on many entries expire by age; while one visitor renders such a page, the others get the old one.
 #pragma once
 
 #include <chrono>
@@ -17,10 +16,10 @@ class PageCache {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // No age: only pages with a revision are kept.
+  // Without an age only pages with a revision are kept.
   explicit PageCache(std::chrono::milliseconds age) : age_(age) {}
 
-  // The page of this key; `form` makes it. `revision` empty: by age.
+  // The page of this key, which `form` renders. With an empty `revision` it expires by age.
   template <class Form>
   std::shared_ptr<const Page> get(const std::string& key, const std::string& revision, const Form& form) {
     const auto [kept, old] = find(key);
@@ -31,7 +30,8 @@ class PageCache {
       forming.lock();
     else if (!forming.try_lock())
       return old.page;
-    if (const Kept now = find(key).second; is_good(now, revision)) return now.page;  // somebody was before us
+    if (const Kept now = find(key).second; is_good(now, revision))
+      return now.page;  // another thread rendered it
     Kept made{std::make_shared<const Page>(form()), revision, Clock::now()};
     const std::lock_guard lock(mutex_);
     kept->now = made;
@@ -39,7 +39,7 @@ class PageCache {
   }
 
  private:
-  static constexpr size_t kMost = 256;  // memory has an end: then all begin anew
+  static constexpr size_t kMost = 256;  // the most pages; then all are dropped
   struct Kept {
     std::shared_ptr<const Page> page;
     std::string revision;

@@ -1,11 +1,12 @@
-// A board that somebody serves at an address: asked over HTTP for what its pages' JSON says, and given
+// The client of a board that is served at an address. It reads the JSON of the pages over HTTP and submits
 // bundles.
 //
 //   RemoteBoard board("http://127.0.0.1:8080");
 //   const Accepted a = board.submit(token, bytes);
 //   const auto job = board.job(a.job);
-// What the board refuses is a RefusedByBoard with the reason that it gave. An address at which nobody
-// answers, or somebody who is no board, is a std::runtime_error that says what to look at.
+//
+// A refusal of the board throws RefusedByBoard with the board's reason. An address without a board throws
+// std::runtime_error, which says what to check.
 #pragma once
 
 #include <memory>
@@ -52,8 +53,8 @@ class RemoteBoard {
   const std::string& address() const { return address_; }
 
   Accepted submit(const std::string& token, const std::string& bundle) {
-    // A server that refuses a body for its size does not read it, and its reason may be lost while we still
-    // send.
+    // A server that refuses a body for its size does not read it, and its reason may be lost while the client
+    // still sends.
     const int64_t most =
         read([](const Json& j) { return j.at("most_bytes").get<int64_t>(); }, get("/submit"));
     if (static_cast<int64_t>(bundle.size()) > most)
@@ -72,7 +73,7 @@ class RemoteBoard {
         answer);
   }
 
-  // The number of the job.
+  // Returns the number of the job.
   int64_t request_head_to_head(const std::string& token, int64_t submission, int64_t against) {
     const Json answer = post_form(
         "/head-to-head",
@@ -80,7 +81,7 @@ class RemoteBoard {
     return read([](const Json& j) { return j.at("job").get<int64_t>(); }, answer);
   }
 
-  // The number of the appeal.
+  // Returns the number of the appeal.
   int64_t appeal(const std::string& token, int64_t submission, int64_t run, const std::string& note) {
     const Json answer = post_form("/appeal", {{"token", token},
                                               {"submission", std::to_string(submission)},
@@ -89,12 +90,12 @@ class RemoteBoard {
     return read([](const Json& j) { return j.at("appeal").get<int64_t>(); }, answer);
   }
 
-  // Nothing: there is no such job.
+  // Empty: there is no such job.
   std::optional<Job> job(int64_t id) {
     return maybe(fmt::format("/jobs/{}.json", id), [](const Json& j) { return job_of(j); });
   }
 
-  // Its name, runs and jobs alone: what a terminal shows. Nothing: there is no such submission.
+  // Reads only its name, runs and jobs, which a terminal shows. Empty: there is no such submission.
   std::optional<Submission> submission(int64_t id) {
     return maybe(fmt::format("/submissions/{}.json", id), [](const Json& j) {
       Submission s;
@@ -108,7 +109,7 @@ class RemoteBoard {
  private:
   inline static const httplib::Headers kJson{{"Accept", "application/json"}};
 
-  // What a board says goes to a terminal: no control characters.
+  // Text of a board that goes to a terminal: no control characters.
   static std::string shown(const Json& text) { return clean(text.get<std::string>(), 2000); }
   static int64_t number_or_zero(const Json& j) { return j.is_null() ? 0 : j.get<int64_t>(); }
 
@@ -160,7 +161,7 @@ class RemoteBoard {
     return post([&] { return http_->Post(path, kJson, fields); });
   }
 
-  // The JSON of a good answer. Throws what it is otherwise.
+  // The JSON of a successful response. Throws for any other.
   Json body_of(const httplib::Result& result) const {
     if (!result) throw std::runtime_error(why_not(result.error()));
     const Json body = Json::parse(result->body, nullptr, false);

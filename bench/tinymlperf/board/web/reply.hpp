@@ -1,4 +1,4 @@
-// From an address to the page or document that stands there: which pages there are, without a word of HTTP.
+// Maps an address to its page or document, independent of HTTP.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct Reply {
   int status = 200;
   std::string type, body;
   std::string location = {};  // of a redirection
-  std::string etag = {};      // of a page that is kept
+  std::string etag = {};      // of a cached page
 };
 
 inline Reply html_reply(std::string body) { return {200, "text/html; charset=utf-8", std::move(body)}; }
@@ -38,10 +38,10 @@ inline Reply problem_reply(const Problem& p, bool json) {
   return out;
 }
 
-// Weak: the bytes differ where they are compressed.
+// A weak ETag: the bytes differ if they are compressed.
 inline std::string etag_of(const std::string& body) { return "W/\"" + fingerprint(body) + "\""; }
 
-// What may be asked for by GET, and what by POST.
+// Addresses for GET, and addresses for POST.
 inline constexpr const char* kReading = "GET, HEAD";
 inline const char* methods_of(const Address& a) {
   if (a.parts == std::vector<std::string>{"submit"}) return "GET, HEAD, POST";
@@ -56,7 +56,7 @@ class Pages {
   Pages(Source& source, int64_t most_bytes, std::chrono::milliseconds age = {})
       : source_(source), most_bytes_(most_bytes), kept_(age) {}
 
-  // `json`: the visitor asked for it by header.
+  // `json`: the visitor asked for it by a header.
   Reply operator()(const Address& address, bool json) {
     json = json || address.json;
     if (address.parts.size() == 2 && address.parts[0] == "submissions") {
@@ -73,7 +73,7 @@ class Pages {
   using Found = std::optional<Reply>;
 
   Reply kept(const Address& address, bool json, const std::string& revision) {
-    // No part of an address holds a line break.
+    // No part of an address contains a line break.
     std::string key = fmt::format("{} {}", json ? "json" : "html", address.parts.size());
     for (const std::string& part : address.parts) key += "\n" + part;
     for (const auto& [name, value] : address.query) key += "\n" + name + "\n" + value;
@@ -109,7 +109,7 @@ class Pages {
     return {};
   }
 
-  // The page of a list that the query names; all of it for JSON without one.
+  // The page of a list that the query names; the whole list for JSON without such a query.
   std::optional<Slice> slice(const Address& a, size_t total, bool json, Problem& problem) const {
     const auto asked = a.query.find("page");
     if (asked == a.query.end() && json) return Slice{1, 1, 0, total};

@@ -1,8 +1,8 @@
-// What a visitor asks for, read strictly: the parts of an address, the fields of a form, conditions on a
-// version.
+// Strict parsing of requests: the parts of an address, the fields of a form, and conditions on a version.
 //
-// cpp-httplib forgives broken escapes and decodes a path before it is split. Here an address is split first
-// and each part decoded on its own; what is not valid UTF-8, or holds a control character, is refused.
+// cpp-httplib accepts broken escapes and decodes a path before it is split. Here an address is split first
+// and each part is decoded by itself; parts that are not valid UTF-8 or contain a control character are
+// refused.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct Address {
   bool json = false;  // the last part ended with .json
 };
 
-// Undoes %XX, and `+` where it stands for a blank. Nothing: a broken escape, broken UTF-8 or a control
-// character. `lines`: it may have several, and a line break of two characters becomes one.
+// Decodes %XX, and `+` as a blank if asked. Empty: a broken escape, broken UTF-8 or a control character.
+// `lines`: it may have several lines, and CR LF becomes one line break.
 inline std::optional<std::string> percent_decode(std::string_view s, bool plus_is_blank, bool lines = false) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -55,8 +55,8 @@ inline std::optional<std::string> percent_decode(std::string_view s, bool plus_i
   return !control && clean(out) == out ? std::optional(out) : std::nullopt;
 }
 
-// name=value&name=value. Nothing: an escape is broken, or a name stands twice. The value of `of_lines` may
-// have several.
+// Parses name=value&name=value. Empty: an escape is broken, or a name occurs twice. The value of `of_lines`
+// may have several lines.
 inline std::optional<Fields> parse_form(std::string_view s, std::string_view of_lines = {}) {
   Fields out;
   while (!s.empty()) {
@@ -75,7 +75,7 @@ inline std::optional<Fields> parse_form(std::string_view s, std::string_view of_
 
 inline constexpr size_t kLongestAddress = 2048;
 
-// The address, or why it is none.
+// The address, or why it is invalid.
 inline std::optional<Address> parse_address(std::string_view target, Problem& problem) {
   const auto refuse = [&](int status, std::string reason) {
     problem = {status, std::move(reason)};
@@ -117,7 +117,7 @@ inline std::optional<Address> parse_address(std::string_view target, Problem& pr
   return out;
 }
 
-// A whole number from 1 on, in decimal digits alone.
+// A whole number from 1, in decimal digits only.
 inline std::optional<int64_t> parse_id(std::string_view s) {
   if (s.empty() || s.size() > 18 || s[0] == '0') return {};
   int64_t value = 0;
@@ -128,7 +128,7 @@ inline std::optional<int64_t> parse_id(std::string_view s) {
   return value;
 }
 
-// Does a reader who has the versions of `if_none_match` have this one?
+// True if one of the versions in `if_none_match` is this one.
 inline bool has_version(std::string_view if_none_match, std::string_view etag) {
   if (if_none_match == "*") return true;
   const auto opaque = [](std::string_view tag) { return tag.starts_with("W/") ? tag.substr(2) : tag; };
@@ -143,7 +143,7 @@ inline bool has_version(std::string_view if_none_match, std::string_view etag) {
   return false;
 }
 
-// A program asks for JSON; a browser, which takes anything, names HTML too.
+// A program asks for JSON; a browser, which accepts everything, names HTML, too.
 inline bool accepts_json(std::string_view accept) {
   return accept.find("application/json") != std::string_view::npos &&
          accept.find("text/html") == std::string_view::npos;

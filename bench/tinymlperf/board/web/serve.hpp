@@ -17,14 +17,14 @@ struct ServeOptions {
   ServerOptions server;
 };
 
-// As long as this lives, SIGINT and SIGTERM call `stop`, whichever thread they meet. One at a time.
+// While this object lives, SIGINT and SIGTERM call `stop` on any thread. Only one may exist at a time.
 class StopOnSignal {
  public:
   template <class F>
   explicit StopOnSignal(F stop) {
     raised_file() = raised_.file();
     struct sigaction action {};
-    action.sa_handler = [](int) {  // all that a handler may do is write
+    action.sa_handler = [](int) {  // a handler may only write
       const uint64_t one = 1;
       if (::write(raised_file(), &one, sizeof one) < 0) return;
     };
@@ -61,7 +61,8 @@ inline bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || (number && host.starts_with("127."));
 }
 
-// Exit status: 0 it was stopped, 2 it could not begin. The database is the caller's, who gives its two sides.
+// Exit status: 0 it was stopped, 2 it could not start. The caller owns the database and passes its two
+// interfaces.
 inline int serve(Source& source, Uploads& uploads, const ServeOptions& options) {
   try {
     Server server(source, uploads, options.server);

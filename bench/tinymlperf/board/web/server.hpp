@@ -1,14 +1,14 @@
-// The leaderboard's web server: pages and JSON for everybody, uploads and matches for those who have a token.
+// The leaderboard's web server: pages and JSON for everybody, uploads and matches for users with a token.
 //
-//   request.hpp     addresses and forms, read strictly
+//   request.hpp     strict parsing of addresses and forms
 //   reply.hpp       from an address to a page
-//   connection.hpp  deadlines and sizes of what arrives
-//   limits.hpp      what one visitor may take from the others
-//   here            the order of things: refuse early, before a body is read; then answer
+//   connection.hpp  timeouts and size limits
+//   limits.hpp      limits for one visitor
+//   here            the order of checks: refuse early, before a body is read; then answer
 //
-// No cookies: who asks for something sends a token in the form, so no other site can ask in a visitor's name.
-// A thread serves one connection; those who follow a job are fewer than the threads, so that readers always
-// find one.
+// There are no cookies: a request that changes something has a token in its form, so no other site can send
+// one in a visitor's name. A thread serves one connection. Followers of jobs are fewer than the threads, so
+// that readers always find a thread.
 #pragma once
 
 #include <csignal>
@@ -32,7 +32,7 @@ struct ServerOptions {
   int uploads = 16;                        // bundles held in memory at once
   std::chrono::milliseconds watch_step{500};
   std::chrono::seconds watch_most{600};     // then a follower asks again
-  std::chrono::milliseconds page_age{500};  // how old the tables and the queue may be that a page shows
+  std::chrono::milliseconds page_age{500};  // the greatest age of tables and queue on a page
   ConnectionLimits connection = {};
 };
 
@@ -50,13 +50,13 @@ class Server : private httplib::Server {
     new_task_queue = [this] {
       return new httplib::ThreadPool(static_cast<size_t>(options_.readers + options_.watchers));
     };
-    // Not SO_REUSEPORT: a second server on one port is a mistake, which must be seen.
+    // No SO_REUSEPORT: a second server on one port is a mistake, which must be visible.
     set_socket_options([](socket_t s) {
       const int yes = 1;
       setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
     set_tcp_nodelay(true);
-    set_keep_alive_max_count(1'000'000);  // what the header says: this class counts no requests
+    set_keep_alive_max_count(1'000'000);  // the value of the header; this class counts no requests
     set_payload_max_length(static_cast<size_t>(options_.most_bytes) + kFormBytes);
     set_default_headers(
         {{"Content-Security-Policy",
@@ -69,7 +69,7 @@ class Server : private httplib::Server {
     set_handlers();
   }
 
-  // The port. Throws when it cannot be had.
+  // Returns the port. Throws if it is not available.
   int bind() {
     const int port = options_.port == 0                           ? bind_to_any_port(options_.host)
                      : bind_to_port(options_.host, options_.port) ? options_.port
@@ -82,15 +82,14 @@ class Server : private httplib::Server {
     ::listen(svr_sock_, 512);  // the library's own queue holds five visitors
     return port;
   }
-  // Until stop(), also one that came before.
+  // Runs until stop(), which may have been called before.
   void run() {
     listen_after_bind();
     const std::lock_guard lock(stopping_);
     over_ = true;
   }
-  // From any thread, at any time after bind(). Answers that have begun are finished. Nobody is accepted on a
-  // socket that is shut down, which ends the library's loop; its own stop() does nothing before that loop has
-  // begun.
+  // May be called by any thread at any time after bind(). Answers that have begun are finished. Shutting the
+  // socket down ends the library's loop; the library's own stop() does nothing before that loop has begun.
   void stop() {
     const std::lock_guard lock(stopping_);
     if (!over_) shutdown(svr_sock_, SHUT_RDWR);
@@ -104,8 +103,7 @@ class Server : private httplib::Server {
   using Request = httplib::Request;
   using Response = httplib::Response;
 
-  // ---- a connection
-  // -------------------------------------------------------------------------------------------------
+  // ---- connections
 
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, stop_, options_.connection);
@@ -117,7 +115,7 @@ class Server : private httplib::Server {
         understood = true;
         connection.head_is_there();
         request.ranges.clear();  // pages are short; a part of one is of no use
-        // What follows a body that was refused must not be taken for a request.
+        // Bytes behind a refused body must not be read as a request.
         const bool has_body =
             request.has_header("Transfer-Encoding") ||
             (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0");
@@ -133,7 +131,7 @@ class Server : private httplib::Server {
     return true;
   }
 
-  // The head was too large, or never came.
+  // The head was too large or did not arrive.
   static void answer_unread(Connection& connection) {
     if (connection.answered() || !(connection.too_large() || connection.too_slow())) return;
     const int status = connection.too_large() ? 431 : 408;
@@ -141,8 +139,7 @@ class Server : private httplib::Server {
         "HTTP/1.1 {} {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status, status_title(status)));
   }
 
-  // ---- the order of things
-  // ------------------------------------------------------------------------------------------
+  // ---- order of checks
 
   void set_handlers() {
     set_pre_routing_handler(
@@ -160,7 +157,7 @@ class Server : private httplib::Server {
     Post("/appeal", [this](const Request& q, Response& r) { appeal(q, r); });
     set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty() || request.method == "HEAD") return;
-      // What the library itself refuses: a request line, a header or a form that is none.
+      // Errors that the library itself reports: an invalid request line, header or form.
       const Reply reply = problem_reply(
           {response.status, "The request is not valid HTTP, or larger than allowed."}, wants_json(request));
       response.set_content(reply.body, reply.type);
@@ -211,7 +208,7 @@ class Server : private httplib::Server {
     return HandlerResponse::Unhandled;
   }
 
-  // What is wrong with a body, as far as its head says: decided before a byte of it is read.
+  // Checks a body by its head alone, before a byte of it is read.
   std::optional<Problem> problem_of_body(const Request& request) const {
     if (request.has_header("Transfer-Encoding") || request.get_header_value_count("Content-Length") != 1)
       return Problem{411, "Say once, with Content-Length, how long the body is."};
@@ -231,7 +228,6 @@ class Server : private httplib::Server {
   }
 
   // ---- answers
-  // ------------------------------------------------------------------------------------------------------
 
   static bool wants_json(const Request& request) { return accepts_json(request.get_header_value("Accept")); }
 
@@ -292,8 +288,7 @@ class Server : private httplib::Server {
     });
   }
 
-  // ---- what visitors with a token ask
-  // -------------------------------------------------------------------------------
+  // ---- requests with a token
 
   void submit(const Request& request, Response& response, const httplib::ContentReader& reader) {
     const Places::Place place(upload_places_);
@@ -333,8 +328,8 @@ class Server : private httplib::Server {
     }
   }
 
-  // A form with a token and the numbers of two things. `act` does what it asks for, and returns what is said
-  // of it as JSON, and the page to see.
+  // A form with a token and two numbers. `act` carries it out, and returns the result as JSON and the page to
+  // show.
   template <class Act>
   void take_form(const Request& request, Response& response, const char* first, const char* second, Act act) {
     const bool json = wants_json(request);

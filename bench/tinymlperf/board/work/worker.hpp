@@ -1,6 +1,6 @@
-// A worker: compiles what is new (C2), takes a job, unpacks both bundles into a fresh folder, plays the
-// match, keeps the result. It may be killed at any moment; then its lease ends and another worker plays the
-// match again.
+// A worker of the board: compiles new source (C2), claims a job, unpacks both bundles into a fresh folder,
+// plays the match, and stores the result. It may be killed at any moment; then its lease ends and another
+// worker plays the match again.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@
 
 namespace tinymlperf::board {
 
-// Plays a match between entries in folders, the first being the baseline.
+// Plays a match between the entries in folders; the first is the baseline.
 using Player = std::function<AnyRun(const RunOptions&)>;
 
 namespace detail {
 
-// Says how far a claim's job is, and renews its lease as long as this lives: what was last said is said
-// again.
+// Reports the progress of a claimed job, and renews its lease while this object lives by repeating the last
+// report.
 class Heartbeat {
  public:
   Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
@@ -34,7 +34,7 @@ class Heartbeat {
             try {
               queue_.report(claim_, progress_, message_);
             } catch (const std::exception&) {
-              return;  // finish() will say so
+              return;  // finish() will report it
             }
           }
         }) {}
@@ -56,7 +56,7 @@ class Heartbeat {
   std::jthread thread_;  // the last member: it ends before what it uses
 };
 
-// Who is who: names, digests and tiers of the bundles that were played, and what their authors promised.
+// Sets the contenders' names, digests and tiers from their bundles, and audits their claims.
 template <class Document>
 void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
   for (size_t i = 0; i < bundles.size(); ++i) {
@@ -65,7 +65,7 @@ void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
     std::vector<std::pair<std::string, double>> claims;
     for (const bundle::Claim& claimed : m.claims) claims.emplace_back(claimed.metric, claimed.value);
     if (c.out.empty() && !c.audits.empty()) c.audits.push_back(claims_audit(d, c, claims));
-    // What ran must be what is ranked: nobody's code stands among the data.
+    // The tier that ran must be the tier that is ranked: a bundle of data holds no code.
     if (c.out.empty() && c.tier != m.tier)
       throw std::runtime_error("the bundle of " + m.name + " is of tier " + m.tier + ", and ran as " +
                                c.tier);
@@ -73,8 +73,7 @@ void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
   }
 }
 
-// The best ranked of a table in a scenario, as many times the baseline; 1, the baseline itself, where nobody
-// is better.
+// The best ranked entry of a table in a scenario, in times the baseline; at least 1, the baseline itself.
 inline double best_of_table(Store& store, const bundle::Manifest& m, const Claim& claim) {
   const auto table = Queries(store).table({claim.benchmark, m.division, m.hardware, m.tier});
   double best = 1;
@@ -85,7 +84,7 @@ inline double best_of_table(Store& store, const bundle::Manifest& m, const Claim
   return best;
 }
 
-// In a match against the table's baseline.
+// Audit A11, in a match against the table's baseline.
 template <class Document>
 void audit_leap(Document& d, double best) {
   for (size_t place = 1; place < d.contenders.size(); ++place) {
@@ -119,7 +118,7 @@ inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_c
 
 }  // namespace detail
 
-// Throws Refusal when a bundle's source does not compile.
+// Throws Refusal if a bundle's source does not compile.
 using Compiler = std::function<void(const bundle::Bundle&)>;
 
 inline void compile_here(const bundle::Bundle& b) { (void)bundle::check_compiles(b, sandbox::probe()); }
@@ -132,8 +131,8 @@ struct WorkOptions {
   Compiler compile = compile_here;
 };
 
-// Check C2 of all that waits and was not compiled yet: who made a mistake hears of it before the queue is
-// worked off.
+// Runs check C2 for all waiting submissions that were not compiled yet, so that their authors learn of
+// mistakes before the queue is played.
 inline void compile_waiting(Store& store, const WorkOptions& o) {
   constexpr size_t kMostBytes = 8000;  // of the compiler's message
   for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
@@ -143,7 +142,7 @@ inline void compile_waiting(Store& store, const WorkOptions& o) {
     } catch (const Refusal& r) {
       why_not = clean(std::string_view(r.what()).substr(0, kMostBytes));
     } catch (const sandbox::Unavailable&) {
-      return;  // the match will say so
+      return;  // the match will report it
     }
     store.queue().note_compiled(submission, why_not);
   }
@@ -154,8 +153,8 @@ struct Worked {
   std::string failure;  // why there is no run
 };
 
-// One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong
-// with the database is thrown.
+// Plays one job, if there is one for this hardware. If its match cannot be played the job fails; errors of
+// the database are thrown.
 inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
   compile_waiting(store, o);
   const auto claim = store.queue().claim(o.hardware);

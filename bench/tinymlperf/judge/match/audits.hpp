@@ -1,19 +1,19 @@
-// Audits: what would be different if a contender cheated, decided from numbers alone.
+// Audits: tests that a contender fails if it cheats, decided from numbers alone.
 //
-//   A1 agreement     every answer that was timed says what was graded
-//   A2 same sample   asking the same again is no faster: nothing is remembered between queries
-//   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
-//   A4 length        a continuation has as many tokens as were asked for, and those that were streamed
+//   A1 agreement     every timed answer is the same as the graded one
+//   A2 same sample   a repeated sample is answered no faster: nothing is remembered between queries
+//   A3 other seed    samples of another seed are answered no slower: nothing was prepared for the hidden set
+//   A4 length        a continuation has as many tokens as were asked for, and the ones that were streamed
 //   A5 fingerprint   an output is the same after all work has ended as when it was given
-//   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured peaks
+//   A6 floor         no time is below what the arithmetic and the bytes take at this machine's measured peak
 //   A7 clock         the machine was not much slower in some turns than in others
-//   A8 claims        what an author promised is not more than what was measured
+//   A8 claims        the author promised no more than was measured
 //   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
-//   A10 host clock   what a GPU's events say is what the host's clock says
-//   A11 leap         no result is 10 times the best of its table; it is held as one that fails A9 is
-// A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond
-// the bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04
-// and TEST05).
+//   A10 host clock   the times of a GPU's events agree with the host's clock
+//   A11 leap         a result of 10 times the best of its table is held, like one that fails A9
+//
+// A2 and A3 compare turns in mirrored blocks. A contender fails only if the whole 95 % interval is beyond the
+// bound, so noise accuses nobody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ namespace tinymlperf::judge {
 using tinytorch::benchmarking::block_values;
 using tinytorch::benchmarking::more_is_better;
 
-// C1: what entries/static_rules.hpp finds in source. Reasons to look, and no verdict.
+// C1: findings of entries/static_rules.hpp in the source. They are reasons to look, not a verdict.
 inline AuditResult source_audit(const std::vector<std::string>& reasons) {
   std::string detail;
   for (const std::string& reason : reasons) detail += (detail.empty() ? "look at " : "; ") + reason;
@@ -43,8 +43,8 @@ inline AuditResult agreement_audit(int64_t compared) {
 }
 
 namespace detail {
-// Turns of the same number, of which `quick` must not be faster. Accuses at 99 %, since every entry of every
-// match is asked twice.
+// Compares as many turns of each kind; those of `quick` must not be faster. Tests at 99 %, since every entry
+// of every match is tested twice.
 inline AuditResult no_gain(std::string id, std::string name, Scenario s, const std::vector<Turn>& quick,
                            const std::vector<Turn>& slow, double bound, const std::string& what) {
   const auto quantity = quantity_of(s);
@@ -58,7 +58,7 @@ inline AuditResult no_gain(std::string id, std::string name, Scenario s, const s
 }
 }  // namespace detail
 
-// Short queries are noisier, so they have more room.
+// Short queries are noisier, so their bound is wider.
 inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
                                      const std::vector<Turn>& same) {
   constexpr double kShort = 0.2e-3;
@@ -75,8 +75,8 @@ inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
                          "samples that were asked before are answered");
 }
 
-// Each continuation was held against its length and its stream when it ended (Generation::check); who failed
-// there is out.
+// Each continuation was compared with its length and its stream when it ended (Generation::check); a
+// contender that failed there is out.
 inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
   int64_t continuations = 0, tokens = 0;
   for (const Turn& turn : turns)
@@ -86,7 +86,7 @@ inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
                       tokens, continuations, asked)};
 }
 
-// Over a pipe an answer is bytes that have left whoever gave it.
+// An answer over a pipe has left its sender and cannot change.
 inline AuditResult fingerprint_audit(int64_t answers) {
   return {"A5", "output fingerprint", answers > 0,
           fmt::format("{} answers had left their process, whole, when their times ended", answers)};
@@ -97,10 +97,11 @@ inline AuditResult fingerprint_audit(int64_t outputs, int64_t changed) {
           fmt::format("{} of {} outputs changed after they were given", changed, outputs)};
 }
 
-// By a GPU's events, by the clock of the host that launched, and by the judge's around all: why that cannot
-// be; empty: it can. Short times are the way there more than the work.
+// Compares the times by the GPU's events, by the clock of the launching host, and by the judge's clock around
+// both. Returns why they contradict each other; empty if they do not. Short times are mostly the way to the
+// GPU.
 inline std::string host_clock_complaint(double events, double host, double judge) {
-  constexpr double kLong = 1e-3, kLaunch = 100e-6, kShare = 0.9;  // seconds; what a launch may take besides
+  constexpr double kLong = 1e-3, kLaunch = 100e-6, kShare = 0.9;  // seconds; kLaunch: overhead of a launch
   if (!(events > 0 && events <= host && host <= judge))
     return fmt::format(
         "audit A10, host clock: {:.3g} s by the GPU's events, {:.3g} s by the host's clock, {:.3g} s by the "
@@ -112,15 +113,15 @@ inline std::string host_clock_complaint(double events, double host, double judge
         host);
   return "";
 }
-// Whatever else the host does can come between a launch and its end: now and then, not in every tenth. Who
-// hid work in fewer calls than that would gain nothing, since medians count.
+// Other work of the host may come between a launch and its end now and then, but not in every tenth call. A
+// contender that hid work in fewer calls would gain nothing, since medians count.
 inline AuditResult host_clock_audit(int64_t times, int64_t implausible) {
   return {"A10", "host clock", times > 0 && 10 * implausible <= times,
           fmt::format("{} of {} times by the GPU's events are not what the host's clock says", implausible,
                       times)};
 }
 
-// `ratio`: times the baseline; `best`: of whoever is ranked in the table, at least the baseline's 1.
+// `ratio` is times the baseline. `best` is that of the best ranked in the table, at least the baseline's 1.
 inline AuditResult leap_audit(double ratio, double best) {
   constexpr double kLeap = 10;
   return {"A11", "leap", ratio <= kLeap * best,
@@ -128,19 +129,18 @@ inline AuditResult leap_audit(double ratio, double best) {
                       ratio <= kLeap * best ? "" : "; held until somebody has looked at it")};
 }
 
-// What no program can beat on this machine. Whatever else runs while they are measured makes the machine look
-// slower than it is: before an answer is called too fast they are measured again, and the best of all times
-// counts.
+// Peak rates of this machine, which no program exceeds. Other work during their measurement makes the machine
+// look slower than it is, so before an answer is called too fast they are measured again, and the best of all
+// measurements counts.
 class RemeasuredPeaks {
  public:
   struct Rates {
     double flops_per_second = 0, bytes_per_second = 0;  // 0: not known
   };
-  RemeasuredPeaks() = default;  // nothing is known, and nothing too fast
-  explicit RemeasuredPeaks(std::function<Rates()> measure)
-      : measure_(std::move(measure)), best_(measure_()) {}
+  RemeasuredPeaks() = default;  // nothing is known, so nothing is too fast
+  explicit RemeasuredPeaks(std::function<Rates()> measure) : measure_(std::move(measure)), best_(measure_()) {}
 
-  // What so much work takes at least, which `taken` seconds were enough for. 0 flops: not known.
+  // The least time of so much work. Measures again while it exceeds `taken` seconds. 0 flops: not known.
   double least_seconds(double flops, double bytes, double taken) {
     constexpr int kRepeats = 10;
     for (; measure_ && repeats_ < kRepeats && taken < least_seconds(flops, bytes); ++repeats_) {
@@ -162,7 +162,7 @@ class RemeasuredPeaks {
   int repeats_ = 0;
 };
 
-// flops and bytes: of one sample.
+// flops and bytes are those of one sample.
 inline AuditResult floor_audit(const std::vector<Turn>& turns, RemeasuredPeaks& machine, double flops,
                                double bytes) {
   double fastest = std::numeric_limits<double>::infinity();
@@ -173,8 +173,8 @@ inline AuditResult floor_audit(const std::vector<Turn>& turns, RemeasuredPeaks& 
       fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest, least)};
 }
 
-// A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just
-// now.
+// Seconds of a fixed piece of arithmetic, about a tenth of a millisecond, the best of five: it shows the
+// current clock rate.
 inline double reference_seconds() {
   double best = std::numeric_limits<double>::infinity();
   volatile double sink = 0;
@@ -189,7 +189,7 @@ inline double reference_seconds() {
   return best;
 }
 
-// Seconds of a fixed piece of work before each turn. Says something of the run, nothing of the contender.
+// Seconds of a fixed piece of work before each turn. They describe the run and not the contender.
 inline AuditResult clock_audit(std::span<const double> reference_seconds) {
   if (reference_seconds.empty()) return {"A7", "clock", false, "not measured"};
   const double best = *std::min_element(reference_seconds.begin(), reference_seconds.end());
@@ -200,8 +200,8 @@ inline AuditResult clock_audit(std::span<const double> reference_seconds) {
                       reference_seconds.size())};
 }
 
-// A claim names the quality ("accuracy") or a scenario, whose measure it then promises; of other things
-// nothing is known here. A promise may be a tenth better than what was measured, since machines differ.
+// A claim names the quality ("accuracy") or a scenario, and then promises its measure; other claims are not
+// audited. A promise may be a tenth better than the measurement, since machines differ.
 inline AuditResult claims_audit(const RunDocument& d, const ContenderRecord& c,
                                 const std::vector<std::pair<std::string, double>>& claims) {
   AuditResult out{"A8", "claims", true, "nothing was promised of this"};

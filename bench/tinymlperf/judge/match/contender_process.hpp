@@ -1,12 +1,12 @@
-// The process of a contender in a match of turns: held while others have theirs, replaced by a fresh one
-// between blocks.
+// The process of a contender in a match of turns. It is held while others have their turns, and replaced by a
+// fresh one between blocks.
 //
-// Where a program's pages lie is drawn when it starts, and makes it faster or slower by a per cent or so for
-// as long as it lives (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong").
-// Within one process the interval of a ratio could not tell; with several, that is part of the noise which it
-// is formed from.
+// The placement of a program's pages is drawn when it starts, and makes it faster or slower by about one per
+// cent for as long as it lives (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously
+// wrong"). The interval of a ratio from one process cannot show this; with several processes it is part of
+// the noise that forms the interval.
 //
-// A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session; without
+// A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session. Without
 // `start` the first process is the only one.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace tinymlperf::judge {
 
 using StartProcess = std::function<std::unique_ptr<channel::Session>()>;
 
-// Whether `block` is the first of a process, not counting the match's first one.
+// True if `block` is the first of a process, not counting the match's first one.
 inline bool is_fresh_process_due(size_t block, size_t blocks, size_t processes) {
   return block > 0 && block * processes / blocks != (block - 1) * processes / blocks;
 }
 
-// Does something with a contender that is still in. Throws nothing: who breaks is out.
+// Runs f for a contender that is still in. Throws nothing: a contender that fails is out.
 template <class Contender, class F>
 void attempt(Contender& c, F&& f) {
   if (!c.record.out.empty()) return;
@@ -33,7 +33,7 @@ void attempt(Contender& c, F&& f) {
     f();
   } catch (const std::exception& e) {
     c.record.out = e.what();
-    if (c.session) c.session->hold();  // wherever it was: it shall not disturb those who are still in
+    if (c.session) c.session->hold();  // it must not disturb those who are still in
   }
 }
 

@@ -1,5 +1,5 @@
-// C5: device code under compute-sanitizer, and run twice. Before the match, so that what breaks disturbs
-// nobody.
+// C5: runs device code under compute-sanitizer, and twice. This happens before the match, so that a failure
+// disturbs nobody.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ inline std::string compute_sanitizer() {
   return "";
 }
 
-// The first lines of a report that say something.
+// The beginning of a report.
 inline std::string shortened(const std::string& text) {
   constexpr size_t kMost = 600;
   return text.size() <= kMost ? text : text.substr(0, kMost) + " ...";
@@ -26,11 +26,11 @@ inline std::string shortened(const std::string& text) {
 
 }  // namespace detail
 
-// Runs the entry's program as an argument of a command.
+// Runs a command with the entry's program as its argument.
 using RunAround = std::function<sandbox::Outcome(std::vector<std::string> command)>;
 
-// One for each of the sanitizer's tools. `sanitizer` is its path; empty: it is not installed, and no audit is
-// made.
+// One audit for each of the sanitizer's tools. `sanitizer` is its path; empty if it is not installed, and
+// then no audit is made.
 inline std::vector<AuditResult> sanitizer_audits(const std::string& sanitizer, const RunAround& run_around) {
   std::vector<AuditResult> out;
   for (const char* tool : {"memcheck", "racecheck", "initcheck", "synccheck"}) {
@@ -39,7 +39,7 @@ inline std::vector<AuditResult> sanitizer_audits(const std::string& sanitizer, c
                      std::string(kNotMade) + "compute-sanitizer is not installed (it comes with CUDA)"});
       continue;
     }
-    // That the runtime answered "no" to a question of ours is no error of the entry's.
+    // An error code that the runtime returns to the judge's own query is no error of the entry.
     const sandbox::Outcome run =
         run_around({sanitizer, "--tool", tool, "--error-exitcode", "99", "--report-api-errors", "no"});
     out.push_back({"C5", tool, run.good(),
@@ -49,7 +49,7 @@ inline std::vector<AuditResult> sanitizer_audits(const std::string& sanitizer, c
   return out;
 }
 
-// Those of the sanitizer, and one for the second run.
+// The audits of the sanitizer, and one for the second run.
 inline std::vector<AuditResult> device_audits(const Stage& stage, uint64_t seed) {
   const std::string drawn = std::to_string(seed);
   const sandbox::Outcome twice = stage.check({}, {"--check", "twice", "--seed", drawn});
@@ -64,7 +64,8 @@ inline std::vector<AuditResult> device_audits(const Stage& stage, uint64_t seed)
   return out;
 }
 
-// Who fails does not play. Who could not be audited does, and is not ranked. Throws std::invalid_argument.
+// Throws std::invalid_argument if an audit failed: the contender does not play. If an audit could not be made
+// it plays and is not ranked.
 inline void require_passed(const std::vector<AuditResult>& audits) {
   for (const AuditResult& a : audits)
     if (!a.passed && was_made(a))

@@ -1,13 +1,13 @@
-// Whether an answer is right: as near to f64 as an honest f32 kernel comes.
+// Grades an answer: it must be as near to the f64 result as a correct f32 kernel comes.
 //
-// Errors are measured in units of the row's largest value. An answer may be kKappa times as wrong as the
-// worst of
-//   the library's own kernel, run here on the same inputs,
-//   what one unit in the last place of the inputs changes (no kernel can be asked for more than its inputs
-//   say), one unit in the last place of the result;
-// so that sums in another order pass, and a result of bf16, a hundred times beyond, does not. An op that only
-// selects, and sums of whole numbers, have no such room. A NaN is wrong unless the oracle says NaN, and so
-// with infinities.
+// Errors are measured in units of the row's largest value. An error may be at most kKappa times the largest
+// of
+//   - the error of the library's own kernel on the same inputs,
+//   - the change of the result when the inputs change by one unit in the last place,
+//   - one unit in the last place of the result.
+// So sums in another order pass, and a result in bf16, whose error is a hundred times larger, does not. Ops
+// that only select, and sums of whole numbers, must be exact. A NaN is wrong unless the oracle says NaN; the
+// same holds for infinities.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ inline constexpr double kKappa = 32;
 
 struct Grade {
   bool right = true;
-  std::string reason;  // why not
+  std::string reason;  // why it is wrong
 };
 
 namespace detail {
@@ -38,7 +38,7 @@ struct RowError {
 
 template <class T>
 RowError error_of(std::span<const T> row, std::span<const double> truth) {
-  double scale = std::numeric_limits<float>::min();  // below it floats lie evenly
+  double scale = std::numeric_limits<float>::min();  // below it the spacing of floats is constant
   for (const double t : truth)
     if (std::isfinite(as_float_would(t))) scale = std::max(scale, std::abs(t));
   RowError out;
@@ -54,7 +54,7 @@ RowError error_of(std::span<const T> row, std::span<const double> truth) {
   return out;
 }
 
-// Each number goes to one of its neighbours; 0 and what is not finite stays.
+// Moves each number to one of its neighbours; 0 and numbers that are not finite stay.
 inline channel::Tensors nudged(channel::Tensors in, uint64_t seed) {
   for (channel::Tensor& t : in) {
     if (t.dtype != channel::DType::f32) continue;
@@ -73,7 +73,7 @@ inline channel::Tensors nudged(channel::Tensors in, uint64_t seed) {
 
 }  // namespace detail
 
-// Grades the answers to one query. The oracle's rows are made when they are asked for.
+// Grades the answers to one query. The oracle's rows are computed when they are needed.
 class Grader {
  public:
   Grader(const KernelTask& task, const Shape& sides, Distribution distribution, channel::Tensors inputs)
@@ -91,7 +91,7 @@ class Grader {
   const channel::Tensor& honest() const { return honest_; }
   int64_t rows() const { return count(honest_.shape) / honest_.shape.back(); }
 
-  // Looks at these rows, or at all.
+  // Grades these rows, or all.
   Grade operator()(const channel::Tensors& answer, std::span<const int64_t> rows) const {
     if (answer.size() != 1 || answer[0].dtype != channel::DType::f32 || answer[0].shape != honest_.shape)
       return {false, "expected one f32 tensor of " + to_text(honest_.shape)};

@@ -1,4 +1,4 @@
-// Audit A8 of kernels: what an author promised of them is not more than what was measured.
+// Audit A8 for kernels: the author promised no more than was measured.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace tinymlperf::judge::kernels {
 
-// A claim names "ops_right", the number of them, or "times_the_baseline", which may be a tenth better than
-// what was measured, since machines differ. Of other things nothing is known here.
+// A claim names "ops_right", a count, or "times_the_baseline", which may be a tenth better than the
+// measurement, since machines differ. Other claims are not audited.
 inline AuditResult claims_audit(const KernelRun& d, const KernelContenderRecord& c,
                                 const std::vector<std::pair<std::string, double>>& claims) {
   AuditResult out{"A8", "claims", true, "nothing was promised of this"};

@@ -1,21 +1,21 @@
-// A match of kernels: contenders take turns (A B B A, as in match.hpp), and in each turn every op is asked
-// for every shape, in a random order that is the same for all.
+// A match of kernels: contenders take turns (A B B A, as in match.hpp). In each turn every op is asked for
+// every shape, in a random order that is the same for all.
 //
-//   public shapes   timed; ranked
-//   hidden shapes   drawn with the match: as small as can be, and odd; their speed is reported
-//   adversarial     what breaks a shortcut, on a hidden shape
-//   channel         the inputs and the output of a public shape without any work: what asking alone costs
-// A query's inputs are drawn for it alone and were never seen before, so there is nothing to remember. All
-// have one form and all answers are graded, after the turn, while nobody works: small ones whole, large ones
-// in rows that are drawn then. Whether an answer counts for speed or for correctness is therefore nothing
-// that a contender could tell.
+//   public shapes   timed and ranked
+//   hidden shapes   drawn with the match, small or with prime sides; their speed is reported
+//   adversarial     inputs that break a shortcut, on a hidden shape
+//   channel         inputs and output of a public shape without any work: the cost of asking
 //
-// One wrong answer, or one faster than the machine can be, and the op is wrong, with the reason. An op that
-// is not there is not compared. Who breaks or says nothing for too long is out.
+// The inputs of a query are drawn for it alone, so there is nothing to remember. All queries have one form
+// and all answers are graded after the turn, while no contender runs: small ones whole, large ones in rows that
+// are drawn then. A contender cannot tell whether an answer counts for speed or for correctness.
 //
-// Device code is timed by the GPU's own events, which its answers tell (device/device_worker.hpp), since the
-// way there takes longer than most ops; the judge's clock says whether that can be true. What ran at a slow
-// clock is graded, not counted, and asked again on other inputs.
+// One wrong answer, or one that is faster than the machine allows, makes the op wrong, with the reason. An
+// absent op is not compared. A contender that fails or does not answer in time is out.
+//
+// Device code is timed by the GPU's own events, which its answers report (device/device_worker.hpp), since
+// the way to the GPU takes longer than most ops; the judge's clock checks them. A time at a slow GPU clock is
+// graded, not counted, and asked again on other inputs.
 #pragma once
 
 #include <memory>
@@ -59,7 +59,7 @@ struct KernelContender {
   }
 };
 
-// The records of all ops, to be filled: what is asked of every contender.
+// Empty records of all ops: the questions that every contender is asked.
 inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint64_t seed) {
   std::vector<OpRecord> out;
   tinytorch::Generator random(seed);
@@ -120,8 +120,8 @@ class KernelMatch {
     Question question;
     double seconds;
     channel::Tensors answer;
-    std::string complaint = {};  // why it is wrong, whatever it is
-    std::string doubt = {};      // why its time is not believed: many such make the op wrong
+    std::string complaint = {};  // why it is wrong, whatever the numbers are
+    std::string doubt = {};      // why its time is doubted: many such make the op wrong
     double clock = 0;            // of a GPU, in cycles per second
   };
 
@@ -137,7 +137,7 @@ class KernelMatch {
     return draw_inputs(tasks_[q.op], c.sides, distribution_of(c), q.seed);
   }
 
-  // Each op is asked once: which are there, and a first run of their code.
+  // Asks each op once, to find out which are present, and to run their code for the first time.
   void prepare(KernelContender& c) {
     c.session->prepare("krn", 30);
     for (size_t op = 0; op < tasks_.size(); ++op) {
@@ -152,7 +152,7 @@ class KernelMatch {
     c.session->hold();
   }
 
-  // The order and the inputs follow from the number of the turn.
+  // The order and the inputs depend on the number of the turn.
   std::vector<Question> questions(const KernelContender& c, uint64_t turn) const {
     std::vector<Question> out;
     tinytorch::Generator random(mixed(2, turn));
@@ -231,7 +231,7 @@ class KernelMatch {
     }
   }
 
-  // Takes what device code says of itself off the answer.
+  // Removes the measurements that device code reports from the answer.
   static Answered timed_by_device(Answered a) {
     if (a.answer.size() != 3 || a.answer[1].dtype != channel::DType::f64 || a.answer[1].shape != Shape{3} ||
         a.answer[2].dtype != channel::DType::u8)
@@ -269,10 +269,10 @@ class KernelMatch {
     if (!right) wrong(op, a.complaint.empty() ? grade.reason : a.complaint);
   }
   static void wrong(OpRecord& op, const std::string& reason) {
-    if (op.state == "wrong") return;  // the first reason is told
+    if (op.state == "wrong") return;  // the first reason is kept
     op.state = "wrong", op.reason = reason;
   }
-  // Which, nobody could know when the answer was made.
+  // Nobody could know these rows when the answer was made.
   std::vector<int64_t> some_rows(int64_t rows, uint64_t seed) const {
     constexpr int64_t kRows = 8;
     tinytorch::Generator random(mixed(seed, 4));
@@ -290,7 +290,7 @@ class KernelMatch {
     for (size_t op = 0; op < tasks_.size(); ++op)
       for (const CaseRecord& one : c.record.ops[op].cases) {
         const double flops = 2 * tasks_[op].multiply_adds(one.sides);
-        // What a GPU writes may still lie in its cache.
+        // Writes of a GPU may still be in its cache.
         const double bytes =
             c.on_device ? read_bytes_of(tasks_[op], one.sides) : bytes_of(tasks_[op], one.sides);
         for (const auto& turn : one.turns)

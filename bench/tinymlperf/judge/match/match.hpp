@@ -1,18 +1,18 @@
-// A match: contenders answer one scenario of one benchmark in turns, graded by the answers that are timed.
+// A match: contenders answer one scenario of one benchmark in turns, and are graded by the answers that are
+// timed.
 //
-//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine
-//   that
-//             drifts favours nobody; who has no turn is held (stopped); some begin with fresh processes
-//   warm-up   of each process, until two windows of queries have one median (steady_state.hpp)
+//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that drift of
+//             the machine favours nobody. The others are stopped meanwhile. Some blocks begin with fresh
+//             processes
+//   warm-up   of each process, until two windows of queries have the same median (steady_state.hpp)
 //   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden
-//   set needs;
-//             a contender cannot tell which are timed: all have one form, and no sample comes twice before
-//             all came
-//   grading   the first answer to each sample counts; every further one must say the same
-//   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody
-//   saw
-// A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the
-// reason. Who watches is told between blocks alone, when everybody is held.
+//             set needs. A contender cannot tell which are timed: all have one form, and no sample repeats
+//             before all were asked
+//   grading   the first answer to each sample counts; every later one must agree with it
+//   audits    further turns on samples asked before, on one sample repeated, and on a set that nobody saw
+//
+// A contender that fails, does not answer in time, answers differently, or fails an audit is out, with the
+// reason. Watchers are called between blocks alone, when every contender is stopped.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@
 
 namespace tinymlperf::judge {
 
-// How much is measured. Smoke shows that everything works and ranks nothing.
+// How much is measured. The class smoke shows that everything works, and ranks nothing.
 struct RunClass {
   const char* name;
   double seconds;   // of each contender and scenario, all timed turns together
@@ -47,21 +47,22 @@ struct RunClass {
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12},
     kOfficial{"official", 300, 662, 12, 10000, 30, 12};
-// What `race` plays: two such matches take as long as training what is raced. Quick shows its machinery.
+// The classes of `race`. Its two matches take as long as the training of its models. Quick only shows that
+// everything works.
 inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
-inline constexpr size_t kAuditBlocks = 12;  // of eight, one disturbed block could hide a gain at 99 %
+inline constexpr size_t kAuditBlocks = 12;  // with eight, one disturbed block could hide a gain at 99 %
 
 struct Contender {
   ContenderRecord record;
   std::unique_ptr<channel::Session> session;
   StartProcess start;
-  // Of the hidden set, sample by sample; empty: not answered yet.
+  // Answers by sample of the hidden set; empty: not answered yet.
   std::vector<Answer> graded;
   std::optional<SampleStream> stream, prompts;  // prompts are not graded: they must not use up what is
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
 
-// Two sets of one benchmark: one that is graded and timed, and one that only an audit asks.
+// Two sets of one benchmark: one that is graded and timed, and one for audits alone.
 struct HiddenSets {
   Benchmark& main;
   Benchmark& fresh;
@@ -77,7 +78,7 @@ inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Te
                              std::to_string(each) + " values");
   std::vector<Answer> rows;
   const auto values = tensors[0].values<float>();
-  // Minus infinity is the score of what cannot be.
+  // Minus infinity is the score of what is impossible.
   if (!std::ranges::all_of(values, [](float x) { return x <= std::numeric_limits<float>::max(); }))
     throw std::runtime_error("an answer holds a value that is not finite");
   for (size_t i = 0; i < samples; ++i)
@@ -88,7 +89,7 @@ inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Te
 
 class Match {
  public:
-  // What `watcher` throws ends the match.
+  // An exception from `watcher` ends the match.
   Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
         RemeasuredPeaks machine = {}, Watcher watcher = {})
       : sets_(sets),
@@ -128,7 +129,7 @@ class Match {
   }
 
  private:
-  // Which samples a turn asks, from which set, and what becomes of the answers.
+  // The samples of a turn, the set that they are from, and the use of the answers.
   struct Questions {
     Benchmark& set;
     int64_t samples_per_query;
@@ -145,7 +146,7 @@ class Match {
     return scenario_ == Scenario::multi_stream ? 8 : 1;
   }
 
-  // How samples are asked where the scenario's own rhythm or question is of no use: one by one.
+  // Asks samples one by one, where the scenario's own timing or question does not fit.
   Scenario untimed_form() const {
     const bool own = scenario_ == Scenario::server || scenario_ == Scenario::generation;
     return own ? Scenario::single_stream : scenario_;
@@ -156,8 +157,8 @@ class Match {
     if (scenario_ != Scenario::offline) warm_up(c);
     c.session->hold();
   }
-  // Until two windows of queries have the same median. A noisy machine ends it by the clock; a short class,
-  // sooner.
+  // Runs until two windows of queries have the same median. On a noisy machine a time limit ends it; in a
+  // short class sooner.
   void warm_up(Contender& c) {
     const double share = 0.3 * class_.seconds / static_cast<double>(class_.processes);
     tinytorch::benchmarking::warm_up([&] { ask(c, main_questions(c), 1); },
@@ -199,7 +200,7 @@ class Match {
     c.session->hold();
   }
 
-  // Queries that are not timed, in the form of those that are.
+  // Queries that are not timed, in the same form as those that are.
   void ask(Contender& c, const Questions& questions, int64_t queries) {
     run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = queries});
   }
@@ -225,7 +226,7 @@ class Match {
     return record;
   }
 
-  static constexpr uint64_t kChecks = uint64_t{1} << 40;  // numbers of queries beyond those of a scenario
+  static constexpr uint64_t kChecks = uint64_t{1} << 40;  // ids of queries above those of a scenario
   static Turn turn_of(const RunRecord& record) {
     Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
     for (const QueryRecord& q : record.queries) {
@@ -235,8 +236,8 @@ class Match {
     }
     return turn;
   }
-  // Prompts, continued token by token. What was said is then held against what the contender says of the same
-  // text when it is asked for one token: at one place of each continuation, which it cannot foresee.
+  // Prompts that are continued token by token. Afterwards one place of each continuation, which the contender
+  // cannot foresee, is compared with its answer for a single token after the same text.
   Turn generation_turn(Contender& c, Plan plan) {
     const Generation& text = *sets_.main.generation();
     plan.samples = sets_.main.size();
@@ -276,8 +277,8 @@ class Match {
       throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
     }
   }
-  // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are
-  // asked for.
+  // The highest rate within the benchmark's bound: for p90 with as many queries as certify it, or for p99
+  // where the class asks for it.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
     const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
     plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
@@ -327,8 +328,8 @@ class Match {
         throw std::runtime_error("audit " + a.id + ", " + a.name + ": " + a.detail);
   }
 
-  // A2 and A3: turns of one length on samples that were asked before, on the same ones again and again, and
-  // on fresh ones, of which no one comes twice. A server is asked one by one.
+  // A2 and A3: turns of one length on samples that were asked before, on the same sample repeated, and on
+  // fresh ones, none of which repeats. A server is asked one by one.
   void compare_questions(Contender& c) {
     constexpr int64_t kTurns = 2 * kAuditBlocks;
     const int64_t share =

@@ -1,4 +1,4 @@
-// Playing a match, whatever it is between: models, trainings or kernels.
+// Plays a match between models, trainings or kernels.
 #pragma once
 
 #include <tinymlperf/judge/match/play_kernels.hpp>

@@ -25,7 +25,7 @@ inline const judge::kernels::KernelClass& kernel_class_named(const std::string& 
 
 inline bool is_library(const std::filesystem::path& entry) { return entry == device::kLibraryName; }
 
-// One side for all: what is on a GPU is timed by its own clock.
+// All contenders run on one side, CPU or GPU: a GPU is timed by its own clock.
 inline bool is_on_device(const std::vector<std::filesystem::path>& entries) {
   const auto has_plan = [](const auto& e) { return std::filesystem::exists(e / device::kPlanFile); };
   return std::ranges::any_of(entries, has_plan);
@@ -62,7 +62,7 @@ inline void admit_kernels(judge::kernels::KernelContender& c, const std::filesys
     c.session = c.start();
     stages.push_back(std::move(stage));
   } catch (const sandbox::Unavailable&) {
-    throw;  // this machine cannot hold anybody
+    throw;  // this machine has no sandbox
   } catch (const std::exception& e) {
     c.record.out = e.what();
   }
@@ -79,7 +79,7 @@ inline std::vector<judge::kernels::KernelTask> chosen(std::vector<judge::kernels
 
 }  // namespace detail
 
-// Other tasks than all are for trying one out.
+// Tests pass fewer tasks.
 inline judge::kernels::KernelRun play_kernels(
     const RunOptions& o, const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
@@ -106,8 +106,8 @@ inline judge::kernels::KernelRun play_kernels(
   }
   const auto asked = chosen(on_device ? judge::kernels::on_device(tasks) : tasks, o.ops);
   judge::RemeasuredPeaks peaks = on_device ? peaks_of_device() : peaks_of_machine();
-  // Before the match: a GPU that broke in it cannot be asked for its name any more, and the match shall not
-  // be lost for that.
+  // The machine is described before the match: a GPU that fails during it can no longer be asked for its
+  // name.
   const Machine machine = describe_machine();
   judge::kernels::KernelRun run{match_class.name,
                                 on_device ? hardware_class_of_device() : hardware_class(machine),

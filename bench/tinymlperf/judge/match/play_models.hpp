@@ -23,24 +23,24 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
       "--class " + name + ": there are smoke, ranked and official, and quick and race, which `race` plays");
 }
 
-// Of an entry the allocator of the program that answers for it tells it; of a plugin the sandbox has said
-// what it knows.
+// Measures the peak memory of an entry of data by the allocator of the program that answers for it. For a
+// plugin the sandbox has reported it already.
 inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
                            const judge::Benchmark& benchmark) {
   if (!record.out.empty() || (record.tier != "T0" && record.worker.empty())) return;
   try {
     record.peak_bytes = judge::peak_bytes_of(*stage, benchmark);
-  } catch (const std::exception& e) {  // whatever it is: the match is played, and shall not be lost
+  } catch (const std::exception& e) {  // any error: the match was played and must not be lost
     record.out = std::string("after its match, when its memory was measured: ") + e.what();
   }
 }
 
-// Its first process. Who cannot be started is out, and the others play.
+// Starts the first process of a contender. A contender that cannot be started is out; the others play.
 inline void start_first(judge::Contender& c) {
   try {
     c.session = c.start();
   } catch (const sandbox::Unavailable&) {
-    throw;  // this machine cannot hold anybody
+    throw;  // this machine has no sandbox
   } catch (const std::exception& e) {
     c.record.out = e.what();
   }
@@ -48,7 +48,7 @@ inline void start_first(judge::Contender& c) {
 
 }  // namespace detail
 
-// `o` is resolved.
+// `o` must be resolved().
 inline judge::RunDocument play_models(const RunOptions& o) {
   using namespace detail;
   const judge::Scenario scenario = judge::scenario_named(o.scenario);

@@ -3,7 +3,7 @@
 
 #include <memory>
 #include <span>
-#include <tinymlperf/benchmarks/training_data.hpp>
+#include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/judge/match/run_setup.hpp>
 #include <tinymlperf/judge/match/training_match.hpp>
 #include <tinymlperf/judge/scenarios/plugin_learner.hpp>
@@ -14,7 +14,7 @@ namespace tinymlperf {
 
 namespace detail {
 
-// Before the clock runs: to start, to read the recipe, to compile nothing any more.
+// Time to start and to read the recipe, before the clock runs.
 constexpr double kUntimedSeconds = 30;
 
 inline channel::Tensor channel_tensor_of(const tt::Tensor& t, bool bytes) {
@@ -28,20 +28,20 @@ inline channel::Tensor channel_tensor_of(const tt::Tensor& t, bool bytes) {
   return channel::make_tensor<uint8_t>(channel::DType::u8, std::move(shape), std::span(narrow));
 }
 
-// What a trainer is handed (judge/workers/training_worker.hpp), but for the seed.
+// The tensors that a trainer receives (judge/workers/training_worker.hpp), without the seed.
 inline channel::Tensors lesson(const judge::Benchmark& validation, int64_t samples) {
   const std::string subject = subject_of(validation.id());
   const TrainingData data = training_data(subject, {samples, 1});
   std::vector<int64_t> all(static_cast<size_t>(validation.size()));
   std::iota(all.begin(), all.end(), int64_t{0});
-  const bool text = subject == "lm";
+  const bool text = task_of(subject).text;
   return {channel_tensor_of(data.inputs, text), channel_tensor_of(data.targets, text),
           validation.inputs(all).at(0)};
 }
 
 }  // namespace detail
 
-// `o` is resolved.
+// `o` must be resolved().
 inline judge::RunDocument play_training(const RunOptions& o) {
   using namespace detail;
   const judge::TrainingClass& size = judge::training_class_named(o.run_class);

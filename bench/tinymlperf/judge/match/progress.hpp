@@ -1,4 +1,4 @@
-// Where a match stands: what who watches is told, between blocks alone, when everybody is held.
+// Progress of a match, which watchers receive between blocks, when every contender is stopped.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,12 +10,12 @@
 
 namespace tinymlperf::judge {
 
-// A block of turns, or the audits of one contender, is about to begin.
+// The next block of turns, or the audits of one contender.
 struct Progress {
   Scenario scenario;
   size_t done = 0, steps = 0;    // steps: all blocks, then each contender's audits
-  size_t block = 0, blocks = 0;  // from 1 on; of audits 0
-  std::string_view auditee;      // whose audits; empty: a block of all
+  size_t block = 0, blocks = 0;  // from 1 on; 0 for audits
+  std::string_view auditee;      // whose audits; empty: a block
   double share() const { return static_cast<double>(done) / static_cast<double>(steps); }
   std::string text() const {
     return std::string(name_of(scenario)) + ": " +

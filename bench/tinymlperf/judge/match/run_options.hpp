@@ -1,5 +1,4 @@
-// What a match is asked for, and what all matches need: folders, a seed, a sandbox, the machine's
-// peak rates.
+// The options of a match, and what all matches need: folders, a seed, a sandbox, the machine's peak rates.
 #pragma once
 
 #include <filesystem>
@@ -18,19 +17,19 @@ namespace tinymlperf {
 struct RunOptions {
   std::vector<std::filesystem::path> entries;
   std::string benchmark = "dig";
-  std::string scenario;  // empty: single_stream, or of a trainer time_to_quality
+  std::string scenario;  // empty: single_stream, or time_to_quality for trainings
   std::string division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";
-  std::filesystem::path text = {};  // of lm: a text of one's own instead of the generated one
-  std::optional<uint64_t> seed;     // of the hidden set and the order; else drawn from the operating system
-  std::optional<int64_t> hidden;    // samples; else as many as the class has
-  std::vector<std::string> ops;     // of krn; none: all
-  bool real_time = true;            // before ordinary programs, where the system lets us
-  // Of `tinymlperf` of a build on a student's headers; it answers for these entries of data, which come after
-  // the others as NAME-student. For local runs: a board's worker has none.
+  std::filesystem::path text = {};  // for lm: a text file instead of the generated text
+  std::optional<uint64_t> seed;     // of the hidden set and the order; empty: drawn from the operating system
+  std::optional<int64_t> hidden;    // samples; empty: as many as the class has
+  std::vector<std::string> ops;     // for krn; empty: all
+  bool real_time = true;            // real-time priority, where the system allows it
+  // `tinymlperf` of a build on a student's headers. It answers for `student_entries`, which are entries of
+  // data and come after the others as NAME-student. For local runs only: a board's worker has none.
   std::filesystem::path worker = {};
   std::vector<std::filesystem::path> student_entries = {};
-  judge::Watcher watcher = {};  // is told between blocks where the match stands
+  judge::Watcher watcher = {};  // called between blocks with the progress
 };
 
 namespace detail {
@@ -41,7 +40,8 @@ inline judge::RemeasuredPeaks peaks_of_machine() {
     return judge::RemeasuredPeaks::Rates{c.flops_per_second, c.bytes_per_second};
   });
 }
-// Tensor cores multiply, whatever they round; reading alone is a quarter faster than the triad.
+// The peak is that of the tensor cores in bf16, since a kernel may use them for every dtype. Reading alone is
+// a quarter faster than the triad.
 inline judge::RemeasuredPeaks peaks_of_device() {
   return judge::RemeasuredPeaks([] {
     const tinytorch::profiling::MachinePeaks c =
@@ -71,7 +71,8 @@ inline uint64_t seed_of(const RunOptions& o) {
   return o.seed.value_or((uint64_t{device()} << 32) | device());
 }
 
-// `real_time`: matches of turns. A training would keep the machine from everybody for minutes.
+// `real_time` is for matches of turns. A training would keep the machine from every other process for
+// minutes.
 inline sandbox::Offers sandbox_of_machine(bool real_time = false) {
   sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);

@@ -1,5 +1,4 @@
-// What a match is made of before it is played: which benchmark and scenario are meant, who takes part, on
-// which machine.
+// Preparation of a match: its benchmark and scenario, its contenders, and the machine.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +18,7 @@ namespace tinymlperf {
 
 namespace detail {
 
-// "ttq" alone means what the first entry says that it learns.
+// "ttq" alone means the benchmark that the first entry is trained for.
 inline std::string trained_by(const std::filesystem::path& entry) {
   if (!std::filesystem::exists(entry / kModelFile))
     throw std::invalid_argument(
@@ -28,14 +27,14 @@ inline std::string trained_by(const std::filesystem::path& entry) {
   return std::string(kTrainingPrefix) + benchmark_of(read_limited(entry / kModelFile, limits::kJsonBytes));
 }
 
-// A model that the judge's own program answers for: no code beside it.
+// True for a model that the judge's own program answers for: a folder without code.
 inline bool is_data(const std::filesystem::path& folder) {
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
   return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) && !has(kHeaderFolder);
 }
 
-// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is
-// meant.
+// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument if there is no such
+// pair.
 inline RunOptions resolved(RunOptions o) {
   constexpr const char* kTraining = "time_to_quality";
   require_folders(o);
@@ -50,8 +49,8 @@ inline RunOptions resolved(RunOptions o) {
   return o;
 }
 
-// Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json
-// alone.
+// Makes a contender's stage, or says why the contender is out. The judge itself reads only model.json of an
+// entry.
 inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
                                            const std::filesystem::path& folder, const std::string& benchmark,
                                            const sandbox::Offers& offers,
@@ -70,22 +69,23 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
                                                 : require_size(folder / kWeightsFile, limits::kWeightBytes);
     return stage;
   } catch (const sandbox::Unavailable&) {
-    throw;  // this machine cannot hold anybody
+    throw;  // this machine has no sandbox
   } catch (const std::exception& e) {
     record.out = e.what();
     return nullptr;
   }
 }
 
-// Every entry in its order, those that a student's program answers for behind the others. `take` is handed a
-// folder and the program, which is empty for the judge's own.
+// Calls `take`(folder, program) for every entry in order; the entries that a student's program answers for
+// come last. The program is empty for the judge's own.
 template <class F>
 void for_each_entry(const RunOptions& o, F&& take) {
   for (const auto& entry : o.entries) take(entry, std::filesystem::path());
   for (const auto& entry : o.student_entries) take(entry, o.worker);
 }
 
-// Whoever names a worker sees its answers beside the judge's own: each entry of data plays a second time.
+// If a worker is named, each entry of data plays a second time, so that its answers stand beside the judge's
+// own.
 inline RunOptions with_students(RunOptions o) {
   if (o.worker.empty()) return o;
   for (const auto& entry : o.entries)
@@ -96,7 +96,7 @@ inline RunOptions with_students(RunOptions o) {
   return o;
 }
 
-// The document of a match that was played, but for its contenders.
+// The document of a match without its contenders.
 inline judge::RunDocument document_of(const RunOptions& o, const judge::Benchmark& benchmark,
                                       const sandbox::Offers& offers, uint64_t seed) {
   const Machine machine = describe_machine();

@@ -1,18 +1,16 @@
-// Where a contender runs: a folder of its own with copies of all it needs, which another user can reach. Goes
-// with the match.
+// The stage of a contender: a folder of its own with copies of all that it needs, which another user can
+// reach. It is removed after the match.
 //
-//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`);
-//   where it is
-//        to be trained, model.json alone
-//   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this very
-//   program
+//   T0   model.json and weights.safetensors, or model.json alone if it is to be trained: this program reads
+//        them and answers (`tinymlperf worker`)
+//   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this program
 //        launches them (`tinymlperf worker --device`)
-//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
+//   T2   plugin.cpp and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
 //        entries/kernels.hpp and the library. Headers in include/ replace the library's
-//        (entries/header_set.hpp); without a plugin.cpp the worker is compiled on them and answers for the
-//        model, or the library's kernels are. A worker of one's own is T2, too: another program that answers
-//        for model.json and weights.safetensors
-// The files are copied once, before the match: what its author does to them afterwards changes nothing.
+//        (entries/header_set.hpp). Without a plugin.cpp the worker or the library's kernels are compiled on
+//        them. A worker program of a student's build is T2, too
+//
+// The files are copied once, before the match, so later changes by the author have no effect.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +38,7 @@ namespace tinymlperf::judge {
 
 namespace fs = std::filesystem;
 
-// There is no GPU to compile device code for. What there is to look at in it was seen without one.
+// There is no GPU to compile device code for. `reasons` were found without one.
 struct WithoutGpu : sandbox::Unavailable {
   using sandbox::Unavailable::Unavailable;
   std::vector<std::string> reasons = {};
@@ -48,8 +46,8 @@ struct WithoutGpu : sandbox::Unavailable {
 
 class Stage {
  public:
-  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile, and
-  // Refusal for headers that replace nothing. `worker`: answers for a model instead of this program.
+  // Throws std::invalid_argument if the folder holds no contender or its plugin does not compile, and Refusal
+  // for headers that replace nothing. `worker` is a program that answers for a model instead of this one.
   Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false,
         const std::filesystem::path& worker = {})
       : Stage(offers) {
@@ -88,7 +86,7 @@ class Stage {
                                   kPluginFile + ", or with " + device::kPlanFile);
     }
   }
-  // The library's own kernels, on the GPU.
+  // The stage of the library's own kernels on the GPU.
   static std::unique_ptr<Stage> of_library_on_device(const sandbox::Offers& offers) {
     auto out = std::unique_ptr<Stage>(new Stage(offers));
     out->copy("/proc/self/exe", out->base_ / "program", fs::perms(0755));
@@ -97,14 +95,14 @@ class Stage {
     return out;
   }
   const std::string& tier() const { return tier_; }
-  // What somebody should look at in its source, as it was written and as the preprocessor gives it.
+  // Reasons to look at its source, as it was written and after the preprocessor.
   const std::vector<std::string>& reasons() const { return reasons_; }
-  // The library's headers that it replaces: tinytorch/tensor/strides.hpp.
+  // The library's headers that it replaces, for example tinytorch/tensor/strides.hpp.
   const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
 
-  // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the
-  // command.
+  // The session ends after so many seconds, whatever number of threads used them. `more`: further arguments
+  // of the command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
                                           const std::vector<std::string>& more = {}) const {
     sandbox::Policy policy = policy_for(seconds);
@@ -113,12 +111,12 @@ class Stage {
     policy.real_time = offers_.real_time;
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
-    // As many threads as the judge has, since the hardware class is named after them.
+    // As many threads as the judge has, since the hardware class depends on their number.
     policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
     return std::make_unique<channel::Session>(with(more), policy, offers_);
   }
 
-  // Another run of the same program, of device code alone: with further arguments, as an argument of
+  // Runs the program of device code once more with further arguments, itself an argument of the command
   // `around`.
   sandbox::Outcome check(std::vector<std::string> around, const std::vector<std::string>& more) const {
     sandbox::Policy policy = policy_for(300);
@@ -127,8 +125,8 @@ class Stage {
     policy.read_only.push_back(base_ / "entry");
     sandbox::Offers offers = offers_;
     if (!around.empty()) {
-      // A tool looks into the program and speaks with it, which those walls are there to forbid. The program
-      // is the judge's own: nothing of the entry runs on the host.
+      // A tool such as compute-sanitizer inspects the program and communicates with it, which the sandbox
+      // forbids. The program is the judge's own: no code of the entry runs on the host.
       offers.landlock = 0, offers.seccomp = false, policy.least = sandbox::Level::none;
     }
     for (const std::string& argument : with(more)) around.push_back(argument);
@@ -166,7 +164,7 @@ class Stage {
     }
   }
 
-  // What a worker of one's own says of itself.
+  // The headers that a student's worker says it is built on.
   std::vector<std::string> headers_of_worker() const {
     sandbox::Policy policy = policy_for(10);
     policy.read_only.push_back(command_.front());
@@ -182,7 +180,7 @@ class Stage {
     return headers.names();
   }
 
-  // Sources and headers of the folder itself, no folders below it.
+  // Sources and headers of the folder itself, without subfolders.
   void copy_sources(const fs::path& folder, std::initializer_list<std::string_view> kinds) {
     constexpr uintmax_t kMostBytes = 4 << 20;
     uintmax_t bytes = 0;
@@ -196,7 +194,7 @@ class Stage {
     for (const auto& [name, text] : sources())
       for (std::string& reason : bundle::static_reasons(name, text)) reasons_.push_back(std::move(reason));
   }
-  // By name.
+  // Text by file name.
   std::map<std::string, std::string> sources() const {
     std::map<std::string, std::string> out;
     for (const fs::directory_entry& file : fs::directory_iterator(base_ / "entry"))
@@ -206,7 +204,7 @@ class Stage {
     return out;
   }
 
-  // For the GPU of this machine; the compiler sees none.
+  // Compiles for the GPU of this machine; the compiler has no access to it.
   void compile_plan() {
     namespace cuda = tinytorch::backend::cuda;
     if (!cuda::is_available() || TINYTORCH_CUDA_SIM) {
@@ -241,7 +239,7 @@ class Stage {
             120);
     command_ = {(base_ / "program").string()};
   }
-  // With the compiled library's own flags: what it is compared with has them.
+  // Compiles with the flags of the compiled library that it is compared with.
   void compile_worker() {
     std::vector<std::string> flags{"-O3", "-fno-math-errno", "-fno-trapping-math", "-DFMT_HEADER_ONLY"};
 #ifdef __x86_64__
@@ -251,7 +249,8 @@ class Stage {
             {"benchmarks", "channel", "entries", "judge/workers", "support", "training"}, flags, 600);
   }
 
-  // Makes the program. `parts`: what of bench/tinymlperf/ it includes beside the library.
+  // Builds the program. `parts` are the folders and files of bench/tinymlperf/ that it includes beside the
+  // library.
   void compile(const fs::path& main, const std::vector<const char*>& parts,
                const std::vector<std::string>& flags, double seconds) {
     const fs::path include = base_ / "include", students = base_ / "student";
@@ -265,7 +264,7 @@ class Stage {
     std::vector<std::string> command{compiler(), "-std=c++20", "-march=native", "-pthread"};
     command.insert(command.end(), flags.begin(), flags.end());
 #ifdef _OPENMP
-    command.push_back("-fopenmp");  // what the judge's own kernels have
+    command.push_back("-fopenmp");  // as the judge's own kernels
 #endif
     for (const fs::path& folder : {students, include, base_ / "entry"}) {
       if (!fs::exists(folder)) continue;
@@ -281,13 +280,13 @@ class Stage {
     copy(base_ / "work/plugin", base_ / "program", fs::perms(0755));
     fs::remove(base_ / "work/plugin");
   }
-  // Of what does not get through the preprocessor the compiler will say why.
+  // If the preprocessor fails, the compiler will report why.
   void look_behind_macros(std::vector<std::string> command, const sandbox::Policy& policy) {
     command.back() = kPreprocessed;
     command.push_back("-E");
     (void)note_hidden(kPluginFile, command, policy);
   }
-  // NVRTC has no such output: here the host's preprocessor reads what it would, with the names that it
+  // NVRTC cannot write preprocessed source, so the host's preprocessor reads it with the macros that NVRTC
   // defines.
   void look_behind_device_macros() {
     sandbox::Policy policy = policy_for(60);
@@ -307,7 +306,7 @@ class Stage {
                            "make of names was not seen");
     }
   }
-  // What the command makes of `main` and of all that it includes; false where it makes nothing.
+  // Reads the command's output for `main` and all that it includes; false if there is none.
   bool note_hidden(const std::string& main, const std::vector<std::string>& command,
                    const sandbox::Policy& policy) {
     constexpr int64_t kMostBytes = int64_t{64} << 20;

@@ -1,10 +1,10 @@
-// A match of trainers: each is started again and again, in rounds of a random order, always alone on the
-// machine, each time with a seed of its own; the judge's clock runs from when the data are handed over.
+// A match between trainings: each trainer is started several times, in rounds of a random order, always alone
+// on the machine, each time with its own seed. The judge's clock starts when the data are sent.
 //
-// The first contender is the baseline, and its convergence the reference: it has two runs in each round, so
-// that there are twice as many of it as of anybody else (the rule of MLCommons' training benchmarks). Who
-// reaches the target in suspiciously fewer epochs is held: audit A9 fails, and the result is not ranked until
-// somebody has looked at it.
+// The first contender is the baseline, and its convergence the reference. It has two runs in each round,
+// twice as many as the others (a rule of MLCommons' training benchmarks). A contender that reaches the target
+// in suspiciously fewer epochs is held: audit A9 fails, and the result is not ranked until somebody has
+// reviewed it.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,11 +21,11 @@ namespace tinymlperf::judge {
 
 struct TrainingContender {
   ContenderRecord record;
-  std::function<std::unique_ptr<Learner>()> start;  // a fresh one; throws where it cannot be had
+  std::function<std::unique_ptr<Learner>()> start;  // makes a fresh one; throws if it cannot
 };
 
-// One-sided t test of the epochs to the target at p = 0.05; seconds are what is compared between contenders,
-// not this.
+// One-sided t test of the epochs to the target at p = 0.05. It does not compare seconds, by which contenders
+// are ranked.
 inline double suspicion(const std::vector<double>& epochs, const std::vector<double>& reference) {
   using namespace tinytorch::statistics;
   const auto same = [](const std::vector<double>& v) {
@@ -35,9 +35,9 @@ inline double suspicion(const std::vector<double>& epochs, const std::vector<dou
   return welch_t(epochs, reference, Alternative::kLess).p;
 }
 
-// Entries of data alone are trained by this library, so that in the open division fewer epochs are a better
-// recipe and no more. A plugin's training is nobody's to see; the closed division has the baseline's model,
-// which should need the epochs that it needs there.
+// This library trains entries of data, so in the open division fewer epochs mean a better recipe. Nobody can
+// see how a plugin trains. In the closed division all train the baseline's model, which should need the same
+// epochs.
 inline AuditResult convergence_audit(const ContenderRecord& c, const ContenderRecord& baseline,
                                      const std::string& division) {
   AuditResult out{"A9", "convergence", true, "it is the reference"};
@@ -87,7 +87,7 @@ class TrainingMatch {
   }
 
  private:
-  // Who missed the target twice has no result any more: the machine's time is for the others.
+  // A contender that missed the target twice has no result any more, so it is not run again.
   void train(TrainingContender& c, uint64_t seed) const {
     ContenderRecord& record = c.record;
     try {

@@ -1,8 +1,8 @@
-// A run of either kind: models that answer, or kernels. What is asked of both is asked here, whichever it is.
+// A run of either kind, of models or of kernels.
 //
 // Both have a class, hardware, date, seed, machine, sandbox, and contenders with a name, a bundle, a tier and
-// audits, by the same names, so that std::visit reads those; what only models have has a fixed value for
-// kernels.
+// audits, by the same names, so that std::visit reads those. Fields that only models have get a fixed value
+// for kernels.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace tinymlperf::judge {
 
 using AnyRun = std::variant<RunDocument, kernels::KernelRun>;
 
-// What was measured.
+// The measured benchmark.
 struct Measured {
   std::string benchmark, scenario, division;
   int64_t hidden_samples = 0;
@@ -41,7 +41,7 @@ inline bool is_kernel_run(const Json& document) {
   return document.is_object() && document.value("schema", Json()) == kernels::kSchema;
 }
 
-// Throws std::invalid_argument when it is neither.
+// Throws std::invalid_argument if the document is neither.
 inline AnyRun read_any_run(const Json& document) {
   if (is_kernel_run(document)) return kernels::read_kernel_run(document);
   return read_run_document(document);

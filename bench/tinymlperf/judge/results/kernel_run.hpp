@@ -1,23 +1,24 @@
-// A match of kernels as data: run.json of the benchmark `krn`. It holds every sample, so that anyone can form
-// the numbers again: how many times faster each op is, all ops together, and fast_p.
+// run.json of the benchmark `krn`: a match of kernels as data. It holds every sample, so that the numbers can
+// be recomputed: how many times faster each op is, all ops together, and fast_p. With comments behind --:
 //
-//   {"schema": "tinymlperf-kernel-run-1", "benchmark": "krn", "class": "smoke", "hardware": "cpu-mt", "date":
-//   "...",
-//    "seed": 5, "machine": {...}, "sandbox": {...},
-//    "contenders": [{                                            the first is the baseline
-//       "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty", "peak_bytes":
-//       0, "audits": [...], "replaced": ["tinytorch/backend/cpu/softmax.hpp", ...],     the library's headers
-//       that its own ones stand for, if any "ops": [{"op": "softmax", "state": "right", "reason": "", or
-//       "absent", "unasked", or "wrong" and why
-//          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12,
-//          "right": 12,
-//                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each
-//                     block "channel": [0.001, ...]}],                     of a query that asks for no work,
-//                     once in a turn
-//          "times_the_baseline": {...} or null, "hidden_times_the_baseline": {...} or null}],
-//       "ops_right": 15, "quality": {...} or null, "score": {...} or null, "fast": {"1": 0.5, "1.5": 0.2,
-//       "2": 0.1} or null}]}
-// The last line of an op and of a contender follow from the rest; they are recomputed and not read.
+//   {"schema": "tinymlperf-kernel-run-1", "benchmark": "krn", "class": "smoke", "hardware": "cpu-mt",
+//    "date": "...", "seed": 5, "machine": {...}, "sandbox": {...},
+//    "contenders": [{                                      -- the first is the baseline
+//      "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty",
+//      "peak_bytes": 0, "audits": [...],
+//      "replaced": ["tinytorch/backend/cpu/softmax.hpp", ...],  -- the library's headers that its own replace
+//      "ops": [{"op": "softmax", "state": "right",         -- or "absent", "unasked", "wrong" with the reason
+//        "reason": "",
+//        "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary",
+//          "checked": 12, "right": 12,
+//          "turns": [[0.002, ...], ...],                   -- seconds of each query, two turns in each block
+//          "channel": [0.001, ...]}],                      -- of a query without work, once in a turn
+//        "times_the_baseline": {...} or null, "hidden_times_the_baseline": {...} or null}],
+//      "ops_right": 15, "quality": {...} or null, "score": {...} or null,
+//      "fast": {"1": 0.5, "1.5": 0.2, "2": 0.1} or null}]}
+//
+// The last line of an op and the last two of a contender follow from the rest; they are recomputed and not
+// read.
 #pragma once
 
 #include <tinymlperf/judge/results/run_document.hpp>
@@ -28,7 +29,7 @@ namespace tinymlperf::judge::kernels {
 
 inline constexpr const char* kSchema = "tinymlperf-kernel-run-1";
 
-// Only public shapes are ranked; the others must be right.
+// Only public shapes are ranked; the answers on all others must be right, too.
 inline constexpr std::array kCaseKinds{"public", "hidden", "adversarial"};
 
 inline constexpr std::array kOpStates{"right", "absent", "wrong", "unasked"};
@@ -54,7 +55,7 @@ struct KernelContenderRecord {
   std::vector<AuditResult> audits = {};
   std::vector<OpRecord> ops = {};
   std::string bundle = {};                 // SHA-256 of its bundle; empty: it is not from one
-  std::vector<std::string> replaced = {};  // of the library's headers, by its own
+  std::vector<std::string> replaced = {};  // the library's headers that its own replace
 };
 
 struct KernelRun {
@@ -64,9 +65,9 @@ struct KernelRun {
   std::vector<KernelContenderRecord> contenders;
 };
 
-// ---- what follows from the samples
+// ---- values that follow from the samples
 
-// A turn is worth the median of its queries, a block the geometric mean of its two turns.
+// The value of a turn is the median of its queries, that of a block the geometric mean of its two turns.
 inline std::vector<double> block_seconds(const CaseRecord& c) {
   std::vector<double> out;
   for (size_t i = 0; i + 1 < c.turns.size(); i += 2)
@@ -79,7 +80,7 @@ namespace detail {
 
 using Blocks = std::vector<std::vector<double>>;  // of several cases
 
-// Block by block, the geometric mean; nothing where one has more blocks than another.
+// The geometric mean block by block; empty if the cases have different numbers of blocks.
 inline std::vector<double> together(const Blocks& all) {
   const auto as_many = [&](const auto& one) { return one.size() == all.front().size(); };
   if (all.empty() || !std::ranges::all_of(all, as_many)) return {};
@@ -92,7 +93,7 @@ inline std::vector<double> together(const Blocks& all) {
   return out;
 }
 
-// Nothing unless both have the same number of blocks, and enough of them.
+// Empty unless both have the same number of blocks, and enough of them.
 inline std::optional<Interval> times_faster(const std::vector<double>& ours,
                                             const std::vector<double>& baseline) {
   if (ours.empty() || ours.size() != baseline.size()) return std::nullopt;
@@ -109,8 +110,8 @@ inline void add_blocks(Blocks& to, const OpRecord& op, std::string_view kind) {
 
 }  // namespace detail
 
-// How many times faster an op is than the baseline's, all shapes of a kind together. Nothing where one of
-// them has no right one.
+// How many times faster an op is than the baseline's, over all shapes of a kind. Empty unless both have the
+// op right.
 inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRecord& baseline,
                                                   std::string_view kind = "public") {
   if (!op.ranked() || !baseline.ranked()) return std::nullopt;
@@ -119,8 +120,8 @@ inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRe
   return detail::times_faster(ours, theirs);
 }
 
-// Seconds block by block, of all ops that both have right: each op counts the same, and in it each shape.
-// Empty while either is out.
+// Seconds block by block over all ops that both have right: each op has the same weight, and in it each
+// shape. Empty while either is out.
 struct ScoredBlocks {
   std::vector<double> ours, baseline;
 };
@@ -136,18 +137,18 @@ inline ScoredBlocks score_blocks(const KernelContenderRecord& c, const KernelCon
   return {detail::together(ours), detail::together(theirs)};
 }
 
-// All of these ops together.
+// Over all of these ops.
 inline std::optional<Interval> score_of(const KernelContenderRecord& c,
                                         const KernelContenderRecord& baseline) {
   const ScoredBlocks blocks = score_blocks(c, baseline);
   return detail::times_faster(blocks.ours, blocks.baseline);
 }
 
-// The p of fast_p that are shown, and how run.json calls them.
+// The p of the fast_p that are shown, and their names in run.json.
 inline constexpr std::array kFast{std::pair{"1", 1.0}, std::pair{"1.5", 1.5}, std::pair{"2", 2.0}};
 
-// The share of all pairs of op and public shape that are right and more than p times as fast (KernelBench's
-// fast_p): an op that is absent or wrong counts as not fast.
+// KernelBench's fast_p: the share of all pairs of op and public shape that are right and more than p times as
+// fast. An op that is absent or wrong counts as not fast.
 inline std::optional<double> fast(const KernelContenderRecord& c, const KernelContenderRecord& baseline,
                                   double p) {
   if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;
@@ -165,12 +166,12 @@ inline std::optional<double> fast(const KernelContenderRecord& c, const KernelCo
   return static_cast<double>(faster) / static_cast<double>(all);
 }
 
-// Ops that are ranked; none of a contender that is out.
+// The number of ranked ops; 0 for a contender that is out.
 inline int64_t ops_right(const KernelContenderRecord& c) {
   return c.out.empty() ? std::ranges::count_if(c.ops, &OpRecord::ranked) : 0;
 }
 
-// The share of checked answers that are right; nothing before the first.
+// The share of checked answers that are right; empty before the first.
 inline std::optional<Interval> quality_of(const KernelContenderRecord& c) {
   int64_t checked = 0, right = 0;
   for (const OpRecord& op : c.ops)
@@ -277,7 +278,7 @@ inline KernelContenderRecord read_kernel_contender(const Json& j) {
   return c;
 }
 
-// Ratios compare the same op and the same case of two contenders, by place.
+// Ratios compare the same op and the same case of two contenders, by index.
 inline void require_same_cases(const KernelRun& run) {
   const auto form = [](const KernelContenderRecord& c) {
     std::string out;
@@ -304,7 +305,7 @@ inline Json to_json(const KernelRun& run) {
           {"machine", run.machine},   {"sandbox", run.sandbox}, {"contenders", contenders}};
 }
 
-// Throws std::invalid_argument when it is not one.
+// Throws std::invalid_argument if the document is not such a run.
 inline KernelRun read_kernel_run(const Json& j) {
   try {
     if (j.at("schema") != kSchema)

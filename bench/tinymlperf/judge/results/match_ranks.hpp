@@ -1,7 +1,7 @@
-// Ranks within one match: of those that are in and good enough, compared block by block with each other.
+// Ranks within one match: contenders that are in and good enough are compared block by block with each other.
 //
-// A leaderboard's ranks are other ones (board/store/ranking.hpp): there, entries met the baseline alone, each
-// in its own run.
+// A leaderboard ranks differently (board/store/ranking.hpp): its entries were each compared with the
+// baseline, in separate runs.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace tinymlperf::judge {
 
-// In the order of the contenders; nothing for who is out, not good enough, or stopped before the end.
-// Trainings have no blocks: they are ranked by their intervals against the baseline.
+// In the order of the contenders; empty for one that is out, not good enough, or was stopped before the end.
+// Trainings have no blocks, so they are ranked by their intervals against the baseline.
 inline std::vector<std::optional<int64_t>> match_ranks(const RunDocument& d) {
   std::vector<std::optional<int64_t>> ranks(d.contenders.size());
   std::vector<size_t> places;

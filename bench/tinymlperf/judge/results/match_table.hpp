@@ -1,4 +1,4 @@
-// A match for reading: who has which rank, quality and speed, and who does not count and why.
+// A match as a table for readers: rank, quality and speed of each contender, and why one does not count.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace tinymlperf::judge {
 
-// Whether it counts, and why not.
+// Why it does not count; empty if it does.
 inline std::string verdict_of(const RunDocument& d, const ContenderRecord& c) {
   std::string out = quality_gate(d, c).reason;
   for (const AuditResult& a : c.audits)

@@ -1,12 +1,13 @@
-// Whether a contender is good enough to be ranked, and for which reason it is not.
+// Decides if a contender is good enough to be ranked, and says why if it is not.
 //
 //   open     the lower bound of its quality reaches the benchmark's floor
 //   closed   it keeps 99 % of the baseline's quality: the 95 % lower bound of the mean over samples of
-//            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so what is hard
-//            for both cancels and those on which they differ decide (paired bootstrap). Of a language, whose
-//            quality is bits, not credit, it needs at most 1.01 times the baseline's: the 95 % upper bound of
-//            the mean over windows of bits - 1.01 baseline's bits is not above 0. Of an area under the ROC
-//            curve the bound is DeLong's (benchmarking/paired_auc.hpp), since two samples make a pair.
+//            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so samples that
+//            are hard for both cancel and those on which they differ decide (paired bootstrap). For a
+//            language, whose quality is bits, it needs at most 1.01 times the baseline's: the 95 % upper
+//            bound of the mean over windows of bits - 1.01 baseline's bits is not above 0. For an area under
+//            the ROC curve the bound is DeLong's (benchmarking/paired_auc.hpp), since two samples form a pair
+//
 // A ranked run needs 10,000 samples: fewer cannot tell 99 % from 98 %.
 #pragma once
 
@@ -23,7 +24,7 @@ namespace tinymlperf::judge {
 inline constexpr double kClosedShare = 0.99, kClosedBits = 1.01;
 inline constexpr int64_t kLeastRankedSamples = 10000;
 
-// Of runs the official ones count before the ranked ones; 0: any other, which ranks nothing.
+// Official runs count before ranked ones; 0: any other class, which ranks nothing.
 inline int class_order(const std::string& run_class) {
   return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
 }
@@ -41,7 +42,7 @@ inline std::vector<double> credits_of(const std::string& text) {
   return out;
 }
 
-// One-sided, 95 %, of the mean of ours - weight * theirs.
+// One-sided 95 % bound of the mean of ours - weight * theirs.
 inline double lower_bound(const std::vector<double>& ours, const std::vector<double>& theirs, double weight) {
   return tinytorch::statistics::paired_lower_bound(ours, theirs, weight, {.draws = 2000, .confidence = 0.95});
 }
@@ -84,7 +85,7 @@ inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
 
 inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
   if (!c.out.empty()) return {false, "out: " + c.out};
-  if (d.scenario == Scenario::time_to_quality) {  // its runs end where they reach the target
+  if (d.scenario == Scenario::time_to_quality) {  // runs end when they reach the target
     const TrainingResult result = summarize(c.training);
     return {result.seconds.has_value(),
             result.seconds ? fmt::format("its runs reach {} {:g}", d.quality_metric, d.quality_floor)

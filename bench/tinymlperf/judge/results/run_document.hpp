@@ -1,34 +1,30 @@
-// A match as data: run.json. It holds every sample, so that anyone can form the numbers again.
+// run.json: a match as data. It holds every sample, so that the numbers can be recomputed. With comments
+// behind --:
 //
-//   {"schema": "tinymlperf-run-3", "benchmark": "dig", "scenario": "single_stream",
-//    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5,
-//    "hidden_samples": 512, "quality_metric": "accuracy", "quality_floor": 0.8, "machine": {...}, "sandbox":
-//    {...}, "text": {"file": "mine.txt", "bytes": 2000000, "held_out": 1200000},   of lm on a text of one's
-//    own "contenders": [{                                    the first is the baseline
-//       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
-//       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
-//       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair
-//       by pair "wins": {"positives": [39996, ...], "negatives": [...]},   of ad: of each sample of a kind,
-//       its pairs with the other
-//                     kind that are the right way around, in quarters; quality is their share
-//                     (benchmarking/paired_auc.hpp)
-//       "replaced": ["tinytorch/tensor/strides.hpp", ...],   the library's headers that its own ones stand
-//       for, if any "worker": "build/student/bin/tinymlperf",   another program than the judge's own that
-//       answers for it, if any: such a
-//                                                   run is local; what it says of its memory it says itself
-//       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
-//       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
-//       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
-//       "value": 0.0081, "certified": 0.0083 or null,   what the percentile is at most, at 99 %; null: too
-//       few queries "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
-// A match of trainers is "tinymlperf-run-2": the same, and each contender has, instead of turns,
-//       "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96], "ended": "why
-//       not, or empty",
-//                     "seconds": 1.1, "best": 0.96}, ...]   one of each run; the last two follow from the
-//                     attempts
-// and its quality, {"mean", least, most of what its runs ended with}, follows from them too.
-// The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes
-// it.
+//   {"schema": "tinymlperf-run-3", "benchmark": "dig", "scenario": "single_stream", "division": "open",
+//    "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5,
+//    "hidden_samples": 512, "quality_metric": "accuracy", "quality_floor": 0.8,
+//    "machine": {...}, "sandbox": {...},
+//    "text": {"file": "mine.txt", "bytes": 2000000, "held_out": 1200000},  -- only of lm on a user's text
+//    "contenders": [{                                      -- the first is the baseline
+//      "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
+//      "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
+//      "credit": "1101...",                                -- per sample, if quality is their mean
+//      "minus_bits": [-1.5, ...],                          -- of lm, per sample; quality is their mean
+//      "wins": {"positives": [39996, ...], "negatives": [...]},  -- of ad (benchmarking/paired_auc.hpp)
+//      "replaced": ["tinytorch/tensor/strides.hpp", ...],  -- the library's headers that its own replace
+//      "worker": "build/student/bin/tinymlperf",           -- a student's program that answers
+//      "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,  -- 0: not known
+//      "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],  -- two of each block
+//      "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
+//      "value": 0.0081, "certified": 0.0083 or null,       -- the percentile and its 99 % bound
+//      "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+//
+// A match of trainings is "tinymlperf-run-2". Instead of turns each contender has
+//   "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96],
+//                 "ended": "why not, or empty", "seconds": 1.1, "best": 0.96}, ...]
+// "seconds", "best", the quality and the last two lines of a contender follow from the samples: verify()
+// recomputes them.
 #pragma once
 
 #include <fmt/format.h>
@@ -49,7 +45,7 @@ namespace tinymlperf::judge {
 
 using tinytorch::statistics::Interval;
 
-// What a turn is worth in a scenario: a number of which less or more is better.
+// The measure of a turn in a scenario, and if more or less of it is better.
 struct Measure {
   const char* name;
   const char* unit;
@@ -75,7 +71,7 @@ inline Measure measure_of(Scenario s) {
 
 using tinytorch::benchmarking::Turn;
 
-// Of a turn; training runs are none.
+// The quantity of a turn; training runs have none.
 inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   using tinytorch::benchmarking::Quantity;
   if (s == Scenario::time_to_quality) throw std::logic_error("training runs are not turns");
@@ -103,7 +99,7 @@ struct AuditResult {
   std::string detail;
 };
 
-// An audit for which this machine lacks the means is not passed, and accuses nobody: its detail begins so.
+// An audit for which this machine lacks the means is not passed and not failed; its detail begins so.
 inline constexpr std::string_view kNotMade = "not made: ";
 inline bool was_made(const AuditResult& a) { return !a.detail.starts_with(kNotMade); }
 
@@ -113,22 +109,23 @@ struct ContenderRecord {
   std::string tier = "T0";
   std::string out;  // why it is out; empty: it is in
   std::optional<Interval> quality;
-  std::string credit;  // '1' or '0' of each sample of the hidden set, where quality is their mean; else empty
-  std::vector<double> minus_bits;  // of each sample, where quality is the mean of these; else empty
-  tinytorch::statistics::PairWins wins = {};  // where quality is an area under the ROC curve; else empty
+  std::string credit;  // '1' or '0' per sample of the hidden set, if quality is their mean; else empty
+  std::vector<double> minus_bits;             // per sample, if quality is their mean; else empty
+  tinytorch::statistics::PairWins wins = {};  // if quality is an area under the ROC curve; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
   int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
   std::vector<Turn> turns;    // two of each block, in the order of time
-  TrainingRuns training;      // instead of turns, where the time to train is what counts
+  TrainingRuns training;      // instead of turns, in time_to_quality
   std::vector<AuditResult> audits;
-  std::vector<std::string> replaced = {};  // of the library's headers, by its own (entries/header_set.hpp)
-  std::string worker = {};                 // a program of one's own that answers for it; empty: the judge's
+  std::vector<std::string> replaced =
+      {};  // headers of the library that its own replace (entries/header_set.hpp)
+  std::string worker = {};  // a student's program that answers for it; empty: the judge's
 };
 
 struct RunDocument {
   std::string benchmark;
   Scenario scenario = Scenario::single_stream;
-  std::string division = "open";  // or "closed": the baseline's task and quality, by other means
+  std::string division = "open";  // or "closed": keeps the baseline's quality
   std::string run_class, hardware, date;
   uint64_t seed = 0;  // of the hidden set and of the order
   int64_t hidden_samples = 0;
@@ -136,10 +133,10 @@ struct RunDocument {
   double quality_floor = 0;
   Json machine, sandbox;
   std::vector<ContenderRecord> contenders;  // the first is the baseline
-  Json text = {};                           // of a hidden set out of a text of one's own; else null
+  Json text = {};                           // of the user's text that the hidden set is from; else null
 };
 
-// How many times better than the baseline, with its 95 % interval: above 1 is better. Nothing while either is
+// How many times better than the baseline, with its 95 % interval; above 1 is better. Empty while either is
 // out.
 inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
                                                   const ContenderRecord& baseline) {
@@ -151,21 +148,21 @@ inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRec
   return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
 }
 
-// The median of a contender's turns; nothing before its first. Of training runs the mean without the fastest
-// and slowest.
+// The median of a contender's turns; empty before its first. For training runs the mean without the fastest
+// and the slowest.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return summarize(c.training).seconds;
   return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
 }
 
-// What the percentile that counts is at most, at 99 % (benchmarking/turns.hpp); nothing where none counts, or
-// too few were asked.
+// The upper bound of the scenario's percentile at 99 % (benchmarking/turns.hpp); empty if the scenario has
+// none, or too few queries.
 inline std::optional<double> certified_bound(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return std::nullopt;
   return tinytorch::benchmarking::certified_bound(quantity_of(s), c.turns);
 }
 
-// The median of its turns, each the median of its queries; nothing where answers come whole.
+// The median over turns of the median over queries; empty if answers are not streamed.
 inline std::optional<double> time_to_first_token(const ContenderRecord& c) {
   std::vector<double> turns;
   for (const Turn& t : c.turns)
@@ -292,7 +289,7 @@ inline void read_minus_bits(const Json& j, ContenderRecord& c) {
     throw std::invalid_argument("run file: " + c.name + ": its quality is not the mean of its minus_bits");
 }
 
-// More would keep whoever forms the verdict again busy for hours.
+// A larger document would take hours to verify.
 inline constexpr size_t kMostSamples = 1000000, kMostTrainings = 100;
 
 inline void require_at_most(size_t most, const char* what, size_t found, const std::string& of) {
@@ -301,7 +298,7 @@ inline void require_at_most(size_t most, const char* what, size_t found, const s
         fmt::format("run file: {}: expected at most {} {}, found {}", of, most, what, found));
 }
 
-// A sample has four quarters in each of its pairs, both kinds have the same sum, and quality is its share.
+// Each pair counts four quarters; both kinds have the same sum, and quality is its share.
 inline void read_wins(const Json& j, ContenderRecord& c) {
   if (!j.contains("wins")) return;
   auto& [positives, negatives] = c.wins;
@@ -350,7 +347,7 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
 
 }  // namespace detail
 
-// Throws std::invalid_argument when it is not one.
+// Throws std::invalid_argument if the document is not a run.
 inline RunDocument read_run_document(const Json& j) {
   try {
     RunDocument d;

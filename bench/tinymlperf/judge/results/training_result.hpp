@@ -1,11 +1,10 @@
-// What the runs of one trainer say together: its time, its quality, and how many times faster than the
-// baseline it is.
+// The result of one trainer from all its runs: time, quality, and how many times faster than the baseline.
 //
-// Runs are independent of each other, each with its own seed, so nothing pairs them: the ratio is the median
-// of the ratios of every run of the one with every run of the other, and its interval inverts the
-// Mann-Whitney test on the logarithms (Hodges and Lehmann 1963). It supposes no shape of the luck, only the
-// same in both but for a factor. A run that missed the target counts as all the time that it had, which is
-// the least that it would have taken.
+// Runs are independent, each with its own seed, so they are not paired. The ratio is the median of the ratios
+// of every run of one with every run of the other, and its interval inverts the Mann-Whitney test on the
+// logarithms (Hodges and Lehmann 1963). It assumes no shape of the distribution, only the same shape for both
+// up to a factor. A run that missed the target counts as its whole time limit, the least time that it would
+// have taken.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +28,7 @@ inline std::vector<double> seconds_of(const TrainingRuns& runs) {
   return out;
 }
 
-// Passes over the data to the target, of the runs that reached it: a learner answers after each.
+// Epochs to the target of the runs that reached it: a learner answers after each epoch.
 inline std::vector<double> epochs_of(const TrainingRuns& runs) {
   std::vector<double> out;
   for (const TrainingRun& r : runs)
@@ -37,7 +36,7 @@ inline std::vector<double> epochs_of(const TrainingRuns& runs) {
   return out;
 }
 
-// The mean of what the runs ended with, the least and the most; nothing where no run made an attempt.
+// The mean, least and greatest final quality of the runs; empty if no run made an attempt.
 inline std::optional<tinytorch::statistics::Interval> quality_of(const TrainingRuns& runs) {
   std::vector<double> best;
   for (const TrainingRun& r : runs)
@@ -47,7 +46,7 @@ inline std::optional<tinytorch::statistics::Interval> quality_of(const TrainingR
   return tinytorch::statistics::Interval{tinytorch::statistics::mean(best), low, high};
 }
 
-// Above 1: faster. Nothing while either has no result, or too few runs for 95 %.
+// Above 1: faster. Empty while either has no result, or too few runs for 95 %.
 inline std::optional<tinytorch::statistics::Interval> times_faster(const TrainingRuns& runs,
                                                                    const TrainingRuns& baseline) {
   if (!summarize(runs).seconds || !summarize(baseline).seconds) return std::nullopt;
@@ -67,7 +66,7 @@ inline std::optional<tinytorch::statistics::Interval> times_faster(const Trainin
                                          std::exp(logs[outside - 1]), std::exp(logs[logs.size() - outside])};
 }
 
-// Did the challenger beat the holder, by the rule for new records? Both have a result.
+// True if the challenger beats the holder by the rule for new records. Both must have a result.
 inline tinytorch::statistics::RecordTrial training_record(
     const TrainingRuns& holder, const TrainingRuns& challenger,
     const tinytorch::statistics::RecordRule& rule = {}) {
@@ -79,7 +78,7 @@ inline tinytorch::statistics::RecordTrial training_record(
   return trial;
 }
 
-// ---- in run.json: what follows from the attempts is written for readers and formed anew
+// ---- in run.json: values that follow from the attempts are written for readers and recomputed
 
 inline Json to_json(const TrainingRun& r) {
   const auto seconds = r.seconds(), best = r.best();
@@ -92,7 +91,7 @@ inline Json to_json(const TrainingRun& r) {
           {"best", best ? Json(*best) : Json()}};
 }
 
-// `target` is what a run without a reason must have reached. Throws std::invalid_argument.
+// `target` is the quality that a run without a reason must have reached. Throws std::invalid_argument.
 inline TrainingRun read_training_run(const Json& j, double target, const std::string& of) {
   const TrainingRun r{.seed = whole<uint64_t>(j.at("seed")),
                       .limit = j.at("limit").get<double>(),

@@ -1,4 +1,4 @@
-// Recomputes what a run.json says from its samples, of models and of kernels.
+// Recomputes the numbers of a run.json from its samples, for models and for kernels.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline bool is_run(const Json& document) {
   return schema == "tinymlperf-run-2" || schema == "tinymlperf-run-3";
 }
 
-// The first number that does not follow from the samples; empty: all do. Throws std::invalid_argument when it
+// The first number that does not follow from the samples; empty if all do. Throws std::invalid_argument if it
 // is not a run.
 inline std::string verify_run(const Json& document) {
   const Json again = judge::to_json(judge::read_any_run(document));

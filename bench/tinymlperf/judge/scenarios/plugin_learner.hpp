@@ -1,4 +1,4 @@
-// A learner that is a sandboxed process: each token it sends is an attempt, and its answer is the end.
+// A learner that is a sandboxed process: each token that it sends is an attempt, and its answer ends the run.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace tinymlperf::judge {
 
 class PluginLearner final : public Learner {
  public:
-  // The session is prepared; `data` are the tensors of the query (training_worker.hpp) but for the seed.
+  // The session is prepared. `data` are the tensors of the query (training_worker.hpp) without the seed.
   PluginLearner(std::unique_ptr<channel::Session> session, channel::Tensors data, int64_t answer_size)
       : session_(std::move(session)), data_(std::move(data)), answer_size_(answer_size) {}
 
@@ -37,7 +37,8 @@ class PluginLearner final : public Learner {
     }
     return attempt;
   }
-  // Who has reached the target is stopped in the middle of its work; only an end of its own can be a bad one.
+  // A learner that has reached the target is stopped while it works, so only an end of its own can be a
+  // failure.
   LearnerEnd end() override {
     const sandbox::Outcome& outcome = session_->finish(1);
     const bool stopped = outcome.good() || outcome.ending == sandbox::Ending::stopped;

@@ -1,5 +1,5 @@
-// A system that is a sandboxed process: queries go to it through the channel, and the judge's clock says
-// when.
+// A system that is a sandboxed process. Queries go to it through the channel, and the judge's clock times
+// them.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace tinymlperf::judge {
 
 class PluginSystem final : public System {
  public:
-  // The tensors of a query for these samples; made before the clock counts.
+  // The tensors of a query for these samples, made before the clock starts.
   using Inputs = std::function<channel::Tensors(std::span<const int64_t> samples)>;
-  // Called with each token and answer after its time was taken; throws to end the run.
+  // Called with each token and answer after it was timed; throws to end the run.
   using Seen = std::function<void(uint64_t id, bool last, const channel::Tensors& tensors)>;
 
   PluginSystem(channel::Session& session, Inputs inputs, Seen seen)

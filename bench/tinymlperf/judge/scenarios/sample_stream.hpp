@@ -1,8 +1,8 @@
-// Which samples a contender is asked, in which order: all of them once in a random order, then again in
+// The order in which a contender is asked for samples: all of them once in a random order, then again in
 // another.
 //
-// No sample comes twice before all came once. So an answer that is timed is, as long as the set lasts, one
-// that was never given before: remembering answers gains nothing.
+// No sample comes twice before all came once. So while the set lasts, a timed answer was never given before,
+// and remembering answers gains nothing.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class SampleStream {
     shuffle();
   }
 
-  // The next k, all different.
+  // The next k samples, all different.
   std::vector<int64_t> next(int64_t k) {
     if (k < 0 || k > static_cast<int64_t>(order_.size()))
       throw std::invalid_argument("a query cannot ask for more samples than there are");
@@ -31,7 +31,7 @@ class SampleStream {
     while (static_cast<int64_t>(chosen.size()) < k) {
       if (next_ == order_.size()) {
         shuffle();
-        // What this query has already comes last.
+        // Samples that this query has already come last.
         std::stable_partition(order_.begin(), order_.end(), [&](int64_t s) {
           return std::find(chosen.begin(), chosen.end(), s) == chosen.end();
         });

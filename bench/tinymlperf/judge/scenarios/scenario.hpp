@@ -1,16 +1,16 @@
-// Scenarios: in which rhythm a system is asked, and from when its time counts.
+// Scenarios: when a system is asked, and from when its time counts.
 //
-//   single_stream   one sample, then the next when it is answered          p90 of the latency
-//   multi_stream    eight samples at once, then the next eight             p99 of the latency
-//   offline         everything at once                                     samples per second
-//   server          one sample at random moments (a Poisson process)       most queries per second within a
-//   bound generation      one prompt, answered piece by piece                    time to first token, time
-//   per token time_to_quality data to learn from; played by training_match.hpp       seconds until a model is
-//   good enough
+//   single_stream    one sample, then the next when it is answered      p90 of the latency
+//   multi_stream     eight samples at once, then the next eight         p99 of the latency
+//   offline          everything at once                                 samples per second
+//   server           one sample at random moments (a Poisson process)   most queries per second within a
+//   bound generation       one prompt, answered token by token                time to first token, time per
+//   token time_to_quality  data to learn from (match/training_match.hpp)      seconds until a model is good
+//   enough
+//
 // The latency of a server's query counts from the moment it was due, not from when it could be sent: a system
-// that falls behind cannot hide its queue ("coordinated omission"). Which samples are asked, and when, is
-// drawn from a seed. Scenarios know neither what a sample is nor what answers it, so tests run them against
-// simulated systems.
+// that falls behind cannot hide its queue ("coordinated omission"). A seed determines which samples are asked
+// and when. Scenarios do not depend on samples or systems, so tests run them on simulated systems.
 #pragma once
 
 #include <algorithm>
@@ -37,18 +37,18 @@ inline const char* name_of(Scenario s) {
 // A token, or the answer that ends a query.
 struct Reply {
   uint64_t id = 0;
-  double at = 0;  // when its last byte was here
+  double at = 0;  // when its last byte arrived
   bool last = true;
 };
 
-// What is asked. Times are seconds on one clock, the judge's.
+// The system under test. Times are seconds on one clock, the judge's.
 class System {
  public:
   virtual ~System() = default;
   virtual double now() const = 0;
-  // Gives when it was asked: after the inputs were made ready, before the first of them left.
+  // Returns when it was asked: after the inputs were ready, before the first byte was sent.
   virtual double ask(uint64_t id, std::span<const int64_t> samples) = 0;
-  // The next reply, or nothing when `until` has come. Throws when the system has broken.
+  // The next reply, or nothing when `until` has come. Throws if the system has failed.
   virtual std::optional<Reply> poll(double until) = 0;
 };
 
@@ -56,21 +56,21 @@ struct Plan {
   Scenario scenario = Scenario::single_stream;
   double seconds = 10;   // ask for at least so long,
   int64_t queries = 64;  // and at least so many
-  int64_t samples = 0;   // there are; a query asks for some of them
+  int64_t samples = 0;   // of the set; a query asks for some of them
   int64_t samples_per_query = 1;
   double rate = 0;       // queries per second on average, of a server
   double patience = 30;  // seconds without any reply after which the system has failed
   uint64_t seed = 0;
-  // Which samples the next query asks, so many; without it they are drawn at random.
+  // Chooses the samples of the next query, so many. Without it they are drawn at random.
   std::function<std::vector<int64_t>(int64_t)> next_samples = {};
 };
 
 struct QueryRecord {
   std::vector<int64_t> samples;
-  double due = 0;  // since the run began, as all of these
+  double due = 0;  // since the run began, like all times here
   double asked = 0;
   double answered = 0;
-  std::vector<double> tokens;  // when each was here
+  std::vector<double> tokens;  // when each arrived
   double latency() const { return answered - due; }
 };
 
@@ -85,7 +85,7 @@ struct NoReply : std::runtime_error {
 
 using tinytorch::benchmarking::highest_rate, tinytorch::benchmarking::poisson_schedule;
 
-// One run of a plan. Distinct samples within a query; queries draw independently of each other.
+// One run of a plan. The samples of a query are distinct; queries are drawn independently of each other.
 class ScenarioRun {
  public:
   ScenarioRun(System& system, const Plan& plan) : system_(system), plan_(plan), random_(plan.seed) {
@@ -113,7 +113,7 @@ class ScenarioRun {
 
   double since_start() const { return system_.now() - start_; }
 
-  // Without a moment at which it is due, a query is due when it is asked.
+  // A query that has no due time is due when it is asked.
   void ask(std::optional<double> due = {}) {
     const auto id = static_cast<uint64_t>(record_.queries.size());
     record_.queries.push_back({});
@@ -124,7 +124,7 @@ class ScenarioRun {
     record_.queries.back().asked = asked;
     record_.queries.back().due = due.value_or(asked);
   }
-  // Takes one reply, if one comes before `until`.
+  // Takes one reply if one comes before `until`.
   bool take(double until) {
     const std::optional<Reply> reply = system_.poll(start_ + until);
     if (!reply) return false;
@@ -169,7 +169,7 @@ class ScenarioRun {
     }
   }
 
-  // samples_per_query distinct ones of all: Floyd's algorithm, so that few of many cost little.
+  // samples_per_query distinct samples of all, by Floyd's algorithm: a few of many cost little.
   std::vector<int64_t> draw() {
     std::vector<int64_t> chosen;
     const int64_t n = plan_.samples, k = plan_.samples_per_query;
@@ -191,7 +191,7 @@ class ScenarioRun {
 
 inline RunRecord run_scenario(System& system, const Plan& plan) { return ScenarioRun(system, plan)(); }
 
-// ---- what a run says
+// ---- metrics of a run
 
 inline std::vector<double> latencies(const RunRecord& run) {
   std::vector<double> out;
@@ -220,7 +220,7 @@ inline TokenTimes token_times(const RunRecord& run) {
   return t;
 }
 
-// Whether the percentile is certified, at 99 % confidence, to be within the bound.
+// True if the percentile is certified, at 99 % confidence, to be within the bound.
 inline bool keeps_bound(const RunRecord& run, double percent, double bound) {
   const auto times = latencies(run);
   const std::optional<double> upper = tinytorch::statistics::percentile_upper_bound(times, percent);

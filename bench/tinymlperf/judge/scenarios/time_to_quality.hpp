@@ -1,12 +1,13 @@
-// ttq: the time to train a model until it is good enough, on a clock that is not the trainer's.
+// The scenario time_to_quality (benchmarks ttq-...): the time to train a model until it is good enough, on
+// the judge's clock.
 //
-// A learner is handed training data, the inputs of a hidden validation set, and a seed. As often as it likes
-// it sends its answers to all of these inputs; the first that reach the target end the run. The judge alone
-// knows the labels, grades what comes by when it came, and gives no hint between.
+// A learner receives training data, the inputs of a hidden validation set, and a seed. It may send its
+// answers to all of these inputs as often as it likes; the first that reach the target end the run. The judge
+// alone has the labels, grades each attempt by its arrival time, and gives no feedback.
 //
-// One run is luck, so several are made, each with a seed of its own; the fastest and the slowest are dropped
-// and the rest averaged. A run that never gets there is the slowest; two of them, and there is no result.
-// (The rules of MLCommons' training benchmarks, mlcommons/training_policies.)
+// A single run depends on luck, so several are made, each with its own seed. The fastest and the slowest are
+// dropped and the rest averaged. A run that does not reach the target is the slowest; with two of them there
+// is no result. (Rules of MLCommons' training benchmarks, mlcommons/training_policies.)
 #pragma once
 
 #include <algorithm>
@@ -22,48 +23,48 @@
 
 namespace tinymlperf::judge {
 
-// Answers to the whole validation set, and when the last byte of them was here.
+// Answers to the whole validation set, and when their last byte arrived.
 struct Attempt {
   double at = 0;
   std::vector<Answer> answers;
 };
 
-// How a learner ended, as far as that is known.
+// How a learner ended, as far as it is known.
 struct LearnerEnd {
   int64_t peak_bytes = 0;  // of memory; 0: not known
-  std::string reason;      // what is to be said of it; empty: nothing
+  std::string reason;      // why it failed; empty: it did not
 };
 
-// Whoever trains. Times are seconds on one clock, the judge's.
+// A trainer. Times are seconds on one clock, the judge's.
 class Learner {
  public:
   virtual ~Learner() = default;
-  // Hands everything over; gives when that began, and the clock with it: were it the end, who trains would
-  // say when.
+  // Sends everything, and returns when that began, which starts the clock. If the clock started at the end,
+  // the trainer could choose when.
   virtual double start(uint64_t seed) = 0;
-  // The next attempt, or nothing when `until` has come or the learner has ended. Throws when it has broken.
+  // The next attempt, or nothing when `until` has come or the learner has ended. Throws if it has failed.
   virtual std::optional<Attempt> next(double until) = 0;
-  // After its run; nothing of it goes on.
+  // Called after its run; nothing of it goes on.
   virtual LearnerEnd end() { return {}; }
 };
 
 struct TrainingRules {
   double target = 0;       // quality, as the benchmark measures it
   double seconds = 600;    // a run that takes longer has not converged
-  int64_t attempts = 200;  // so that nobody finds the answers by trying
+  int64_t attempts = 200;  // the most, so that the answers cannot be found by trying
 };
 
 struct TrainingRun {
   uint64_t seed = 0;
-  double limit = 0;                      // seconds that it had
+  double limit = 0;                      // the most seconds
   std::vector<double> times, qualities;  // of each attempt, since the start
   std::string ended;                     // why the target was not reached; empty: the last attempt reached it
 
   bool converged() const { return ended.empty() && !times.empty(); }
   int64_t attempts() const { return static_cast<int64_t>(times.size()); }
-  // To the target; nothing: it was not reached.
+  // Seconds to the target; empty if it was not reached.
   std::optional<double> seconds() const { return converged() ? std::optional(times.back()) : std::nullopt; }
-  // Quality of the best attempt; nothing before the first.
+  // Quality of the best attempt; empty before the first.
   std::optional<double> best() const {
     return times.empty() ? std::nullopt : std::optional(*std::ranges::max_element(qualities));
   }
@@ -97,10 +98,10 @@ inline TrainingRun train_to_target(Learner& learner, const Benchmark& validation
 
 struct TrainingResult {
   std::optional<double> seconds;  // the mean of all runs but the fastest and the slowest
-  std::string invalid;            // why there is none
+  std::string invalid;            // why there is no result
 };
 
-// Follows from the runs alone, so that anyone can form it again.
+// Depends on the runs alone, so that it can be recomputed.
 inline TrainingResult summarize(const std::vector<TrainingRun>& runs) {
   constexpr size_t kFewest = 5;
   if (runs.size() < kFewest)

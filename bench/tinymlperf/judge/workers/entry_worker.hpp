@@ -1,6 +1,6 @@
-// An entry of tier T0, which is data alone, as a plugin: this library reads it and answers for it, in a
-// process of its own. So a file that tricks its reader tricks a sandboxed process that holds no clock and no
-// answers.
+// The worker of an entry of tier T0, which is data alone. This library reads the entry and answers for it, in
+// a sandboxed process that has neither the clock nor the right answers, so that a malicious file cannot
+// affect the judge.
 #pragma once
 
 #include <filesystem>
@@ -25,15 +25,15 @@ inline channel::Tensor channel_tensor_of(const tt::Tensor& t) {
   return channel::make_tensor(std::move(shape), std::span<const float>(t.to_vector<float>()));
 }
 
-// What the judge is told: an entry's outputs, or for sounds the error of its restorations.
+// The answer: the outputs of the network, or for sounds the error of its restorations.
 inline tt::Tensor answer_of(const Network& network, const tt::Tensor& x) {
-  if (network.spec().benchmark != "ad") return network.forward(x);
+  if (!task_of(network.spec().benchmark).restored) return network.forward(x);
   const auto restore = [&](const tt::Tensor& windows) { return network.forward(windows); };
   const tt::Tensor windows = x.reshape({x.size(0) * x.size(1), x.size(2)});
   return restoration_errors(restore, windows).to(tt::DType::f32).reshape({x.size(0), 1});
 }
 
-// Windows of bytes are scored; a prompt with a number of tokens is continued by so many.
+// Windows of bytes are scored; a prompt with a number of tokens is continued by as many tokens.
 inline Tensors answer_of(const TextModel& model, const Query& query) {
   const channel::Tensor& bytes = query.inputs.at(0);
   if (query.inputs.size() == 1) {
@@ -47,9 +47,9 @@ inline Tensors answer_of(const TextModel& model, const Query& query) {
   return {make_tensor<uint8_t>(DType::u8, {static_cast<int64_t>(out.size())}, out)};
 }
 
-// What answers for the entry in a folder.
+// The function that answers for the entry in a folder.
 inline Respond answers_of_entry(const std::filesystem::path& folder, std::string_view benchmark) {
-  if (benchmark == "lm")
+  if (task_of(benchmark).text)
     return [model = load_text_model(folder)](const Query& query) { return answer_of(model, query); };
   const auto entry = std::make_shared<Entry>(load_entry(folder, task_of(benchmark)));
   return [entry](const Query& query) -> Tensors {
@@ -58,7 +58,7 @@ inline Respond answers_of_entry(const std::filesystem::path& folder, std::string
   };
 }
 
-// The same answers, each with the most bytes that lived at once while it was formed: i64 [1].
+// The same answers, each with the peak number of allocated bytes while it was computed: i64 [1].
 inline Respond with_peak_bytes(Respond respond) {
   return [respond = std::move(respond)](const Query& query) {
     tt::reset_peak();

@@ -1,11 +1,12 @@
-// An entry that is to be trained, as a plugin: model.json says the layers and how to train them, and this
-// library does, in a process of its own. After each epoch it tells its answers to the validation inputs.
+// The worker of an entry that is to be trained. model.json says the layers and the recipe; this library
+// trains it in a sandboxed process and sends its answers to the validation inputs after each epoch.
 //
 // The query has four tensors, by the benchmark:
-//   dig   training inputs f32 [N, 1, 28, 28], their classes i64 [N], validation inputs f32 [M, 1, 28, 28], a
-//   seed i64 [1] lm    training bytes u8 [N, 64], the bytes after each u8 [N, 64], validation windows u8 [M,
-//   64], a seed i64 [1]
-// A token is an answer to every validation input, f32 [M, the task's outputs].
+//   dig   training inputs f32 [N, 1, 28, 28], their classes i64 [N], validation inputs f32 [M, 1, 28, 28],
+//         a seed i64 [1]
+//   lm    training bytes u8 [N, 64], the bytes after each u8 [N, 64], validation windows u8 [M, 64],
+//         a seed i64 [1]
+// A token is the answers to all validation inputs, f32 [M, the task's outputs].
 #pragma once
 
 #include <tinymlperf/judge/workers/entry_worker.hpp>
@@ -33,7 +34,7 @@ inline TrainingData text_of(const Query& query) {
           [validation, token = query.token](tt::Module& net) {
             net.eval();
             token(channel_tensor_of(score_windows(dynamic_cast<tt::LanguageModel&>(net), validation)));
-            return 0.0;  // the judge knows
+            return 0.0;  // the judge grades
           }};
 }
 
@@ -50,7 +51,7 @@ inline TrainingData classes_of(const Query& query) {
     for (int64_t start = 0; start < validation.size(0); start += 256)
       parts.push_back(net(validation.slice(0, start, std::min(start + 256, validation.size(0)))));
     token(channel_tensor_of(tt::cat(parts, 0)));
-    return 0.0;  // the judge knows
+    return 0.0;  // the judge grades
   };
   return data;
 }
@@ -66,8 +67,8 @@ inline Tensors train_for(const Recipe& recipe, const Query& query) {
   return {};
 }
 
-// What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so. `memory`:
-// each answer says what it took.
+// `tinymlperf worker FOLDER`: answers for an entry, or trains it if the judge asks for that. With `memory`
+// each answer is followed by its peak of allocated bytes.
 inline int serve_worker(const std::filesystem::path& folder, bool memory = false) {
   Respond respond;
   return serve([&](const Query& query) { return respond(query); },

@@ -1,4 +1,4 @@
-// The board as files: every link leads to a file that is there, and every page is well formed.
+// The board as files: every link leads to an existing file, and every page is well-formed.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 

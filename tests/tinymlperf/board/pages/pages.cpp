@@ -1,4 +1,4 @@
-// Every page of the leaderboard, with honest and with hostile data, read by a strict reader of HTML.
+// Every page of the leaderboard with ordinary and with hostile data, read by a strict HTML reader.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/board/pages/assets.hpp>
@@ -314,14 +314,14 @@ TEST_CASE("a refused run has a form for an appeal, or the appeal and its answer"
   CHECK(waiting.find("It has no answer yet.") != std::string::npos);
 }
 
-TEST_CASE("likeness is said with its share, and that it is no verdict") {
+TEST_CASE("the page shows how similar a submission is to an earlier one, and that this is no verdict") {
   MemoryBoard board;
   const std::string html = submission_page({}, *board.submission(3));
   CHECK(html.find("92 % of its 300 shingles are in <a href=\"/submissions/1\">submission 1</a>, "
                   "<bdi>lenet-int8-fused</bdi>, of <bdi>Grace H.</bdi>, which came first.") !=
         std::string::npos);
   CHECK(html.find("a count and no verdict") != std::string::npos);
-  CHECK(submission_page({}, *board.submission(1)).find("Likeness") == std::string::npos);
+  CHECK(submission_page({}, *board.submission(1)).find("Similarity") == std::string::npos);
 }
 
 TEST_CASE("a submission's page follows its jobs that have not ended, and says so without script") {

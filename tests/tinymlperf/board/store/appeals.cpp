@@ -1,5 +1,5 @@
-// Appeals: of the owner, against a refused run, once; answered once by who has the board; shown and never
-// changed.
+// Appeals: made once by the owner of a refused run, answered once by the operator of the board, shown and
+// never changed.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

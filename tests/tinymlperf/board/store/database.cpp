@@ -1,4 +1,4 @@
-// The thin layer over SQLite: values stay values, transactions are all or nothing, errors are thrown.
+// The wrapper of SQLite: values are never parsed as SQL, transactions are all or nothing, errors are thrown.
 #include <doctest/doctest.h>
 
 #include <cmath>

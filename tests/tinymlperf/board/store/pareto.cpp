@@ -1,4 +1,5 @@
-// The front of a table: what dominates, in which memory, and the hypervolume against volumes by hand.
+// The Pareto front of a table: dominated entries, the kind of memory, and the hypervolume against values
+// computed by hand.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/board/pages/pareto.hpp>

@@ -1,4 +1,4 @@
-// What the board shows: tables, submissions, the queue, history and the categories of the front page.
+// The queries of the board: tables, submissions, the queue, history and the categories of the front page.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

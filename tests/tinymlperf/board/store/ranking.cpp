@@ -1,4 +1,5 @@
-// Ranks: formed a second time here, from the samples with textbook formulas; and who is not ranked, and why.
+// Ranks, computed a second time here from the samples with textbook formulas; and reasons for not being
+// ranked.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

@@ -1,5 +1,5 @@
-// Results that are held for audit A9 or A11: released or refused by who has the board, shown, carried along,
-// never changed.
+// Results that are held for audit A9 or A11: released or refused by the operator of the board, shown,
+// exported, never changed.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

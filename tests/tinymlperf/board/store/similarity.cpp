@@ -1,5 +1,5 @@
-// Near-clones: what is shared is counted between users alone, without what everybody starts from, and who
-// came first is named; a tie in the ranks is won by who came first.
+// Similarity: common parts are counted between users alone and without the baselines, the earlier submission
+// is named, and an equal rank goes to the earlier one.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>
@@ -87,9 +87,9 @@ TEST_CASE(
   const int64_t again = b.store.submit(b.user, with_code("again", 5, source(50))).submission;
   const int64_t clone =
       b.store.submit(eve, with_code("clone", 5, source(48) + "int own(int x) { return x; }")).submission;
-  CHECK(q.submission(first)->likenesses.empty());
-  CHECK(q.submission(again)->likenesses.empty());
-  const auto found = q.submission(clone)->likenesses;
+  CHECK(q.submission(first)->similarities.empty());
+  CHECK(q.submission(again)->similarities.empty());
+  const auto found = q.submission(clone)->similarities;
   REQUIRE(found.size() == 4);  // code and weights, of both
   CHECK(found[0].kind == "code");
   CHECK(found[0].submission == first);
@@ -101,9 +101,9 @@ TEST_CASE(
   CHECK(found[2].shared == found[2].total);
   const int64_t based =
       b.store.submit(eve, test::bundle_bytes("based", 1)).submission;  // weights of the baseline
-  CHECK(q.submission(based)->likenesses.empty());
+  CHECK(q.submission(based)->similarities.empty());
   const int64_t own = b.store.submit(eve, with_code("own", 9, "float f(float x) { return x; }")).submission;
-  CHECK(q.submission(own)->likenesses.empty());
+  CHECK(q.submission(own)->similarities.empty());
   CHECK(verify_board(b.store).empty());
   b.store.database().script(
       "DROP TRIGGER fingerprints_no_UPDATE; UPDATE fingerprints SET hashes = x'00' WHERE bundle = 2");

@@ -1,4 +1,4 @@
-// The store: users, quotas, submissions, the queue, runs in and out, and what nobody can change.
+// The store: users, quotas, submissions, the queue, runs written and read, and rows that cannot be changed.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Boards carried away and taken in, and boards that somebody has tampered with.
+// Export and import of boards, and imports of boards that were tampered with.
 #include <doctest/doctest.h>
 
 #include <functional>

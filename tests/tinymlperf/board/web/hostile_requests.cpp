@@ -1,5 +1,5 @@
-// Thousands of requests that are broken on purpose: the server answers each with something below 500, or not
-// at all, and goes on.
+// Thousands of malformed requests: the server answers each with a status below 500 or not at all, and keeps
+// running.
 #include <doctest/doctest.h>
 
 #include <array>

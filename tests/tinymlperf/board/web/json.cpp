@@ -1,4 +1,5 @@
-// The board as JSON: every field is there, hostile text survives as data, numbers that are none become null.
+// The board as JSON: every field is present, hostile text stays data, and numbers that are not finite become
+// null.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/board/web/json.hpp>
@@ -27,7 +28,7 @@ TEST_CASE("a submission as JSON") {
   CHECK(run.at("system")[1].at("name") == "governor");
 }
 
-TEST_CASE("a table as JSON: what is not known is null, not zero") {
+TEST_CASE("a table as JSON: unknown numbers are null, not zero") {
   MemoryBoard board;
   Table table = *board.table({"dig", "closed", "cpu-1t"});
   table.rows[0].model_bytes = 0;

@@ -1,4 +1,5 @@
-// Pages that are kept: one with a revision is formed again when that changes, one without when it is too old.
+// The cache of pages: a page with a revision is rendered again when that changes, one without when it is too
+// old.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -11,7 +12,8 @@ using namespace std::chrono_literals;
 using namespace tinymlperf::board;
 using namespace tinymlperf::board::testing;
 
-TEST_CASE("a page with a revision is formed once for it, one without for as long as it may be old") {
+TEST_CASE(
+    "a page with a revision is rendered once for it; a page without one is cached until its age limit") {
   PageCache<int> cache(1h), never({});
   int formed = 0;
   const auto form = [&] { return ++formed; };
@@ -30,7 +32,7 @@ TEST_CASE("a page with a revision is formed once for it, one without for as long
   CHECK(*brief.get("a", "", form) == 8);
 }
 
-TEST_CASE("what cannot be formed is not kept, and however many keys there are, memory has an end") {
+TEST_CASE("a page that cannot be rendered is not cached, and the number of cached pages is bounded") {
   PageCache<int> cache(1h);
   CHECK_THROWS_AS(cache.get("a", "", []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
   CHECK(*cache.get("a", "", [] { return 1; }) == 1);
@@ -38,7 +40,7 @@ TEST_CASE("what cannot be formed is not kept, and however many keys there are, m
   CHECK(*cache.get("a", "", [] { return 2; }) == 2);
 }
 
-TEST_CASE("many who ask at once get one page, formed once") {
+TEST_CASE("simultaneous requests get one page, rendered once") {
   PageCache<int> cache(1h);
   std::atomic<int> formed = 0, wrong = 0;
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// A board at an address: a bundle goes up by HTTP and its jobs are followed; whatever goes wrong is said.
+// A board at an address: a bundle is uploaded by HTTP and its jobs are followed; every failure is reported.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -51,7 +51,7 @@ TEST_CASE("a bundle goes up to an address, once, and is the same bundle there") 
   CHECK(same.holds("one submission"));
 }
 
-TEST_CASE("what a board refuses is refused in its words") {
+TEST_CASE("a refusal of the board is reported in its words") {
   board::ServerOptions small;
   small.most_bytes = 20000;
   Served s(small);
@@ -71,7 +71,7 @@ TEST_CASE("what a board refuses is refused in its words") {
   CHECK(submit(s.address(), s.file("x"), "").status == kSetUpProblem);
 }
 
-TEST_CASE("an address where nobody is, or no board, is told apart from a refusal") {
+TEST_CASE("an address without a server or without a board is told apart from a refusal") {
   std::string gone;
   {
     const Served s;

@@ -1,4 +1,4 @@
-// Addresses, forms and conditions, read strictly; the limits of one visitor.
+// Strict parsing of addresses, forms and conditions; the limits of one visitor.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/board/web/limits.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("an address is split first and decoded then") {
   CHECK(parse_address("/a+b", problem)->parts[0] == "a+b");
 }
 
-TEST_CASE("addresses that are none are refused with a fitting status") {
+TEST_CASE("malformed addresses are refused with a fitting status") {
   for (const char* bad : {"", "x", "http://x/", "*", "/%", "/%4", "/%zz", "/%00", "/%0a", "/%7f", "/%C2%85",
                           "/%ff", "/%C0%80", "/?a=%0", "/?a=1&a=2", "/a b", "/\x80", "/#x", "/?%00=1"}) {
     CAPTURE(bad);
@@ -101,7 +101,7 @@ TEST_CASE("a rate limit is of an address and fills again") {
   CHECK(limit.take("a", start + std::chrono::hours(1)) == 0);
 }
 
-TEST_CASE("places come back") {
+TEST_CASE("places are returned") {
   Places places(2);
   const Places::Place one(places);
   {

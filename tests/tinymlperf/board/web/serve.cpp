@@ -1,4 +1,4 @@
-// `serve` as a command: it says where it is, ends by a signal, and says why it cannot begin.
+// The command `serve`: it prints its address, ends by a signal, and says why it cannot start.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -55,7 +55,7 @@ TEST_CASE("a server that is told to stop before it runs, or at once when it begi
   killer.join();
 }
 
-TEST_CASE("where it cannot listen it returns 2") {
+TEST_CASE("if the server cannot listen it returns 2") {
   MemoryBoard board;
   ServeOptions options;
   options.server.host = "192.0.2.1";  // an address for documents, of no machine

@@ -1,4 +1,4 @@
-// The server as visitors see it: raw requests in, answers out.
+// The server from the outside: raw requests in, responses out.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -75,7 +75,8 @@ TEST_CASE("HEAD is GET without the body, and the connection goes on") {
   CHECK(page.body.find("<h1>Queue</h1>") != std::string::npos);
 }
 
-TEST_CASE("what is not there, not allowed or no address is answered by a page that says so") {
+TEST_CASE(
+    "unknown addresses, forbidden methods and malformed addresses are answered by a page that says so") {
   const RunningBoard site;
   const std::pair<const char*, int> cases[] = {{"/nowhere", 404},
                                                {"/submissions/0", 404},
@@ -211,7 +212,7 @@ TEST_CASE("an appeal is taken once, with its lines, and shown escaped") {
   CHECK(appeal("token=secret&submission=9&run=9&note=again", "Accept: application/json\r\n").status == 422);
 }
 
-TEST_CASE("too many asks from one address wait; reading goes on") {
+TEST_CASE("too many requests from one address must wait; reading goes on") {
   ServerOptions options;
   options.asks_per_minute = 3;
   const RunningBoard site(options);
@@ -222,7 +223,7 @@ TEST_CASE("too many asks from one address wait; reading goes on") {
   CHECK(site.get("/").status == 200);
 }
 
-TEST_CASE("a followed job: its states in order, then the end") {
+TEST_CASE("a followed job sends its states in order, then the end") {
   ServerOptions options;
   options.watch_step = 5ms;
   RunningBoard site(options);
@@ -276,7 +277,7 @@ TEST_CASE("followers cannot starve readers, and a place is free again when one l
   CHECK(status == 200);
 }
 
-TEST_CASE("who is too slow loses the connection; who is silent does not hold it") {
+TEST_CASE("a visitor who is too slow or silent loses the connection") {
   ServerOptions options;
   options.connection.head = 100ms, options.connection.idle = 100ms;
   const RunningBoard site(options);
@@ -287,7 +288,7 @@ TEST_CASE("who is too slow loses the connection; who is silent does not hold it"
   CHECK(silent.read_all().empty());
 }
 
-TEST_CASE("where many are silent, those who wait for a thread get one soon") {
+TEST_CASE("if many connections are silent, visitors who wait for a thread get one soon") {
   ServerOptions options;
   options.readers = 4, options.watchers = 0;
   options.connection.idle = 20s, options.connection.hurried = 50ms;

@@ -1,5 +1,5 @@
-// A process that submits, measures and appeals is killed at random moments: what it said was done is there,
-// once; what it was at is taken up again.
+// A process that submits, measures and appeals is killed at random moments. Everything that it reported as
+// done is stored once, and interrupted work is repeated.
 #include <doctest/doctest.h>
 
 #include <sys/prctl.h>

@@ -1,5 +1,5 @@
-// The worker: a job becomes a run, whatever goes wrong is said, and a real match is played from bundles. This
-// program is the entries' worker as well.
+// The worker: a job becomes a run, every failure is reported, and a real match is played from bundles. This
+// program is also the entries' worker.
 #include <doctest/doctest.h>
 
 #include <support/few.hpp>

@@ -1,4 +1,4 @@
-// Audits on made-up turns: honest noise passes, a real gain fails, and the detail says what was seen.
+// Audits on made-up turns: honest noise passes, a real gain fails, and the detail gives the reason.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/judge/match/audits.hpp>
@@ -57,7 +57,7 @@ TEST_CASE("short queries may differ by 20 %, longer ones by 10") {
   CHECK(same_sample_audit(Scenario::single_stream, scaled(1e-2), scaled(1e-2 / 1.05)).passed);
 }
 
-TEST_CASE("five blocks cannot tell, so they do not pass") {
+TEST_CASE("five blocks are too few, so they do not pass") {
   const auto few = turns(1e-3, 1, 10);
   CHECK_FALSE(same_sample_audit(Scenario::single_stream, few, few).passed);
 }
@@ -92,7 +92,7 @@ TEST_CASE("peaks that were measured on a busy machine are measured again before 
   CHECK(measured == 11);
 }
 
-TEST_CASE("a clock that was slow in most turns is said") {
+TEST_CASE("a clock that was slow in most turns is reported") {
   CHECK(clock_audit(std::vector<double>{1, 1.1, 1.3, 1}).passed);
   CHECK_FALSE(clock_audit(std::vector<double>{1, 1.5, 1.5, 1.5}).passed);
   CHECK_FALSE(clock_audit({}).passed);
@@ -100,7 +100,7 @@ TEST_CASE("a clock that was slow in most turns is said") {
   CHECK_FALSE(agreement_audit(0).passed);
 }
 
-TEST_CASE("source is looked at, and nobody is accused by it") {
+TEST_CASE("findings in source are reasons to look and accuse nobody") {
   CHECK(source_audit({}).passed);
   const AuditResult a = source_audit({"plugin.cpp:2: reads a clock", "plugin.cpp:7: opens files"});
   CHECK(a.id == "C1");
@@ -127,7 +127,7 @@ TEST_CASE("outputs that change after they were given are counted, and none pass"
   CHECK_FALSE(fingerprint_audit(0, 0).passed);
 }
 
-TEST_CASE("a GPU's events are believed as far as the clocks around them go") {
+TEST_CASE("a GPU's events must agree with the clocks around them") {
   const auto sound = [](double events, double host, double judge) {
     return host_clock_complaint(events, host, judge).empty();
   };
@@ -160,7 +160,7 @@ TEST_CASE("10 times the best of a table is a leap") {
   CHECK(leap_audit(30, 2).detail.find("held until") != std::string::npos);
 }
 
-TEST_CASE("a promise is held against what was measured") {
+TEST_CASE("a claim is compared with the measurement") {
   RunDocument d;
   d.quality_metric = "accuracy";
   ContenderRecord c;

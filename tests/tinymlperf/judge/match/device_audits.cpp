@@ -1,4 +1,4 @@
-// What compute-sanitizer says, and what is said where it is not installed. No GPU is needed.
+// The reports of compute-sanitizer, and the result where it is not installed. No GPU is needed.
 #include <tinymlperf/judge/match/device_audits.hpp>
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ TEST_CASE("each tool is run around the program, and its report is the reason") {
                        std::invalid_argument);
 }
 
-TEST_CASE("without the sanitizer no audit is made, which is not passed, and nobody is thrown out for it") {
+TEST_CASE("without the sanitizer its audits are not made and not passed, and nobody is out for that") {
   const auto audits = sanitizer_audits("", [](const std::vector<std::string>&) -> sandbox::Outcome {
     throw std::logic_error("nothing is to be run");
   });

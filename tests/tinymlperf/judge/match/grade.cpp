@@ -1,5 +1,5 @@
-// What passes as an op's answer and what does not, op by op: an honest result does, also one that adds up in
-// another order; bf16, nothing, the input itself and the last answer do not.
+// Right and wrong answers of each op: an honest result passes, also one with another order of addition; bf16,
+// zeros, the input itself and the last answer do not.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -90,7 +90,7 @@ TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inpu
   }
 }
 
-TEST_CASE("bf16, nothing at all, the input and an answer to other inputs are wrong for each op") {
+TEST_CASE("for each op, a result in bf16, zeros, the input, and the answer to other inputs are wrong") {
   for (const KernelTask& task : judge::kernels::tasks()) {
     CAPTURE(task.name);
     for (const Shape& sides : task.shapes) {
@@ -173,7 +173,7 @@ TEST_CASE(
   CHECK_FALSE(infinite.grade(sums).right);
 }
 
-TEST_CASE("of a large answer only the rows that are asked for are looked at") {
+TEST_CASE("only the requested rows of a large answer are graded") {
   const Question q(task_named("add"), {6, 5}, Distribution::ordinary, 3);
   channel::Tensors answer{q.grader.honest()};
   answer[0].mutable_values<float>()[5 * 2] = 9;

@@ -1,4 +1,5 @@
-// Matches of kernels between real processes: the library against itself, slower, with ops missing, breaking.
+// Matches of kernels between real processes: the library against itself, against a slower plugin, one with
+// missing ops, and one that fails.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -95,7 +96,8 @@ KernelRun run_of(std::vector<KernelContender>& contenders) {
 
 }  // namespace
 
-TEST_CASE("what is asked: four public shapes of an op, hidden ones, and what breaks shortcuts; by the seed") {
+TEST_CASE(
+    "the seed determines the questions: four public shapes of an op, hidden ones, and adversarial inputs") {
   const std::vector<OpRecord> ops = draw_ops(judge::kernels::tasks(), 5),
                               same = draw_ops(judge::kernels::tasks(), 5),
                               other = draw_ops(judge::kernels::tasks(), 6);
@@ -142,7 +144,7 @@ TEST_CASE(
   CHECK(verify_run(to_json(run_of(contenders))) == "");
 }
 
-TEST_CASE("an op that is not there is not compared; the others are") {
+TEST_CASE("an absent op is not compared; the others are") {
   const test::Scene scene;
   auto contenders = play(scene, {"as it is", "lacks softmax"});
   const KernelContenderRecord &baseline = contenders[0].record, &c = contenders[1].record;
@@ -156,7 +158,7 @@ TEST_CASE("an op that is not there is not compared; the others are") {
   CHECK(verify_run(to_json(run_of(contenders))) == "");
 }
 
-TEST_CASE("no inputs come twice") {
+TEST_CASE("no inputs repeat") {
   const test::Scene scene;
   const auto contenders = play(scene, {"asked twice"});
   CHECK_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
@@ -180,7 +182,7 @@ TEST_CASE(
   CHECK(verify_run(to_json(run_of(contenders))) == "");
 }
 
-TEST_CASE("an answer that is faster than this machine can be is wrong") {
+TEST_CASE("an answer that is faster than the machine's peak allows is wrong") {
   const test::Scene scene;
   const auto contenders = play(scene, {"as it is"}, RemeasuredPeaks([] {
                                  return RemeasuredPeaks::Rates{1e3, 1e3};

@@ -136,7 +136,7 @@ TEST_CASE("processes are shared out evenly over the blocks") {
   CHECK(fresh_at(3, 10) == std::vector<size_t>{1, 2});  // no more than one for each block
 }
 
-TEST_CASE("who watches is told of every block and of each contender's audits, and may end the match") {
+TEST_CASE("a watcher is called for every block and for each contender's audits, and may end the match") {
   const test::Scene scene;
   std::vector<std::string> told;
   std::vector<double> shares;
@@ -159,7 +159,9 @@ TEST_CASE("who watches is told of every block and of each contender's audits, an
                     "enough");
 }
 
-TEST_CASE("who answers differently when it is timed, too little, or crashes is out; the others go on") {
+TEST_CASE(
+    "a contender that answers differently when timed, answers too little, or crashes is out; the others go "
+    "on") {
   const test::Scene scene;
   const auto contenders = play(scene, Scenario::single_stream,
                                {{"honest", "0"},

@@ -1,4 +1,4 @@
-// Matches of simulated trainers: rounds, seeds, who is out, who is held, and the document that says so.
+// Matches of simulated trainers: rounds, seeds, contenders that are out or held, and the document.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -131,7 +131,7 @@ TEST_CASE("half the time is twice as good, and the document gives back every num
   refused([](Json& c) { c["training"] = Json(std::vector<Json>(101, c["training"][0])); });
 }
 
-TEST_CASE("who misses the target twice is out at once, and who cannot begin says why") {
+TEST_CASE("a trainer that misses the target twice is out at once, and one that cannot start says why") {
   const Played p = play({{1, 5}, {20, 5}, {1, 0}});
   CHECK(p[1].training.size() == 2);
   CHECK_MESSAGE(p[1].out.find("2 of 2 runs did not reach the target of 0.9") == 0, p[1].out);

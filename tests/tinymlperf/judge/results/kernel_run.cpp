@@ -1,4 +1,4 @@
-// A match of kernels as data: what follows from the samples, and that nothing else passes for it.
+// The document of a match of kernels: numbers that follow from the samples, and documents that are refused.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/judge/results/kernel_run.hpp>
@@ -98,7 +98,7 @@ TEST_CASE("a number that was changed is named") {
   CHECK(changed("/contenders/1/place", 1) == "keys or values that a run does not have");
 }
 
-TEST_CASE("what is no run is refused, with the reason") {
+TEST_CASE("a document that is no run is refused with the reason") {
   const Json json = to_json(example());
   const auto refused = [&](const char* pointer, const Json& value) -> std::string {
     Json copy = json;

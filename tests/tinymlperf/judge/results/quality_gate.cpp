@@ -1,4 +1,4 @@
-// The gate on made-up runs: floors, and what a closed division's entry may lose.
+// The quality gate on made-up runs: floors, and the loss that the closed division allows.
 #include <doctest/doctest.h>
 
 #include <support/few.hpp>
@@ -58,7 +58,7 @@ TEST_CASE("closed: a ranked run asks 10,000 samples, any other as many as it lik
   }
 }
 
-TEST_CASE("what was not measured, is out, or has no credit does not pass") {
+TEST_CASE("a contender that was not measured, is out, or has no credit does not pass") {
   RunDocument d = run(0.98, 0.98, "closed");
   d.contenders[1].credit.clear();
   CHECK_FALSE(gate(d).passed);

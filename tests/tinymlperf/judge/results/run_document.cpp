@@ -1,4 +1,4 @@
-// A run file: written, read back the same, recomputed, and refused when it is not one.
+// The document of a run: written, read back unchanged, recomputed, and refused if it is malformed.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/judge/results/run_document.hpp>
@@ -59,7 +59,7 @@ TEST_CASE("the time to the first token is the median of the turns' medians, and 
   CHECK_FALSE(time_to_first_token(run(Scenario::single_stream).contenders[0]));
 }
 
-TEST_CASE("who is out has no ratio") {
+TEST_CASE("a contender that is out has no ratio") {
   RunDocument d = run(Scenario::offline);
   d.contenders[1].out = "it crashed";
   CHECK_FALSE(times_the_baseline(d.scenario, d.contenders[1], d.contenders[0]));
@@ -114,7 +114,7 @@ TEST_CASE("wins of each sample are kept, and quality is their share") {
   refused([](Json& c) { c["quality"] = nullptr; });
 }
 
-TEST_CASE("what is no run file is refused with what was expected") {
+TEST_CASE("a file that is no run is refused with the expected schema") {
   const Json good = to_json(run(Scenario::single_stream));
   const auto refused = [&](auto&& change) {
     Json bad = good;

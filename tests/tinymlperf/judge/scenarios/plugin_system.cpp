@@ -1,5 +1,5 @@
-// Scenarios over real processes: an entry's worker answers as the entry does, each query is timed, and what
-// goes wrong is said.
+// Scenarios with real processes: an entry's worker answers as the entry does, each query is timed, and
+// failures are reported.
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
@@ -62,7 +62,7 @@ PluginSystem::Inputs images_of(const tt::Tensor& images) {
 
 }  // namespace
 
-TEST_CASE("an entry answers through its worker as it does here, in every scenario") {
+TEST_CASE("an entry gives the same answers through its worker as in this process, in every scenario") {
   const test::Scene scene;
   const WrittenEntry entry(scene, "lenet");
   const tt::Tensor images = tt::digits(30, 9).images;
@@ -125,7 +125,7 @@ TEST_CASE("tokens are timed one by one") {
   session.finish(5);
 }
 
-TEST_CASE("an entry that cannot be read gives up with the reader's own words") {
+TEST_CASE("an entry that cannot be read ends with the reader's message") {
   const test::Scene scene;
   const WrittenEntry entry(scene, "linear");
   std::ofstream(entry.folder / "model.json") << "{\"schema\": 7}";

@@ -1,4 +1,4 @@
-// Every sample once before any comes twice, whatever the size of the queries.
+// Every sample comes once before any repeats, whatever the size of the queries.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Scenarios against simulated systems on a clock of their own, where every latency is known.
+// Scenarios with simulated systems on a simulated clock, where every latency is known.
 #include <doctest/doctest.h>
 
 #include <deque>

@@ -1,5 +1,4 @@
-// Training to a target, by learners that are simulated: what ends a run, whose clock counts, and what several
-// runs say.
+// Training to a target with simulated learners: the end of a run, its time, and the result of several runs.
 #include <doctest/doctest.h>
 
 #include <functional>

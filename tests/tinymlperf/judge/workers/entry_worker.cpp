@@ -117,8 +117,8 @@ TEST_CASE("a clip's answer is the error of the entry's restorations" * doctest::
 TEST_CASE("a match of two entries of every benchmark" * doctest::skip(test::kSanitized) *
           test::takes_minutes()) {
   constexpr RunClass kTiny{"tiny", 0.02, 2, 6, 32};
-  for (const RegisteredBenchmark& r : kBenchmarks) {
-    const auto benchmark = r.make(), fresh = r.make();
+  for (const Descriptor* about : descriptors()) {
+    const auto benchmark = about->judged(), fresh = about->judged();
     CAPTURE(benchmark->id());
     benchmark->draw(kTiny.hidden, 77);
     fresh->draw(kTiny.hidden, 78);
