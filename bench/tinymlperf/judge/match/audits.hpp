@@ -138,7 +138,8 @@ class RemeasuredPeaks {
     double flops_per_second = 0, bytes_per_second = 0;  // 0: not known
   };
   RemeasuredPeaks() = default;  // nothing is known, so nothing is too fast
-  explicit RemeasuredPeaks(std::function<Rates()> measure) : measure_(std::move(measure)), best_(measure_()) {}
+  explicit RemeasuredPeaks(std::function<Rates()> measure)
+      : measure_(std::move(measure)), best_(measure_()) {}
 
   // The least time of so much work. Measures again while it exceeds `taken` seconds. 0 flops: not known.
   double least_seconds(double flops, double bytes, double taken) {

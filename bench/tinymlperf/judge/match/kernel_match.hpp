@@ -7,8 +7,8 @@
 //   channel         inputs and output of a public shape without any work: the cost of asking
 //
 // The inputs of a query are drawn for it alone, so there is nothing to remember. All queries have one form
-// and all answers are graded after the turn, while no contender runs: small ones whole, large ones in rows that
-// are drawn then. A contender cannot tell whether an answer counts for speed or for correctness.
+// and all answers are graded after the turn, while no contender runs: small ones whole, large ones in rows
+// that are drawn then. A contender cannot tell whether an answer counts for speed or for correctness.
 //
 // One wrong answer, or one that is faster than the machine allows, makes the op wrong, with the reason. An
 // absent op is not compared. A contender that fails or does not answer in time is out.

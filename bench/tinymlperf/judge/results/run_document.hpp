@@ -118,7 +118,7 @@ struct ContenderRecord {
   TrainingRuns training;      // instead of turns, in time_to_quality
   std::vector<AuditResult> audits;
   std::vector<std::string> replaced =
-      {};  // headers of the library that its own replace (entries/header_set.hpp)
+      {};                   // headers of the library that its own replace (entries/header_set.hpp)
   std::string worker = {};  // a student's program that answers for it; empty: the judge's
 };
 
