@@ -35,6 +35,11 @@ def moved():
     return json.loads((MODULES / "moved.json").read_text(encoding="utf-8"))
 
 
+def before(header):
+    """The path of a header in the version before."""
+    return next((old for old, new in moved().items() if new == header), header)
+
+
 def last_version():
     return json.loads((MODULES / "last_version.json").read_text(encoding="utf-8"))
 
@@ -167,7 +172,7 @@ class Old:
     """A whole header of a student's, read against what was given."""
 
     def __init__(self, module, header, text):
-        record = last_version()["headers"].get(header, {"parts": [], "names": {}})
+        record = last_version()["headers"].get(before(header), {"parts": [], "names": {}})
         self.text, self.given, self.header = with_names_of_today(text), set(record["parts"]), header
         self.write = [n for t in module.tasks if t.header == header for n in t.write]
         self.names = {n: record["names"].get(n, n) for n in self.write}  # as the version before counted overloads

@@ -88,7 +88,7 @@ def migrate_all(modules, folder):
     left = {}
     with tarfile.open(Path(__file__).with_name("last_version.tar.xz")) as old:
         for task in (t for m in modules for t in m.tasks):
-            text = old.extractfile(f"{task.module.id}/{task.header}").read().decode()
+            text = old.extractfile(f"{task.module.id}/{migrate.before(task.header)}").read().decode()
             text, left[task.id] = migrate.migrated(task.module, task.header, text)
             course.write_whole(folder / task.module.id / task.path, text)
     return left
