@@ -54,7 +54,7 @@ void measure(const char* name, Part&& part) {
 #endif
 }
 
-// The same first weights whatever is computed where.
+// A network whose first weights do not depend on the device.
 tt::Sequential seeded_network() {
   tt::manual_seed(2024);
   return tt::Sequential(tt::Flatten(), tt::Linear(784, kHidden), tt::GELU(), tt::Linear(kHidden, 10));

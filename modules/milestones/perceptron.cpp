@@ -62,7 +62,7 @@ Learned learn(const Problem& problem, int most_passes) {
   return out;
 }
 
-// The same by plain loops in double.
+// The perceptron learns by plain loops in double.
 Learned learn_by_hand(const Numbers& x, const Numbers& y, int most_passes) {
   Learned out{Numbers(kFeatures)};
   for (int pass = 1; pass <= most_passes; ++pass) {

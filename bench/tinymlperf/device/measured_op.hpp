@@ -73,7 +73,7 @@ class DeviceClock {
     const Value argument = Value::of(Argument::Kind::pointer, out_);
     module_.launch("turn", {}, std::span(&argument, 1));
   }
-  // Of the last turn.
+  // The clock rate of the GPU during the last turn; 0 if it is not known.
   double cycles_per_second() const {
     double both[2];
     cuda::copy_bytes(both, tinytorch::cpu, out_, tinytorch::cuda, sizeof both);

@@ -23,7 +23,7 @@ class HeaderSet {
   static constexpr std::string_view kPrefix = "include/";
 
   static bool holds(std::string_view path) { return path.starts_with(kPrefix); }
-  // Of files that have a path, in their order; whoever took them in has checked them.
+  // The names of the headers among files that have a path, in their order. The files were checked before.
   template <class Files>
   static std::vector<std::string> names_in(const Files& files) {
     std::vector<std::string> out;
@@ -76,7 +76,7 @@ inline std::string replaced_text(const std::string& name, const std::vector<std:
   return out;
 }
 
-// Of files that have a path and a size.
+// The header set of files that have a path and a size.
 template <class Files, class SizeOf>
 HeaderSet header_set_of(const Files& files, SizeOf&& size_of) {
   HeaderSet out;
@@ -85,7 +85,7 @@ HeaderSet header_set_of(const Files& files, SizeOf&& size_of) {
   return out;
 }
 
-// Of a submission's folder. Throws Refusal.
+// The header set of a submission's folder. Throws Refusal.
 inline HeaderSet header_set_of(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   HeaderSet out;

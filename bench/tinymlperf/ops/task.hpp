@@ -69,7 +69,7 @@ inline double read_bytes_of(const KernelTask& task, const Shape& sides) {
   }
   return bytes;
 }
-// Of inputs and output: what must be moved at least.
+// The least bytes that an op must move: those of its inputs and of its output.
 inline double bytes_of(const KernelTask& task, const Shape& sides) {
   return read_bytes_of(task, sides) + 4 * static_cast<double>(count(task.output(sides)));
 }

@@ -1,4 +1,4 @@
-// Who wants to take part: the entry folders below the given paths, and why some paths hold none.
+// The candidates of a race: the entry folders below the given paths, and the reason why a path holds none.
 //
 // A path is an entry if it holds a model.json or a plugin.cpp, else a folder of entries.
 #pragma once
@@ -51,7 +51,7 @@ inline EntryInfo describe_entry(const std::filesystem::path& folder) {
   return {spec.name, spec.author, spec.description, spec.parameters};
 }
 
-// Who may start: every name once, the baseline first. The others are refused with their reason.
+// The entries that may start: each name once, the baseline first. All others are refused with their reason.
 struct Starters {
   std::vector<std::filesystem::path> folders;
   std::vector<EntryInfo> entries;

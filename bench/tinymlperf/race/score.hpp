@@ -27,7 +27,8 @@ namespace tinymlperf {
 namespace statistics = tinytorch::statistics;
 using statistics::Interval;
 
-// The same contenders in the same order, the first being the baseline; who is out of either is in neither.
+// The two matches of a race, with the same contenders in the same order; the first is the baseline. A
+// contender that is out of one match is in neither.
 struct Matches {
   judge::RunDocument single_stream, offline;  // without contenders: not played
 };

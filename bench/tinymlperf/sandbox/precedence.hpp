@@ -1,11 +1,11 @@
-// Who runs first: a match before all ordinary programs of the machine, and in it the judge before whom it
-// measures.
+// Scheduling priority of a match: it runs before all ordinary programs of the machine, and in it the judge
+// runs before the contenders that it measures.
 //
-// On a machine with other work to do, a p90 says how often that work came between: with as much of it as two
-// cores can do, blocks of one and the same program differed by 3 to 15 %, and 3 % between programs were lost
-// in it. By the kernel's round-robin schedule for real time the other work waits instead, and the same blocks
-// differ by 2 to 3 %, medians by 0.4 %. The kernel keeps 5 % of each second for the others
-// (sched_rt_runtime_us), whatever a contender does.
+// On a machine with other work, a p90 measures how often that work interrupted the program. With other work
+// for two cores, blocks of one program differed by 3 to 15 %, so a difference of 3 % between programs was
+// invisible. Under the kernel's real-time round-robin schedule (SCHED_RR) the other work waits, and the
+// blocks differ by 2 to 3 %, their medians by 0.4 %. The kernel keeps 5 % of each second for ordinary
+// programs (sched_rt_runtime_us), whatever a contender does.
 #pragma once
 
 #include <sched.h>

@@ -68,7 +68,7 @@ inline std::vector<Served> serve_open_loop(std::span<const double> due, const Se
   return queries;
 }
 
-// The same server with one user, who sends the first query at time 0 and each next one right after an answer.
+// A closed loop: one user sends the first query at time 0, and each further query right after an answer.
 inline std::vector<Served> serve_closed_loop(int64_t queries, const Service& service) {
   std::vector<Served> out;
   double now = 0;

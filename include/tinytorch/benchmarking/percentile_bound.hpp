@@ -1,11 +1,11 @@
 // Distribution-free bounds of a percentile: order statistics and exact binomial tails.
 //
-// Of n independent samples, the number above the true q-quantile is Binomial(n, 1 - q) for any distribution
-// (at most that, if samples can be equal). So the t-th highest sample is below the quantile only if fewer
-// than t samples are above it, and P(X <= t - 1) is the risk of reporting it as an upper bound. MLPerf's
-// "early stopping" rule ends a run once such a bound exists (Reddi et al., "MLPerf Inference Benchmark", ISCA
-// 2020); LoadGen reports one rank more than needed, the (t-1)-th highest. Two-sided intervals: Conover,
-// "Practical Nonparametric Statistics", 3.2.
+// If n samples are independent, the number of them above the true q-quantile is Binomial(n, 1 - q), whatever
+// their distribution (at most that, if samples can be equal). So the t-th highest sample is below the
+// quantile only if fewer than t samples are above it, and P(X <= t - 1) is the risk of reporting it as an
+// upper bound. MLPerf's "early stopping" rule ends a run once such a bound exists (Reddi et al., "MLPerf
+// Inference Benchmark", ISCA 2020); LoadGen reports one rank more than needed, the (t-1)-th highest.
+// Two-sided intervals: Conover, "Practical Nonparametric Statistics", 3.2.
 #pragma once
 
 #include <cmath>

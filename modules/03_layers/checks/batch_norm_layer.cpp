@@ -13,7 +13,7 @@ Tensor random(const Shape& shape, double low = -1, double high = 3) {
 struct Moments {
   Numbers mean, var, unbiased;
 };
-// Of the channels of [N, C, ...].
+// Mean and variances of each channel of x [N, C, ...].
 Moments moments(const Tensor& x) {
   const Numbers xs = numbers(x);
   const auto C = static_cast<size_t>(x.size(1)), count = xs.size() / C,

@@ -26,7 +26,7 @@ double kept(const Case& c, size_t i) {
   if (c.p == 0) return 1;
   return static_cast<double>(philox(kSeed, kFirst + i / 4).v[i % 4]) >= c.p * 0x1p32 ? 1 / (1 - c.p) : 0;
 }
-// Of one more rounding to 16 bits on the way, as the library's composition has it where it drops.
+// The error of one more rounding to 16 bits, which the library's composition makes if it applies dropout.
 double stored(const Case& c) { return epsilon_of(c.dtype) / epsilon_of(c.dtype == f64 ? f64 : f32); }
 
 struct Statistics {

@@ -8,7 +8,7 @@
 
 namespace course {
 
-// Of `units`, which may be characters of several bytes, or words.
+// A text of `count` units, which may be characters of several bytes, or words.
 inline std::string text_of(const std::vector<std::string>& units, int count) {
   std::string text;
   for (int i = 0; i < count; ++i)

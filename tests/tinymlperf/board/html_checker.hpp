@@ -69,7 +69,8 @@ class HtmlChecker {
     }
   }
 
-  // Of text and attribute values: every & begins one of the five entities, and no quote or bracket is bare.
+  // In text and attribute values, every & must begin one of the five entities, and no quote or bracket is
+  // bare.
   void check_escapes(std::string_view s) {
     for (size_t i = s.find('&'); i != std::string_view::npos; i = s.find('&', i + 1)) {
       const std::string_view rest = s.substr(i);

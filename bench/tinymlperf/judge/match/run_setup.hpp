@@ -33,8 +33,8 @@ inline bool is_data(const std::filesystem::path& folder) {
   return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) && !has(kHeaderFolder);
 }
 
-// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument if there is no such
-// pair.
+// The options with a benchmark and a scenario that fit each other. Throws std::invalid_argument if there is
+// no such pair.
 inline RunOptions resolved(RunOptions o) {
   constexpr const char* kTraining = "time_to_quality";
   require_folders(o);

@@ -58,7 +58,7 @@ inline Respond answers_of_entry(const std::filesystem::path& folder, std::string
   };
 }
 
-// The same answers, each with the peak number of allocated bytes while it was computed: i64 [1].
+// Adds to each answer the peak number of allocated bytes while it was computed: i64 [1].
 inline Respond with_peak_bytes(Respond respond) {
   return [respond = std::move(respond)](const Query& query) {
     tt::reset_peak();

@@ -91,7 +91,7 @@ __global__ void rms_norm(const float* x, const float* w, float* out, int n) {
   for (int j = threadIdx.x; j < n; j += kThreads) out[j] = x[j] * scale * w[j];
 }
 
-// Of planes [height, width]; a NaN wins.
+// Maximum over windows of planes [height, width]. A NaN counts as the maximum.
 __global__ void max_pool2d(const float* x, float* out, int height, int width, long long size) {
   const size_t at = element();
   if (at >= size) return;

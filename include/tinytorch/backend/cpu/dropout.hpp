@@ -29,7 +29,7 @@ void dropout_as(T* out, const T* x, int64_t n, double p, uint64_t seed, uint64_t
   const auto threshold = static_cast<uint64_t>(p * 0x1p32);  // 2^32 for p = 1, where scale is 0
   const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T(0);
   const uint32_t limit = threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(threshold);
-  parallel_for((n + kElements - 1) / kElements, 8, [&](int64_t begin, int64_t end) {
+  parallel_for(ceil_div(n, kElements), 8, [&](int64_t begin, int64_t end) {
     uint32_t words[kElements];
     T factor[kElements];
     for (int64_t b = begin; b < end; ++b) {

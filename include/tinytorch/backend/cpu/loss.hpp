@@ -254,7 +254,7 @@ void pointwise_loss_as(LossLoop<T> loop, const View& loss, const View& x, const 
     });
     return out.write_back();
   }
-  const int64_t chunks = (n + kLossChunk - 1) / kLossChunk;
+  const int64_t chunks = ceil_div(n, kLossChunk);
   std::vector<double> partial(static_cast<size_t>(chunks));
   parallel_for(chunks, kLossGrain / kLossChunk, [&](int64_t begin, int64_t end) {
     T values[kLossChunk];

@@ -86,7 +86,7 @@ inline void normal_batch(const WordBatch& words, Batch<double>& values) {
 template <class T, class Make, class Transform>
 void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make, Transform&& transform) {
   constexpr int64_t kElements = kBatch * kPerBlock<T>;
-  parallel_for((n + kElements - 1) / kElements, 128, [&](int64_t begin, int64_t end) {
+  parallel_for(ceil_div(n, kElements), 128, [&](int64_t begin, int64_t end) {
     WordBatch words;
     Batch<T> values;
     T ordered[kElements];

@@ -55,7 +55,7 @@ TEST_CASE("memory is the peak where it is known of all that are ranked, else byt
   const Table model = front_of({{0.9, 1, 100, 0}, {0.8, 0.5, 200, 1000}});
   CHECK(model.front.memory == Memory::model);
   CHECK(on_front(model) == Ids{1});
-  // Who is not ranked decides nothing, and is on no front.
+  // A submission that is not ranked decides nothing, and is on no front.
   const Table unranked = front_of({{0.9, 1, 100, 2000}, {0.8, 0.5, 200, 1000}, {0.99, 9, 1, 0, 0}});
   CHECK(unranked.front.memory == Memory::peak);
   CHECK(on_front(unranked) == Ids{1, 2});

@@ -181,7 +181,7 @@ TEST_CASE("a generation has a leader, and says when its first token came beside 
   const std::string shown = tinymlperf::detail::text_of(s);
   CHECK_MESSAGE(shown.find(" us to the first token, ") != std::string::npos, shown);
   CHECK(shown.find(" us a token") != std::string::npos);
-  // Of other scenarios there is no such time.
+  // Other scenarios have no such time.
   const int64_t digits = b.submit("digits");
   b.work_off();
   const Submission other = q.submission(digits).value();

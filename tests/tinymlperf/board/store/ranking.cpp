@@ -69,7 +69,7 @@ std::array<double, 3> log_ratio_by_hand(const judge::RunDocument& d) {
   return {(walsh[38] + walsh[39]) / 2, walsh[13], walsh[64]};
 }
 
-// Of two that are equally fast, from 12 blocks on a noisy machine.
+// The measured ratio of two equally fast programs, from 12 blocks on a noisy machine.
 Interval ratio_of_equals(Noise noise, tinytorch::Generator& random) {
   const auto seconds = noise_factors(noise, 12 * 4, random);
   size_t turn = 0;

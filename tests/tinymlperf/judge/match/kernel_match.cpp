@@ -54,7 +54,7 @@ int library_but(const hostile::Arguments& args) {
   if (kind == "asked twice")
     softmax->run = [honest, seen = std::set<std::vector<float>>()](Inputs in, std::span<float> out) mutable {
       const auto x = in[0].values<float>();
-      // Of one number there are few.
+      // Inputs of a single number repeat by chance, so they are not compared.
       const bool known = x.size() > 1 && std::ranges::any_of(x, [](float v) { return v != 0 && v != 1; }) &&
                          !seen.insert({x.begin(), x.end()}).second;
       if (known) throw std::runtime_error("these inputs came before");

@@ -24,7 +24,7 @@ struct Heads {
   }
 };
 
-// The same for a dtype that is known only at run time.
+// Elements of heads [B, H, T, D] of a dtype that is known only at run time.
 template <class C>
 struct HeadElements : Stored<C> {
   int64_t batch, head, row, col;

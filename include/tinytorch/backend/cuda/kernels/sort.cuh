@@ -112,7 +112,7 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
   const int64_t rows = x.shape[0], n = x.shape[1];
   if (rows * k == 0) return;
   if (n >= (int64_t{1} << 30)) fail("TT-SHAPE-15", "sort: at most 2^30 elements along the sorted dimension");
-  const int64_t tiles = (n + kSortTile - 1) / kSortTile;
+  const int64_t tiles = ceil_div(n, kSortTile);
   dispatch_compute(x.dtype, [&]<class C>(C*) {
     const DeviceScratch<SortPair<C>> a(rows * n), b(tiles > 1 ? rows * n : 0);
     SortPair<C>*sorted = a.data(), *spare = b.data();

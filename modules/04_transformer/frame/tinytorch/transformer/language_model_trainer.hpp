@@ -16,8 +16,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Of forward and backward: 6 for each weight's product; of causal attention's two products, which see half of
-// T keys, 6 T C a layer. Source: Chowdhery et al., "PaLM", 2022, appendix B; halved for the causal mask.
+// FLOPs of the forward and backward pass for one token: 6 for each weight, and 6 T C for each layer's causal
+// attention, whose two products read half of T keys on average. Source: Chowdhery et al., "PaLM", 2022,
+// appendix B; halved for the causal mask.
 inline double training_flops_per_token(int64_t parameters, int64_t layers, int64_t T, int64_t C) {
   return 6 * (static_cast<double>(parameters) + static_cast<double>(layers * T) * static_cast<double>(C));
 }

@@ -13,7 +13,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
-// The same + residual [M, N], which out must not overlap.
+// linear plus residual [M, N], which out must not overlap.
 TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                             const View& residual);
 // z = x weight^T + bias as in linear, out = fn(z); z may be without data.

@@ -14,7 +14,7 @@ TT_API void sgd_step(const View& parameter, const View& gradient, const View& ve
 TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                       const AdamStep& step);
 
-// The same for many parameters at once, with gradients times scalars[kGradientFactor] if `clip`, and rates
+// One step of many parameters at once, with gradients times scalars[kGradientFactor] if `clip`, and rates
 // and step counts that come from the views (parameters.hpp), not from `step`.
 TT_API void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step,
                          bool clip);

@@ -67,7 +67,7 @@ __device__ void update(const SgdRule<C>& rule, C& p, C g, C& velocity, C&) {
   p -= rule.lr * (rule.nesterov ? gradient + rule.momentum * velocity : velocity);
 }
 
-// Of the tasks, for the kernels here: prepare by the rule of Adam, and the slot of a block.
+// Functions of the tasks that the kernels below call: prepare for Adam's rule, and slot_of_block.
 template <class C>
 __device__ void prepare(AdamRule<C>& rule, const AdamStep& step, double lr, double factor,
                         double weight_decay, int64_t t);

@@ -1,11 +1,11 @@
 // Embedding: rows of a table picked by index, and the gradient that adds rows back (contracts:
 // backend/cpu/embedding.hpp). An index outside the table gives a row of zeros, and adds nothing.
 //
-// Of the gradient, many positions may name one row. atomicAdd would be right but for the last bits: which of
-// two positions comes first is chance, and floating-point sums depend on their order. Here each row has one
-// owner, the block of the first position that names it, and the owner adds the others in the order of their
-// positions. It compares N indices with N: production code sorts the positions by row instead (the library's
-// group.cuh).
+// In the gradient, many positions may name one row. atomicAdd would be right except for the last bits: which
+// of two positions comes first is chance, and floating-point sums depend on their order. Here each row has
+// one owner, the block of the first position that names it, and the owner adds the others in the order of
+// their positions. It compares N indices with N: production code sorts the positions by row instead (the
+// library's device/grouped_rows.cuh).
 //
 // Task 4.17: embedding_kernel, embedding_grad_kernel, embedding_grad. The given parts of this header are in
 // modules/04_transformer/frame/tinytorch/backend/cuda/kernels/embedding.cuh, which includes this file.
