@@ -33,6 +33,7 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_macros, "include/tinytorch/core/config.hpp", "#define ASSERT(x)\n", "no TT_"),
     (lints.lint_top_level, "extra/a.txt", "", "does not belong"),
     (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
+    (lints.lint_machine_paths, "tests/a.cpp", "\nauto p = fs::path(__FI" + "LE__).parent_path();\n", "tests/a.cpp:2"),
     (lints.lint_unfinished, "include/tinytorch/core/a.hpp", "// FIX" + "ME later\n", "a.hpp:1"),
     (lints.lint_file_size, "tests/golden/a.bin", "x" * 1_000_001, "1000001 bytes"),
     (lints.lint_api, "include/tinytorch/core/dtype.hpp", "int f(int x);\n", "modules/tt api --write"),

@@ -3,13 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <common/source_folder.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 inline nlohmann::json read_golden(const std::string& name) {
-  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path() / "golden" / (name + ".json");
+  const auto path = std::filesystem::path(tinytorch_tree::kSourceFolder) / "tests/golden" / (name + ".json");
   std::ifstream file(path);
   REQUIRE_MESSAGE(file, "cannot open ", path.string());
   return nlohmann::json::parse(file);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <common/source_folder.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -138,7 +139,7 @@ using Golden = std::map<std::string, Tensor>;                        // role -> 
 using Cases = std::map<std::string, std::map<std::string, Golden>>;  // call -> label -> roles
 
 std::filesystem::path root() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  return tinytorch_tree::kSourceFolder;
 }
 
 std::string read_all(const std::filesystem::path& path) {
