@@ -122,12 +122,18 @@ class Bench {
 };
 
 // Requests are lines: {"name", "n", "seconds"} measures a case; list (without quotes) returns all cases, with
-// n = 0 if a case has no fixed size. Each answer is one line of JSON.
+// n = 0 if a case has no fixed size, and with the same work in PyTorch (common/op_cases.hpp). Each answer is
+// one line of JSON.
 int serve(Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
     if (line == "list") {
-      for (const bench::Case& c : bench.cases()) answer.push_back({{"name", c.name}, {"n", c.n}});
+      for (const bench::Case& c : bench.cases())
+        answer.push_back({{"name", c.name},
+                          {"n", c.n},
+                          {"torch", c.torch},
+                          {"operands", c.operands},
+                          {"backward", c.backward}});
     } else {
       const json request = json::parse(line);
       const bench::Case* found = bench.find(request.at("name"));

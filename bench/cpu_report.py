@@ -17,19 +17,18 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests/support"))
+from op_list import read_ops  # noqa: E402
+
 RESULTS = ROOT / "bench/results"
 MACHINES = {  # folder of results: text about the machine in the table's caption
     RESULTS / "avx512": "Zen 5: AVX-512 with instructions for bytes and bf16; two of two processors.",
     RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors. Rows of any shape: Emerald Rapids, two of two.",
     RESULTS / "avx2": "Zen 3: AVX2, and no instructions for bytes or bf16; two of two processors.",
 }
-ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
-leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or where masked_fill
-clone""".split()
-REDUCTIONS = [name.strip() for name in """sum, sum rows, sum columns, mean, mean rows, prod, max, max rows, max columns, min, any, all,
-any rows, var, var rows, var columns, stddev rows, norm, norm rows, argmax rows, argmax columns, argmin rows, cumsum rows,
-cumsum columns, cumsum, sum_to, logsumexp rows, prod rows, min rows, min columns, all rows, any columns, norm columns,
-argmin columns, sum bf16""".split(",")]
+OPS = read_ops()
+ELEMENTS = [op.name for op in OPS if op.family == "elementwise" and op.name in op.timed] + ["clone"]
+REDUCTIONS = [name for op in OPS if op.family == "reduce" for name in op.timed]
 ABOUT = "Geometric means over the cases of a row, medians of rounds in which both took turns; \"one thread\" is the same with one."
 BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 

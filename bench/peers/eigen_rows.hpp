@@ -27,23 +27,28 @@ Tensor by_rows(const Tensor& x, int64_t rows, int64_t cols, F f) {
   return y;
 }
 
+template <class F>
+Case eigen_case(const char* name, F f) {
+  return {.name = name, .prepare = [f](const Inputs& in) -> Work { return [f, &in] { (void)f(in); }; }};
+}
+
 inline std::vector<Case> eigen_cases() {
-  return {forward("Eigen softmax",
-                  [](const Inputs& in) {
-                    return by_rows(in.m, in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
-                      y = (x - x.maxCoeff()).exp();
-                      y *= 1 / y.sum();
-                    });
-                  }),
-          forward("Eigen gelu",
-                  [](const Inputs& in) {
-                    return by_rows(in.x, in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
-                      y = 0.5f * x * (1 + (x * 0.70710678f).erf());
-                    });
-                  }),
-          forward("Eigen layer_norm", [](const Inputs& in) {
-            EigenRow weight(in.row.data<float>(), in.cols);
-            return by_rows(in.m, in.rows, in.cols, [weight](const EigenRow& x, EigenRow& y) {
+  return {eigen_case("Eigen softmax",
+                     [](const Inputs& in) {
+                       return by_rows(in["m"], in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
+                         y = (x - x.maxCoeff()).exp();
+                         y *= 1 / y.sum();
+                       });
+                     }),
+          eigen_case("Eigen gelu",
+                     [](const Inputs& in) {
+                       return by_rows(in["x"], in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
+                         y = 0.5f * x * (1 + (x * 0.70710678f).erf());
+                       });
+                     }),
+          eigen_case("Eigen layer_norm", [](const Inputs& in) {
+            EigenRow weight(in["row"].data<float>(), in.cols);
+            return by_rows(in["m"], in.rows, in.cols, [weight](const EigenRow& x, EigenRow& y) {
               const float mean = x.mean();
               y = x - mean;
               const float scale = 1 / std::sqrt(y.square().mean() + 1e-5f);

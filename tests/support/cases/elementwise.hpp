@@ -1,4 +1,4 @@
-// Cases of the elementwise family, for backend/cpu/elementwise and tensor/ops/elementwise.
+// Elementwise operations: unary, binary, and the choice of elements.
 #pragma once
 
 #include <limits>
@@ -7,153 +7,92 @@
 
 namespace cases {
 
-inline OpCase unary(std::string name, Tensor (*f)(const Tensor&, tt::Loc), double (*g)(double), double flops,
-                    double low, double high, std::function<double(double)> nudge = {}, double ulps = 4) {
-  OpCase c;
-  c.name = std::move(name);
-  c.operands = {{.shape = mat(), .low = low, .high = high, .nudge = std::move(nudge)}};
-  c.forward = [f](const Tensors& in) { return f(in[0], tt::Loc::current()); };
-  c.oracle = [g](const std::vector<Array>& in) { return oracle::map(in[0], g); };
-  c.flops = [flops](const std::vector<Array>&, const Array& out) {
-    return flops * static_cast<double>(out.values.size());
-  };
-  c.ulps = ulps;
-  return c;
-}
-
 inline double gelu_exact(double x) { return 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2); }
 inline double gelu_tanh_exact(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
+inline double gelu_slope(double x) {
+  return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+}
+inline double gelu_tanh_slope(double x) {
+  const double scale = std::sqrt(2 / std::numbers::pi), t = std::tanh(scale * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * scale * (1 + 3 * 0.044715 * x * x);
+}
 inline double sigmoid_exact(double x) { return 1 / (1 + std::exp(-x)); }
 
+// clang-format off
 inline std::vector<OpCase> unary_cases() {
   const auto off_integers = [](double x) { return std::floor(x) + 0.2 + 0.1 * (x - std::floor(x)); };
-  std::vector<OpCase> all;
-  const auto numbers = [&](OpCase c) {
-    c.dtypes = kNumbers;
-    all.push_back(c);
+  return {
+      OP("torch.neg(x)", neg(x)).exact(UnaryFn::neg, [](double x) { return -x; }, 1, -3, 3).of(kNumbers).bench("x"),
+      OP("torch.abs(x)", abs(x)).exact(UnaryFn::abs, [](double x) { return std::abs(x); }, 1, -3, 3).nudged(away_from({0})).of(kNumbers).bench("x"),
+      OP("torch.sign(x)", sign(x)).exact(UnaryFn::sign, [](double x) { return x != x ? x : double(x > 0) - double(x < 0); }, 1, -3, 3).nudged(away_from({0})).of(kNumbers).bench("x"),
+      OP("torch.square(x)", square(x)).exact(UnaryFn::square, [](double x) { return x * x; }, 1, -3, 3).of(kNumbers).bench("x"),
+      OP("torch.floor(x)", floor(x)).exact(UnaryFn::floor, [](double x) { return std::floor(x); }, 1, -3, 3).nudged(off_integers).of(kNumbers).bench("x"),
+      OP("torch.ceil(x)", ceil(x)).exact(UnaryFn::ceil, [](double x) { return std::ceil(x); }, 1, -3, 3).nudged(off_integers).of(kNumbers).bench("x"),
+      OP("torch.round(x)", round(x)).exact(UnaryFn::round, [](double x) { return std::nearbyint(x); }, 1, -3, 3).nudged(off_integers).of(kNumbers).bench("x"),
+      OP("torch.clamp(x, -0.5, 1.25)", clamp(x, -0.5, 1.25)).exact(UnaryFn::clamp, [](double x) { return x < -0.5 ? -0.5 : (x > 1.25 ? 1.25 : x); }, 2, -3, 3).parameters(-0.5, 1.25).nudged(away_from({-0.5, 1.25})).bench("x"),
+      OP("torch.clamp(x, -2, 1)", clamp(x, -2, 1)).exact(UnaryFn::clamp, [](double x) { return x < -2 ? -2 : (x > 1 ? 1 : x); }, 2, -3, 3).parameters(-2, 1).nudged(away_from({-2, 1})).of(kNumbers),
+      OP("torch.relu(x)", relu(x)).exact(UnaryFn::relu, [](double x) { return x < 0 ? 0 : x; }, 1, -3, 3).nudged(away_from({0})).of(kNumbers).bench("x").bench("half", "relu bf16").bench_grad("x")
+          .derivative_at_y(BinaryFn::relu_grad, [](double y) { return y > 0 ? 1.0 : 0.0; }),
+      OP("torch.logical_not(x)", logical_not(x)).exact(UnaryFn::logical_not, [](double x) { return double(x == 0); }, 1, -3, 3).gives_bool().bench("flags"),
+      OP("torch.exp(x)", exp(x)).exact(UnaryFn::exp, [](double x) { return std::exp(x); }, 10, -5, 5).bench("x").bench("half", "exp bf16"),
+      OP("torch.log(x)", log(x)).exact(UnaryFn::log, [](double x) { return std::log(x); }, 10, 0.1, 9).bench("positive"),
+      OP("torch.sqrt(x)", sqrt(x)).exact(UnaryFn::sqrt, [](double x) { return std::sqrt(x); }, 1, 0.1, 9).bench("positive"),
+      OP("torch.rsqrt(x)", rsqrt(x)).exact(UnaryFn::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2, 0.1, 9).bench("positive"),
+      OP("torch.reciprocal(x)", reciprocal(x)).exact(UnaryFn::reciprocal, [](double x) { return 1 / x; }, 1, 0.2, 3).bench("positive"),
+      OP("torch.sin(x)", sin(x)).exact(UnaryFn::sin, [](double x) { return std::sin(x); }, 10, -30, 30).bench("x"),
+      OP("torch.cos(x)", cos(x)).exact(UnaryFn::cos, [](double x) { return std::cos(x); }, 10, -30, 30).bench("x"),
+      OP("torch.tanh(x)", tanh(x)).exact(UnaryFn::tanh, [](double x) { return std::tanh(x); }, 12, -4, 4).bench("x")
+          .derivative_at_y(BinaryFn::tanh_grad, [](double y) { return 1 - y * y; }),
+      OP("torch.sigmoid(x)", sigmoid(x)).exact(UnaryFn::sigmoid, sigmoid_exact, 12, -8, 8).bench("x")
+          .derivative_at_y(BinaryFn::sigmoid_grad, [](double y) { return y * (1 - y); }),
+      OP("torch.erf(x)", erf(x)).exact(UnaryFn::erf, [](double x) { return std::erf(x); }, 12, -4, 4).bench("x"),
+      OP("F.leaky_relu(x)", leaky_relu(x)).exact(UnaryFn::leaky_relu, [](double x) { return x < 0 ? 0.01 * x : x; }, 1, -3, 3).parameters(0.01).nudged(away_from({0})).bench("x"),
+      OP("F.leaky_relu(x, 0.25)", leaky_relu(x, 0.25)).exact(UnaryFn::leaky_relu, [](double x) { return x < 0 ? 0.25 * x : x; }, 1, -3, 3).parameters(0.25)
+          .derivative_at_x(BinaryFn::leaky_relu_grad, [](double x) { return x < 0 ? 0.25 : 1.0; }).nudged(away_from({0})),
+      OP("F.silu(x)", silu(x)).exact(UnaryFn::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8).bench("x")
+          .derivative_at_x(BinaryFn::silu_grad, [](double x) { return sigmoid_exact(x) * (1 + x * (1 - sigmoid_exact(x))); }),
+      // For negative x, 1 + erf(x / sqrt(2)) cancels.
+      OP("F.gelu(x)", gelu(x)).exact(UnaryFn::gelu, gelu_exact, 16, -4, 4).relative_to_argument().bench("x").bench_grad("x")
+          .derivative_at_x(BinaryFn::gelu_grad, gelu_slope),
+      OP("F.gelu(x, approximate='tanh')", gelu_tanh(x)).exact(UnaryFn::gelu_tanh, gelu_tanh_exact, 20, -4, 4).relative_to_argument().bench("x")
+          .derivative_at_x(BinaryFn::gelu_tanh_grad, gelu_tanh_slope),
   };
-  numbers(unary(
-      "neg", tt::neg, [](double x) { return -x; }, 1, -3, 3));
-  numbers(unary(
-      "abs", tt::abs, [](double x) { return std::abs(x); }, 1, -3, 3, away_from({0})));
-  numbers(unary(
-      "sign", tt::sign, [](double x) { return double(x > 0) - double(x < 0); }, 1, -3, 3, away_from({0})));
-  numbers(unary(
-      "square", tt::square, [](double x) { return x * x; }, 1, -3, 3));
-  numbers(unary(
-      "floor", tt::floor, [](double x) { return std::floor(x); }, 1, -3, 3, off_integers));
-  numbers(unary(
-      "ceil", tt::ceil, [](double x) { return std::ceil(x); }, 1, -3, 3, off_integers));
-  numbers(unary(
-      "round", tt::round, [](double x) { return std::nearbyint(x); }, 1, -3, 3, off_integers));
-  numbers(unary(
-      "relu", tt::relu, [](double x) { return x > 0 ? x : 0; }, 1, -3, 3, away_from({0})));
-  OpCase lnot = unary(
-      "logical_not", tt::logical_not, [](double x) { return double(x == 0); }, 1, -3, 3);
-  lnot.dtypes = kAnything;
-  lnot.result = ResultType::boolean;
-  lnot.differentiable = false;
-  all.push_back(lnot);
-
-  all.push_back(unary(
-      "exp", tt::exp, [](double x) { return std::exp(x); }, 10, -5, 5));
-  all.push_back(unary(
-      "log", tt::log, [](double x) { return std::log(x); }, 10, 0.1, 9));
-  all.push_back(unary(
-      "sqrt", tt::sqrt, [](double x) { return std::sqrt(x); }, 1, 0.1, 9));
-  all.push_back(unary(
-      "rsqrt", tt::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2, 0.1, 9));
-  all.push_back(unary(
-      "reciprocal", tt::reciprocal, [](double x) { return 1 / x; }, 1, 0.2, 3));
-  all.push_back(unary(
-      "sin", tt::sin, [](double x) { return std::sin(x); }, 10, -30, 30));
-  all.push_back(unary(
-      "cos", tt::cos, [](double x) { return std::cos(x); }, 10, -30, 30));
-  all.push_back(unary(
-      "tanh", tt::tanh, [](double x) { return std::tanh(x); }, 12, -4, 4));
-  all.push_back(unary("sigmoid", tt::sigmoid, sigmoid_exact, 12, -8, 8));
-  all.push_back(unary(
-      "erf", tt::erf, [](double x) { return std::erf(x); }, 12, -4, 4));
-  all.push_back(unary(
-      "silu", tt::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8));
-  // 1 + erf cancels for negative x, so errors are relative to x, not to the small result.
-  for (OpCase c : {unary("gelu", tt::gelu, gelu_exact, 16, -4, 4),
-                   unary("gelu_tanh", tt::gelu_tanh, gelu_tanh_exact, 20, -4, 4)}) {
-    const auto exact = c.oracle;
-    c.oracle = [exact](const std::vector<Array>& in) {
-      Array out = exact(in);
-      for (double x : in[0].values) out.magnitude.push_back(std::abs(x));
-      return out;
-    };
-    all.push_back(c);
-  }
-  OpCase leaky = unary(
-      "leaky_relu", tt::relu, [](double x) { return x < 0 ? 0.125 * x : x; }, 1, -3, 3, away_from({0}));
-  leaky.forward = [](const Tensors& in) { return tt::leaky_relu(in[0], 0.125); };
-  all.push_back(leaky);
-  OpCase clamp = unary(
-      "clamp", tt::relu, [](double x) { return x < -2 ? -2 : (x > 1 ? 1 : x); }, 2, -3, 3,
-      away_from({-2, 1}));
-  clamp.forward = [](const Tensors& in) { return tt::clamp(in[0], -2, 1); };
-  clamp.dtypes = kNumbers;
-  all.push_back(clamp);
-  return all;
-}
-
-inline OpCase binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc),
-                     double (*g)(double, double), double flops, std::vector<DType> dtypes) {
-  OpCase c;
-  c.name = std::move(name);
-  c.operands = {{.shape = [](int64_t n) { return Shape{2, n, 1}; }}, {.shape = mat()}};  // -> [2, n, 3]
-  c.forward = [f](const Tensors& in) { return f(in[0], in[1], tt::Loc::current()); };
-  c.oracle = [g](const std::vector<Array>& in) { return oracle::map2(in[0], in[1], g); };
-  c.flops = [flops](const std::vector<Array>&, const Array& out) {
-    return flops * static_cast<double>(out.values.size());
-  };
-  c.dtypes = std::move(dtypes);
-  return c;
 }
 
 inline std::vector<OpCase> binary_cases() {
-  std::vector<OpCase> all;
-  all.push_back(binary(
-      "add", tt::add, [](double a, double b) { return a + b; }, 1, kNumbers));
-  all.push_back(binary(
-      "sub", tt::sub, [](double a, double b) { return a - b; }, 1, kNumbers));
-  all.push_back(binary(
-      "mul", tt::mul, [](double a, double b) { return a * b; }, 1, kNumbers));
-  all.push_back(binary(
-      "maximum", tt::maximum, [](double a, double b) { return a > b ? a : b; }, 1, kAnything));
-  all.push_back(binary(
-      "minimum", tt::minimum, [](double a, double b) { return a < b ? a : b; }, 1, kAnything));
-  OpCase div = binary(
-      "div", tt::div, [](double a, double b) { return a / b; }, 1, kFloating);
-  div.operands[1].low = 0.5;
-  all.push_back(div);
-  OpCase pow = binary(
-      "pow", tt::pow, [](double a, double b) { return std::pow(a, b); }, 20, kFloating);
-  pow.operands[0].low = 0.2;
-  all.push_back(pow);
-  const auto comparison = [&](std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc),
-                              double (*g)(double, double)) {
-    OpCase c = binary(std::move(name), f, g, 1, kAnything);
-    c.result = ResultType::boolean;
-    c.differentiable = false;
-    c.operands[0].low = c.operands[1].low = -1.5;  // then some bf16 and f16 values are equal
-    all.push_back(c);
+  return {
+      OP("torch.add(x, y)", add(x, y)).exact(BinaryFn::add, [](double a, double b) { return a + b; }, 1).of(kNumbers).bench("x y").bench("m row", "add row")
+          .bench("m column", "add column").bench("square other_t", "add transposed").bench("half half", "add bf16").bench_grad("m row", "add row"),
+      OP("torch.sub(x, y)", sub(x, y)).exact(BinaryFn::sub, [](double a, double b) { return a - b; }, 1).of(kNumbers).bench("x y"),
+      OP("torch.mul(x, y)", mul(x, y)).exact(BinaryFn::mul, [](double a, double b) { return a * b; }, 1).of(kNumbers).bench("x y").bench_grad("x y"),
+      OP("torch.div(x, y)", div(x, y)).exact(BinaryFn::div, [](double a, double b) { return a / b; }, 1).range_of(1, 0.5, 3).bench("x y"),
+      OP("torch.pow(x, y)", pow(x, y)).exact(BinaryFn::pow, [](double a, double b) { return std::pow(a, b); }, 20).range_of(0, 0.2, 3).bench("positive y"),
+      OP("torch.maximum(x, y)", maximum(x, y)).exact(BinaryFn::maximum, [](double a, double b) { return a > b || a != a ? a : b; }, 1).of(kAnything).bench("x y"),
+      OP("torch.minimum(x, y)", minimum(x, y)).exact(BinaryFn::minimum, [](double a, double b) { return a < b || a != a ? a : b; }, 1).of(kAnything).bench("x y"),
+      // From -1.5 on, some of the values in bf16 and f16 are equal.
+      OP("torch.eq(x, y)", eq(x, y)).exact(BinaryFn::eq, [](double a, double b) { return double(a == b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.ne(x, y)", ne(x, y)).exact(BinaryFn::ne, [](double a, double b) { return double(a != b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.lt(x, y)", lt(x, y)).exact(BinaryFn::lt, [](double a, double b) { return double(a < b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.le(x, y)", le(x, y)).exact(BinaryFn::le, [](double a, double b) { return double(a <= b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.gt(x, y)", gt(x, y)).exact(BinaryFn::gt, [](double a, double b) { return double(a > b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.ge(x, y)", ge(x, y)).exact(BinaryFn::ge, [](double a, double b) { return double(a >= b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
+      OP("torch.logical_and(x, y)", logical_and(x, y)).exact(BinaryFn::logical_and, [](double a, double b) { return double(a != 0 && b != 0); }, 1).gives_bool().bench("flags flags"),
+      OP("torch.logical_or(x, y)", logical_or(x, y)).exact(BinaryFn::logical_or, [](double a, double b) { return double(a != 0 || b != 0); }, 1).gives_bool().bench("flags flags"),
   };
-  comparison("eq", tt::eq, [](double a, double b) { return double(a == b); });
-  comparison("ne", tt::ne, [](double a, double b) { return double(a != b); });
-  comparison("lt", tt::lt, [](double a, double b) { return double(a < b); });
-  comparison("le", tt::le, [](double a, double b) { return double(a <= b); });
-  comparison("gt", tt::gt, [](double a, double b) { return double(a > b); });
-  comparison("ge", tt::ge, [](double a, double b) { return double(a >= b); });
-  comparison("logical_and", tt::logical_and, [](double a, double b) { return double(a != 0 && b != 0); });
-  comparison("logical_or", tt::logical_or, [](double a, double b) { return double(a != 0 || b != 0); });
-  return all;
 }
+
+// Calls without an oracle here: with numbers, and the choice of elements, whose oracles are in choice_cases().
+inline std::vector<OpCase> elementwise_calls() {
+  return {
+      OP("x + 1.5", x + 1.5).bench("x", "add scalar"),
+      OP("x * 3", mul(x, scalar_like(3, x))),
+      OP("torch.where(x, y, z)", where(x, y, z)).bench("flags m k"),
+      OP("x.masked_fill(y, -2.5)", masked_fill(x, y, -2.5)).bench("m flags"),
+  };
+}
+// clang-format on
 
 inline std::vector<OpCase> choice_cases() {
   OpCase where;

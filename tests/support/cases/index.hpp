@@ -234,4 +234,52 @@ inline std::vector<OpCase> index_cases() {
   return all;
 }
 
+// Copies, rearrangements, indexing and sorting as calls.
+// clang-format off
+inline std::vector<OpCase> index_calls() {
+  return {
+      OP("x.clone()", clone(x)).bench("x"),
+      OP("x.contiguous()", contiguous(x)).bench("square_t", "contiguous transposed").bench("image_nhwc", "contiguous permuted"),
+      OP("x.transpose(1, 2).contiguous()", contiguous(transpose(x, 1, 2))),
+      OP("x.float().to(bf16).double()", cast(cast(x, bf16), f32)),
+      OP("x.float().to(f16).double()", cast(cast(x, f16), f32)),
+      OP("x.to(bf16)", cast(x, bf16)).bench("x", "cast bf16").only_timed(),
+      OP("x.to(f32)", cast(x, f32)).bench("half", "cast f32").only_timed(),
+      OP("x.double()", cast(x, f64)),
+      OP("x.to(i32)", cast(x, i32)),
+      OP("x.to(i64)", cast(x, i64)).bench("x", "cast i64"),
+      OP("x.to(u8)", cast(x, u8)),
+      OP("x.to(torch.bool)", cast(x, boolean)),
+      OP("torch.cat((x, y))", cat({x, y})).bench("x y"),
+      OP("torch.cat((x, y), 1)", cat({x, y}, 1)).bench("m k", "cat columns"),
+      OP("torch.cat((x, y), -1)", cat({x, y}, -1)),
+      OP("torch.cat((x, y, x), 0)", cat({x, y, x}, 0)),
+      OP("torch.stack((x, y), 1)", stack({x, y}, 1)).bench("x y"),
+      OP("F.pad(x, (0, 1, 1, 2), value=2.5)", pad(x, {{0, 0}, {1, 2}, {0, 1}}, 2.5)),
+      OP("F.pad(x, (2, 2, 1, 1))", pad(x, {{1, 1}, {2, 2}})).bench("m"),
+      OP("x.flip(0)", flip(x, {0})).bench("m"),
+      OP("x.flip(1)", flip(x, {1})).bench("m", "flip rows"),
+      OP("x.flip(0, -1)", flip(x, {0, -1})),
+      OP("x.tril()", tril(x)).bench("square"),
+      OP("x.tril(-1)", tril(x, -1)),
+      OP("x.triu()", triu(x)).bench("square"),
+      OP("x.triu(1)", triu(x, 1)),
+      OP("x.index_select(0, y)", index_select(x, 0, y)).bench("m row_index"),
+      OP("x.index_select(1, y)", index_select(x, 1, y)),
+      OP("x.gather(0, y)", gather(x, 0, y)).bench("m column_index", "gather columns"),
+      OP("x.gather(-1, y)", gather(x, -1, y)),
+      OP("x.gather(1, y)", gather(x, 1, y)).bench("m integers", "gather rows").bench_grad("m integers", "gather rows"),
+      OP("x.scatter_add(0, y, z)", scatter_add(x, 0, y, z)).bench("m column_index k", "scatter_add columns"),
+      OP("x.scatter_add(-1, y, z)", scatter_add(x, -1, y, z)),
+      OP("x.scatter_add(1, y, z)", scatter_add(x, 1, y, z)).bench("m integers k", "scatter_add rows"),
+      OP("torch.sort(x, dim=-1, stable=True)", sort(x)).bench("m", "sort rows").bench("x").bench("integers", "sort i64"),
+      OP("torch.sort(x, dim=0, descending=True, stable=True)", sort(x, 0, true)),
+      OP("torch.sort(x, dim=-1, descending=True, stable=True)", sort(x, -1, true)),
+      OP("x.topk(3)", topk(x, 3)),
+      OP("x.topk(10)", topk(x, 10)).bench("m", "topk rows").bench("x"),
+      OP("x.topk(2, 0, largest=False)", topk(x, 2, 0, false)),
+  };
+}
+// clang-format on
+
 }  // namespace cases

@@ -176,4 +176,27 @@ inline std::vector<OpCase> linear_cases() {
   return all;
 }
 
+// Matrix products as calls, alone and with fused neighbours.
+// clang-format off
+inline std::vector<OpCase> matmul_calls() {
+  return {
+      OP("torch.matmul(x, y)", matmul(x, y)).bench("square other").bench("square other_t", "matmul transposed")
+          .bench("square other_row", "matmul vector").bench_grad("square other"),
+      OP("x @ y.T", matmul(x, transpose(y, 0, 1))),
+      OP("F.linear(x, y)", linear(x, y)),
+      OP("F.linear(x, y, z)", linear(x, y, z)).bench("m weight row").bench_grad("m weight row"),
+      OP("F.gelu(F.linear(x, y, z))", linear_activation(x, y, z, Activation::gelu)),
+      OP("F.relu(F.linear(x, y, z))", linear_activation(x, y, z, Activation::relu)),
+      OP("u + F.linear(x, y, z)", linear_residual(x, y, z, u)).bench("m weight row k"),
+      OP("z + F.linear(x, y)", linear_residual(x, y, {}, z)),
+      OP("F.gelu(x + y)", bias_activation(x, y, Activation::gelu)).bench("m row").bench_grad("m row"),
+      OP("F.gelu(x + y, approximate='tanh')", bias_activation(x, y, Activation::gelu_tanh)),
+      OP("F.silu(x + y)", bias_activation(x, y, Activation::silu)),
+      OP("F.linear(F.gelu(F.linear(x, y, z), approximate='tanh'), u, v)", mlp(x, y, z, u, v, Activation::gelu_tanh)),
+      OP("F.linear(F.gelu(F.linear(x, y, z)), u, v)", mlp(x, y, z, u, v, Activation::gelu)),
+      OP("F.linear(F.relu(F.linear(x, y)), z)", mlp(x, y, {}, z, {}, Activation::relu)),
+  };
+}
+// clang-format on
+
 }  // namespace cases

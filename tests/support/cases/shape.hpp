@@ -107,4 +107,29 @@ inline std::vector<OpCase> shape_cases() {
   return all;
 }
 
+// Views as calls.
+// clang-format off
+inline std::vector<OpCase> shape_calls() {
+  return {
+      OP("x.reshape(4, -1)", reshape(x, {4, -1})),
+      OP("x.reshape(y.shape)", reshape(x, y.shape())).bench("x m"),
+      OP("x.flatten(1)", flatten(x, 1)),
+      OP("x.flatten()", flatten(x)),
+      OP("x.transpose(0, -1)", transpose(x, 0, -1)),
+      OP("x.transpose(0, 1)", transpose(x, 0, 1)).bench("m"),
+      OP("x.permute(2, 0, 1)", permute(x, {2, 0, 1})),
+      OP("x.unsqueeze(-1)", unsqueeze(x, -1)),
+      OP("x.squeeze(1)", squeeze(x, 1)),
+      OP("x[:, -2:]", slice(x, 1, -2)),
+      OP("x[:, :, ::2]", slice(x, 2, 0, kEnd, 2)),
+      OP("x[:-1]", slice(x, 0, 0, -1)),
+      OP("x[1:-1]", slice(x, 0, 1, -1)).bench("x"),
+      OP("x[:, -1]", select(x, 1, -1)),
+      OP("x.split(2, 1)", split(x, 2, 1)),
+      OP("x.chunk(2, -1)", chunk(x, 2, -1)),
+      OP("x.unsqueeze(1).expand(-1, 2, -1, -1)", expand(unsqueeze(x, 1), {-1, 2, -1, -1})),
+  };
+}
+// clang-format on
+
 }  // namespace cases
