@@ -20,6 +20,10 @@ TEST_CASE("each module computes its formula") {
   check(tt::Sigmoid(), [](double v) { return 1 / (1 + std::exp(-v)); });
   check(tt::GELU(), [](double v) { return v * 0.5 * std::erfc(-v / std::sqrt(2.0)); });
   check(tt::SiLU(), [](double v) { return v / (1 + std::exp(-v)); });
+  check(tt::Softplus(2), [](double v) { return std::log1p(std::exp(2 * v)) / 2; });
+  check(tt::ELU(0.5), [](double v) { return v > 0 ? v : 0.5 * std::expm1(v); });
+  check(tt::Hardswish(), [](double v) { return v * std::clamp(v + 3, 0.0, 6.0) / 6; });
+  check(tt::Mish(), [](double v) { return v * std::tanh(std::log1p(std::exp(v))); });
   double total = 0;
   for (double v : x) total += std::exp(v);
   check(tt::Softmax(), [=](double v) { return std::exp(v) / total; });

@@ -39,14 +39,17 @@ enum class UnaryFn : uint8_t {
   leaky_relu,
   silu,
   gelu,
-  gelu_tanh
+  gelu_tanh,
+  softplus,
+  elu,
+  hardswish,
+  mish
 };
-inline constexpr int kUnaryCount = static_cast<int>(UnaryFn::gelu_tanh) + 1;
+inline constexpr int kUnaryCount = static_cast<int>(UnaryFn::mish) + 1;
 inline constexpr int kLastIntegerUnary = static_cast<int>(UnaryFn::relu);
 
-// *_grad(g, v): g times the derivative of an activation at v. v is the output for tanh and sigmoid, the input
-// for leaky_relu, silu, gelu and gelu_tanh, and either for relu. Functions up to kLastIntegerBinary also
-// exist for integers.
+// *_grad(g, v): g times the derivative of an activation at v. v is the output for tanh and sigmoid, either
+// for relu, and the input for all others. Functions up to kLastIntegerBinary also exist for integers.
 enum class BinaryFn : uint8_t {
   add,
   sub,
@@ -69,9 +72,13 @@ enum class BinaryFn : uint8_t {
   sigmoid_grad,
   silu_grad,
   gelu_grad,
-  gelu_tanh_grad
+  gelu_tanh_grad,
+  softplus_grad,
+  elu_grad,
+  hardswish_grad,
+  mish_grad
 };
-inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) + 1;
+inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::mish_grad) + 1;
 inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
 constexpr bool is_activation_grad(BinaryFn fn) { return fn >= BinaryFn::relu_grad; }
 
@@ -111,6 +118,51 @@ TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
 }
 TT_HOST_DEVICE inline double power(double a, double b) { return std::pow(a, b); }
 
+// log(1 + e) for e >= 0, accurate for small e: the factor e / (u - 1) corrects the rounding of u = 1 + e.
+template <class T>
+TT_HOST_DEVICE inline T log1p_value(T e) {
+  const T u = T(1) + e;
+  return u == T(1) ? e : math::log(u) * (e / (u - T(1)));
+}
+// e^x - 1 for x <= 0, accurate near 0. At -40 it rounds to -1 in double, too.
+TT_HOST_DEVICE inline float expm1_value(float x) { return math::expm1_bounded(x < -40.0f ? -40.0f : x); }
+TT_HOST_DEVICE inline double expm1_value(double x) { return std::expm1(x); }
+
+// log(1 + e^(beta x)) / beta = max(x, 0) + log(1 + e^-|beta x|) / beta.
+template <class T>
+TT_HOST_DEVICE inline T softplus_value(T x, T beta) {
+  const T t = beta * x;
+  return (x < T(0) ? T(0) : x) + log1p_value(math::exp(t < T(0) ? t : -t)) / beta;
+}
+// x where x > 0, else alpha (e^x - 1).
+template <class T>
+TT_HOST_DEVICE inline T elu_value(T x, T alpha) {
+  return x > T(0) ? x : alpha * expm1_value(x > T(0) ? T(0) : x);
+}
+// x min(max(x + 3, 0), 6) / 6.
+template <class T>
+TT_HOST_DEVICE inline T hardswish_value(T x) {
+  const T low = x + T(3) < T(0) ? T(0) : x + T(3);
+  return x * ((low > T(6) ? T(6) : low) / T(6));  // x times 6 may overflow
+}
+template <class T>
+TT_HOST_DEVICE inline T hardswish_derivative(T x) {
+  const T inside = x / T(3) + T(0.5);
+  return x <= T(-3) ? T(0) : (x >= T(3) ? T(1) : inside);
+}
+// x tanh(softplus(x)) = x n / (n + 2) with n = e^x (e^x + 2). From x = 20 on, n / (n + 2) rounds to 1.
+template <class T>
+TT_HOST_DEVICE inline T mish_value(T x) {
+  const T e = math::exp(x > T(20) ? T(20) : x), n = e * (e + T(2));
+  return x * (n / (n + T(2)));
+}
+// n / (n + 2) + 4 x e (1 + e) / (n + 2)^2, with e = e^x.
+template <class T>
+TT_HOST_DEVICE inline T mish_derivative(T x) {
+  const T c = x > T(20) ? T(20) : x, e = math::exp(c), n = e * (e + T(2)), d = n + T(2);
+  return n / d + T(4) * c * (e / d) * ((T(1) + e) / d);
+}
+
 template <UnaryFn fn, class T, math::Range range = math::Range::all>
 TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]] T p1) {
   using enum UnaryFn;
@@ -148,6 +200,10 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
     if constexpr (fn == silu) return silu_value<T, range>(x);
     if constexpr (fn == gelu) return gelu_value(x);
     if constexpr (fn == gelu_tanh) return gelu_tanh_value(x);
+    if constexpr (fn == softplus) return softplus_value(x, p0);
+    if constexpr (fn == elu) return elu_value(x, p0);
+    if constexpr (fn == hardswish) return hardswish_value(x);
+    if constexpr (fn == mish) return mish_value(x);
   }
 }
 
@@ -172,6 +228,10 @@ TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
     if constexpr (fn == silu_grad) return a * silu_derivative(b);
     if constexpr (fn == gelu_grad) return a * gelu_derivative(b);
     if constexpr (fn == gelu_tanh_grad) return a * gelu_tanh_derivative(b);
+    if constexpr (fn == softplus_grad) return a * sigmoid_value(p0 * b);
+    if constexpr (fn == elu_grad) return b > T(0) ? a : a * (p0 * math::exp(b));
+    if constexpr (fn == hardswish_grad) return a * hardswish_derivative(b);
+    if constexpr (fn == mish_grad) return a * mish_derivative(b);
   }
   if constexpr (fn == maximum) return a > b || a != a ? a : b;  // NaN if one is NaN
   if constexpr (fn == minimum) return a < b || a != a ? a : b;
@@ -190,10 +250,7 @@ template <PointwiseLoss fn, class T>
 TT_HOST_DEVICE inline T loss_value(T x, T t) {
   if constexpr (fn == PointwiseLoss::mse) return (x - t) * (x - t);
   if constexpr (fn == PointwiseLoss::bce_with_logits) {
-    // log(1 + e), accurate for small e: the factor e / (u - 1) corrects the rounding of u = 1 + e.
-    const T e = math::exp(x < T(0) ? x : -x), u = T(1) + e;
-    const T log1p = u == T(1) ? e : math::log(u) * (e / (u - T(1)));
-    return (x < T(0) ? T(0) : x) - x * t + log1p;
+    return (x < T(0) ? T(0) : x) - x * t + log1p_value(math::exp(x < T(0) ? x : -x));
   }
 }
 template <PointwiseLoss fn, class T>

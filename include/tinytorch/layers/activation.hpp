@@ -37,6 +37,30 @@ class SiLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return silu(x); }
 };
+// log(1 + e^(beta x)) / beta
+class Softplus : public Module {
+ public:
+  explicit Softplus(double steepness = 1) : beta(steepness) {}
+  Tensor forward(const Tensor& x) override { return softplus(x, beta); }
+  double beta;
+};
+// x for x > 0, alpha (e^x - 1) otherwise (Clevert, Unterthiner, Hochreiter, 2016)
+class ELU : public Module {
+ public:
+  explicit ELU(double scale = 1) : alpha(scale) {}
+  Tensor forward(const Tensor& x) override { return elu(x, alpha); }
+  double alpha;
+};
+// x min(max(x + 3, 0), 6) / 6 (Howard et al., "Searching for MobileNetV3", 2019)
+class Hardswish : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return hardswish(x); }
+};
+// x tanh(softplus(x)) (Misra, 2020)
+class Mish : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return mish(x); }
+};
 class Softmax : public Module {
  public:
   explicit Softmax(int dimension = -1) : dim(dimension) {}

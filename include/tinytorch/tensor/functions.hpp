@@ -70,6 +70,10 @@ TT_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, TT_LOC);
 TT_API Tensor silu(const Tensor& x, TT_LOC);       // x sigmoid(x)
 TT_API Tensor gelu(const Tensor& x, TT_LOC);       // x Phi(x) with the exact normal distribution
 TT_API Tensor gelu_tanh(const Tensor& x, TT_LOC);  // the tanh approximation, used by GPT-2
+TT_API Tensor softplus(const Tensor& x, double beta = 1, TT_LOC);  // log(1 + e^(beta x)) / beta, beta > 0
+TT_API Tensor elu(const Tensor& x, double alpha = 1, TT_LOC);      // x for x > 0, alpha (e^x - 1) otherwise
+TT_API Tensor hardswish(const Tensor& x, TT_LOC);                  // x min(max(x + 3, 0), 6) / 6
+TT_API Tensor mish(const Tensor& x, TT_LOC);                       // x tanh(softplus(x))
 
 // --- binary, with broadcasting ---
 TT_API Tensor add(const Tensor& a, const Tensor& b, TT_LOC);

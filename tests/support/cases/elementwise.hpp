@@ -19,6 +19,7 @@ inline double gelu_tanh_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * scale * (1 + 3 * 0.044715 * x * x);
 }
 inline double sigmoid_exact(double x) { return 1 / (1 + std::exp(-x)); }
+inline double mish_exact(double x) { return x * std::tanh(std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)))); }
 
 // clang-format off
 inline std::vector<OpCase> unary_cases() {
@@ -58,6 +59,16 @@ inline std::vector<OpCase> unary_cases() {
           .derivative_at_x(BinaryFn::gelu_grad, gelu_slope),
       OP("F.gelu(x, approximate='tanh')", gelu_tanh(x)).exact(UnaryFn::gelu_tanh, gelu_tanh_exact, 20, -4, 4).relative_to_argument().bench("x")
           .derivative_at_x(BinaryFn::gelu_tanh_grad, gelu_tanh_slope),
+      OP("F.softplus(x)", softplus(x)).exact(UnaryFn::softplus, [](double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }, 24, -8, 8).parameters(1).bench("x").bench_grad("x"),
+      OP("F.softplus(x, 2)", softplus(x, 2)).exact(UnaryFn::softplus, [](double x) { return std::log1p(std::exp(-std::abs(2 * x))) / 2 + std::max(x, 0.0); }, 24, -4, 4).parameters(2)
+          .derivative_at_x(BinaryFn::softplus_grad, [](double x) { return sigmoid_exact(2 * x); }),
+      OP("F.elu(x)", elu(x)).exact(UnaryFn::elu, [](double x) { return x > 0 ? x : std::expm1(x); }, 12, -4, 4).parameters(1).nudged(away_from({0})).bench("x").bench_grad("x"),
+      OP("F.elu(x, 0.5)", elu(x, 0.5)).exact(UnaryFn::elu, [](double x) { return x > 0 ? x : 0.5 * std::expm1(x); }, 12, -4, 4).parameters(0.5)
+          .derivative_at_x(BinaryFn::elu_grad, [](double x) { return x > 0 ? 1 : 0.5 * std::exp(x); }).nudged(away_from({0})),
+      OP("F.hardswish(x)", hardswish(x)).exact(UnaryFn::hardswish, [](double x) { return x * std::min(x + 3 < 0 ? 0 : x + 3, 6.0) / 6; }, 5, -5, 5).nudged(away_from({-3, 3})).bench("x").bench_grad("x")
+          .derivative_at_x(BinaryFn::hardswish_grad, [](double x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5; }),
+      OP("F.mish(x)", mish(x)).exact(UnaryFn::mish, mish_exact, 16, -8, 8).bench("x").bench_grad("x")
+          .derivative_at_x(BinaryFn::mish_grad, [](double x) { const double t = mish_exact(x) / x; return t + x * sigmoid_exact(x) * (1 - t * t); }),
   };
 }
 

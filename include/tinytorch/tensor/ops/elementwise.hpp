@@ -42,7 +42,7 @@ inline constexpr UnaryRule kUnaryRules[] = {
     {UnaryFn::ceil, "ceil", 1, Accepts::numbers, Save::nothing, vjp::zero},
     {UnaryFn::round, "round", 1, Accepts::numbers, Save::nothing, vjp::zero},
     {UnaryFn::logical_not, "logical_not", 1, Accepts::anything, Save::nothing, nullptr},
-    {UnaryFn::relu, "relu", 1, Accepts::numbers, Save::outputs, vjp::relu},
+    {UnaryFn::relu, "relu", 1, Accepts::numbers, Save::outputs, vjp::at_y<BinaryFn::relu_grad>},
     {UnaryFn::exp, "exp", 10, Accepts::floating, Save::outputs, vjp::exp},
     {UnaryFn::log, "log", 10, Accepts::floating, Save::inputs, vjp::log},
     {UnaryFn::sqrt, "sqrt", 1, Accepts::floating, Save::outputs, vjp::sqrt},
@@ -53,10 +53,17 @@ inline constexpr UnaryRule kUnaryRules[] = {
     {UnaryFn::tanh, "tanh", 12, Accepts::floating, Save::outputs, vjp::tanh},
     {UnaryFn::sigmoid, "sigmoid", 12, Accepts::floating, Save::outputs, vjp::sigmoid},
     {UnaryFn::erf, "erf", 12, Accepts::floating, Save::inputs, vjp::erf},
-    {UnaryFn::leaky_relu, "leaky_relu", 1, Accepts::floating, Save::inputs, vjp::leaky_relu},
-    {UnaryFn::silu, "silu", 13, Accepts::floating, Save::inputs, vjp::silu},
-    {UnaryFn::gelu, "gelu", 16, Accepts::floating, Save::inputs, vjp::gelu},
-    {UnaryFn::gelu_tanh, "gelu_tanh", 20, Accepts::floating, Save::inputs, vjp::gelu_tanh},
+    {UnaryFn::leaky_relu, "leaky_relu", 1, Accepts::floating, Save::inputs,
+     vjp::at_x<BinaryFn::leaky_relu_grad>},
+    {UnaryFn::silu, "silu", 13, Accepts::floating, Save::inputs, vjp::at_x<BinaryFn::silu_grad>},
+    {UnaryFn::gelu, "gelu", 16, Accepts::floating, Save::inputs, vjp::at_x<BinaryFn::gelu_grad>},
+    {UnaryFn::gelu_tanh, "gelu_tanh", 20, Accepts::floating, Save::inputs,
+     vjp::at_x<BinaryFn::gelu_tanh_grad>},
+    {UnaryFn::softplus, "softplus", 24, Accepts::floating, Save::inputs, vjp::at_x<BinaryFn::softplus_grad>},
+    {UnaryFn::elu, "elu", 12, Accepts::floating, Save::inputs, vjp::at_x<BinaryFn::elu_grad>},
+    {UnaryFn::hardswish, "hardswish", 5, Accepts::floating, Save::inputs,
+     vjp::at_x<BinaryFn::hardswish_grad>},
+    {UnaryFn::mish, "mish", 16, Accepts::floating, Save::inputs, vjp::at_x<BinaryFn::mish_grad>},
 };
 static_assert(std::size(kUnaryRules) == backend::kUnaryCount, "one row per UnaryFn, in its order");
 
@@ -123,6 +130,10 @@ inline constexpr BinaryRule kBinaryRules[] = {
     {BinaryFn::silu_grad, "silu_grad", 16, Accepts::floating, false, Save::nothing, nullptr},
     {BinaryFn::gelu_grad, "gelu_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
     {BinaryFn::gelu_tanh_grad, "gelu_tanh_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::softplus_grad, "softplus_grad", 14, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::elu_grad, "elu_grad", 12, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::hardswish_grad, "hardswish_grad", 4, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::mish_grad, "mish_grad", 22, Accepts::floating, false, Save::nothing, nullptr},
 };
 static_assert(std::size(kBinaryRules) == backend::kBinaryCount, "one row per BinaryFn, in its order");
 
@@ -238,6 +249,13 @@ TT_API Tensor leaky_relu(const Tensor& x, double slope, Loc loc) { return apply(
 TT_API Tensor silu(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::silu), {x}, loc); }
 TT_API Tensor gelu(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::gelu), {x}, loc); }
 TT_API Tensor gelu_tanh(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::gelu_tanh), {x}, loc); }
+TT_API Tensor softplus(const Tensor& x, double beta, Loc loc) {
+  if (!(beta > 0)) fail("TT-RANGE-02", "softplus: beta must be positive, got " + std::to_string(beta), loc);
+  return apply(Unary(UnaryFn::softplus, beta), {x}, loc);
+}
+TT_API Tensor elu(const Tensor& x, double alpha, Loc loc) { return apply(Unary(UnaryFn::elu, alpha), {x}, loc); }
+TT_API Tensor hardswish(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::hardswish), {x}, loc); }
+TT_API Tensor mish(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::mish), {x}, loc); }
 
 TT_API Tensor add(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::add), {a, b}, loc); }
 TT_API Tensor sub(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::sub), {a, b}, loc); }

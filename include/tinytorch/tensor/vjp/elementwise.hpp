@@ -19,11 +19,20 @@ struct UnaryContext {
 };
 using UnaryVjp = Tensor (*)(const UnaryContext&);
 
-// g times f'(x), computed by one kernel. v is the output y for relu_grad, tanh_grad and sigmoid_grad, and the
-// input x for leaky_relu_grad, silu_grad, gelu_grad and gelu_tanh_grad. p0 is the slope of leaky_relu.
+// g times f'(x), computed by one kernel. v is x or y, as fn demands (backend/functors.hpp). p0 is the
+// parameter of f, such as the slope of leaky_relu.
 TT_API Tensor derivative_times(backend::BinaryFn fn, const Tensor& g, const Tensor& v, double p0 = 0);
 
 namespace vjp {
+// g f'(v) by the kernel fn (backend/functors.hpp); v is the result y or the argument x.
+template <backend::BinaryFn fn>
+Tensor at_y(const UnaryContext& c) {
+  return derivative_times(fn, c.g, c.y, c.p0);
+}
+template <backend::BinaryFn fn>
+Tensor at_x(const UnaryContext& c) {
+  return derivative_times(fn, c.g, c.x, c.p0);
+}
 inline Tensor pass(const UnaryContext& c) { return c.g; }
 inline Tensor zero(const UnaryContext& c) { return zeros_like(c.g); }
 inline Tensor neg(const UnaryContext& c) { return -c.g; }
@@ -42,18 +51,9 @@ inline Tensor cos(const UnaryContext& c) { return -(c.g * tinytorch::sin(c.x)); 
 inline Tensor erf(const UnaryContext& c) {
   return c.g * tinytorch::exp(-tinytorch::square(c.x)) * (2 * std::numbers::inv_sqrtpi);
 }
-inline Tensor relu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::relu_grad, c.g, c.y); }
-inline Tensor leaky_relu(const UnaryContext& c) {
-  return derivative_times(backend::BinaryFn::leaky_relu_grad, c.g, c.x, c.p0);
-}
 inline Tensor tanh(const UnaryContext& c) { return derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y); }
 inline Tensor sigmoid(const UnaryContext& c) {
   return derivative_times(backend::BinaryFn::sigmoid_grad, c.g, c.y);
-}
-inline Tensor silu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::silu_grad, c.g, c.x); }
-inline Tensor gelu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::gelu_grad, c.g, c.x); }
-inline Tensor gelu_tanh(const UnaryContext& c) {
-  return derivative_times(backend::BinaryFn::gelu_tanh_grad, c.g, c.x);
 }
 }  // namespace vjp
 

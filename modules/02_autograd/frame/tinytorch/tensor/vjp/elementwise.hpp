@@ -31,6 +31,15 @@ inline Tensor neg(const UnaryContext& c) { return -c.g; }
 inline Tensor square(const UnaryContext& c) { return c.g * c.x * 2; }
 inline Tensor reciprocal(const UnaryContext& c) { return -(c.g * c.y * c.y); }
 
+// g f'(v) by the kernel fn (backend/functors.hpp); v is the result y or the argument x.
+template <backend::BinaryFn fn>
+Tensor at_y(const UnaryContext& c) {
+  return derivative_times(fn, c.g, c.y, c.p0);
+}
+template <backend::BinaryFn fn>
+Tensor at_x(const UnaryContext& c) {
+  return derivative_times(fn, c.g, c.x, c.p0);
+}
 inline Tensor pass(const UnaryContext& c) { return c.g; }
 inline Tensor zero(const UnaryContext& c) { return zeros_like(c.g); }
 inline Tensor abs(const UnaryContext& c) { return c.g * sign(c.x); }
@@ -42,15 +51,6 @@ inline Tensor sin(const UnaryContext& c) { return c.g * tinytorch::cos(c.x); }
 inline Tensor cos(const UnaryContext& c) { return -(c.g * tinytorch::sin(c.x)); }
 inline Tensor erf(const UnaryContext& c) {
   return c.g * tinytorch::exp(-tinytorch::square(c.x)) * (2 * std::numbers::inv_sqrtpi);
-}
-inline Tensor relu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::relu_grad, c.g, c.y); }
-inline Tensor leaky_relu(const UnaryContext& c) {
-  return derivative_times(backend::BinaryFn::leaky_relu_grad, c.g, c.x, c.p0);
-}
-inline Tensor silu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::silu_grad, c.g, c.x); }
-inline Tensor gelu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::gelu_grad, c.g, c.x); }
-inline Tensor gelu_tanh(const UnaryContext& c) {
-  return derivative_times(backend::BinaryFn::gelu_tanh_grad, c.g, c.x);
 }
 }  // namespace vjp
 
