@@ -5,8 +5,8 @@
 //   gpt_chars input.txt --folder run                             add --resume to continue the run exactly
 //
 // The entropy of the grammar is known, and no model can have a lower loss. The generated text has as many
-// characters as the training reads, so that no part of it is read twice. The run's folder has the tokens, the
-// log, the loss curve as loss.svg, and the checkpoint.
+// characters as the training reads; windows begin at random positions, so each character is read once on
+// average. The run's folder has the tokens, the log, the loss curve as loss.svg, and the checkpoint.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>

@@ -58,7 +58,7 @@ std::printf("a word\n{not a row}\n");''')
         self.assertRegex(why, r"\Athe linker ended with 1\n.*undefined reference to .elsewhere")
 
     def test_an_unknown_flag_is_reported_with_the_list_of_flags(self):
-        self.assertEqual(self.failure_of("", "--student --quick"), "unknown: --quick; there are --student, --fast, --emulator, --count")
+        self.assertEqual(self.failure_of("", "--student --quick"), "unknown flags: --quick; the flags are --student, --fast, --emulator, --count")
         self.assertIn("--fast is for %%cpp", self.failure_of("", "--fast", cuda=True))
 
     def test_a_crash_is_reported_with_the_output_before_it(self):
