@@ -283,7 +283,7 @@ class Starting(Clone):
         self.tt("start", "01", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "contiguous_strides");', text)
-        self.assertIn("Row-major without gaps.", text)
+        self.assertIn("Strides of a row-major tensor without gaps:", text)
         self.assertIn("TODO(1.1) contiguous_strides is not written yet", self.tt("check", "1.1", code=1))
 
     def test_starting_again_keeps_the_student_s_files(self):
@@ -564,11 +564,11 @@ class Keeping(Clone):
     def test_reset_keeps_a_dated_copy_and_other_tasks(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
-        self.edit("// Row-major without gaps.", "// Row-major without gaps, I say.")
+        self.edit("// Strides of a row-major tensor without gaps:", "// My note. Strides of a row-major tensor without gaps:")
         self.tt("reset", "1.1", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "is_contiguous");', text)
-        self.assertIn("I say", text)  # text outside the functions of the task stays
+        self.assertIn("My note.", text)  # text outside the functions of the task stays
         kept = list((self.modules / "01_tensor/student-kept").rglob("strides.hpp"))
         self.assertEqual(len(kept), 1)
         self.assertNotIn("todo(\"1.1\"", kept[0].read_text())
