@@ -1,7 +1,6 @@
 // Anomaly detection with an autoencoder (Koizumi et al., 2019). A net that compresses the sound of healthy
 // machines to a few numbers learns to reconstruct only such sounds, so a large reconstruction error indicates
-// a fault. The training data have no faults. The test clips have a seed of their own, which may be kept
-// secret.
+// a fault. The training data have no faults. The test clips have a separate seed, which may be kept secret.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -52,7 +51,7 @@ int main(int argc, char** argv) {
   app.add_option("--hidden", hidden, "Width of the hidden layers")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  app.add_option("--code", code, "Size of the code in the middle")
+  app.add_option("--code", code, "Size of the code, the output of the encoder")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   app.add_option("--seed", seed, "Seed of training data and weights")->capture_default_str();

@@ -4,10 +4,11 @@
 //   gpt2_train --text book.txt --vocabulary gpt2 --folder run
 //
 // --data is a folder with train.bin and val.bin, which are arrays of 16-bit tokens as in nanoGPT. --text
-// makes them from a text by a vocabulary: a folder with encoder.json and vocab.bpe, or a tokenizer.json. The
-// number of rows of the embedding is a multiple of 64, 50304 for GPT-2's 50257 tokens: the head is half of a
-// small model's work, and tensor cores read rows of odd length one number at a time. --resume continues a run
-// with bit-identical results. --save writes a model that transformers' from_pretrained reads.
+// makes these files from a text and a vocabulary, which is a folder with encoder.json and vocab.bpe, or a
+// tokenizer.json. The number of rows of the embedding is padded to a multiple of 64 (50304 for the 50257
+// tokens of GPT-2), because the head is half of a small model's work, and tensor cores read rows of odd
+// length one number at a time. --resume continues a run with bit-identical results. --save writes a model
+// that from_pretrained of the Python package transformers reads.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -38,7 +39,6 @@ struct Settings {
                                   .evaluate_every = 250};
 };
 
-// layers, heads, features
 struct Size {
   int64_t layers, heads, features;
 };
@@ -84,8 +84,8 @@ void print_sample(const Settings& s, tt::Gpt2& model, const tt::BpeTokenizer& to
 int run(Settings s) {
   tt::PretrainingOptions& t = s.training;
   tt::set_default_device(s.device == "cuda" ? tt::cuda : tt::cpu);
-  for (const std::string& made :
-       {t.folder, s.save_to})  // what cannot be written is better found before training
+  // The folders are made before training, so that a path that cannot be written fails at once.
+  for (const std::string& made : {t.folder, s.save_to})
     if (!made.empty()) std::filesystem::create_directories(made);
   std::optional<tt::BpeTokenizer> tokenizer;
   if (!s.vocabulary.empty()) tokenizer.emplace(load_vocabulary(s.vocabulary));
@@ -114,10 +114,10 @@ void add_training_options(CLI::App& app, tt::PretrainingOptions& t) {
   app.add_option("--accumulate", t.accumulate, "Batches per step")->check(counts);
   app.add_option("--steps", t.steps, "Steps of the whole run")->check(counts);
   app.add_option("--stop-after", t.stop_after, "Steps after which this part of the run ends; 0: all");
-  app.add_option("--warm-up", t.warm_up, "Steps of rising rate");
+  app.add_option("--warm-up", t.warm_up, "Steps in which the learning rate rises");
   app.add_option("--lr", t.lr, "Largest learning rate");
   app.add_option("--lr-end", t.lr_end, "Learning rate at the end");
-  app.add_option("--weight-decay", t.weight_decay, "Of matrices");
+  app.add_option("--weight-decay", t.weight_decay, "Weight decay of matrices");
   app.add_option("--clip", t.clip_norm, "Largest gradient norm; 0: no clipping");
   app.add_option("--seed", t.seed, "Seed of weights, windows and sample");
   app.add_option("--report-every", t.report_every, "Steps between reports")->check(counts);
@@ -140,7 +140,8 @@ void add_model_options(CLI::App& app, Settings& s) {
   app.add_option("--heads", s.heads, "Attention heads")->check(counts);
   app.add_option("--features", s.features, "Width; a multiple of the heads")->check(counts);
   app.add_option("--context", s.training.length, "Tokens per window")->check(counts);
-  app.add_option("--pad", s.multiple, "The embedding's rows are a multiple of this")->check(counts);
+  app.add_option("--pad", s.multiple, "The number of rows of the embedding is a multiple of this")
+      ->check(counts);
   app.add_option("--dropout", s.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.9));
   app.add_flag("--bf16", s.bf16, "Parameters in bf16, updated through f32");
 }
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
       app.add_option("--vocabulary", s.vocabulary, "Folder of a byte-level BPE, or tokenizer.json");
   text->check(CLI::ExistingFile)->needs(vocabulary)->excludes(data);
   vocabulary->check(CLI::ExistingPath);
-  app.add_option("--device", s.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", s.device, "Device of all tensors")->check(CLI::IsMember({"cpu", "cuda"}));
   add_model_options(app, s);
   add_training_options(app, t);
   auto* folder = app.add_option("--folder", t.folder, "Folder of the run: checkpoint, log, loss.svg");
@@ -170,11 +171,11 @@ int main(int argc, char** argv) {
   app.add_option("--save", s.save_to, "Folder to save the model in, in the format of transformers");
   app.add_option("--prompt", s.prompt, "Beginning of the sample");
   app.add_option("--sample", s.sample, "Tokens of the sample");
-  app.add_option("--temperature", s.temperature, "Of the sample");
+  app.add_option("--temperature", s.temperature, "Temperature of the sample");
   app.add_option("--require", s.required, "Exit with 1 above this validation loss; 0: no limit");
   CLI11_PARSE(app, argc, argv);
   if (s.data.empty() && s.text.empty()) {
-    std::fprintf(stderr, "gpt2_train: needs --data, or --text with --vocabulary and --folder\n");
+    std::fprintf(stderr, "gpt2_train needs --data, or --text with --vocabulary and --folder\n");
     return 1;
   }
   try {

@@ -4,9 +4,9 @@
 //   gpt_chars input.txt --preset shakespeare --device cuda       Karpathy's recipe: 10 M parameters, 20 s
 //   gpt_chars input.txt --folder run                             add --resume to continue the run exactly
 //
-// The entropy of the grammar is known, and no model can have a lower loss. Its text is as long as the
-// training, so that no sentence is seen twice. The run's folder holds the tokens, the log, its curve as
-// loss.svg, and the checkpoint.
+// The entropy of the grammar is known, and no model can have a lower loss. The generated text has as many
+// characters as the training reads; windows begin at random positions, so each character is read once on
+// average. The run's folder has the tokens, the log, the loss curve as loss.svg, and the checkpoint.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -75,8 +75,8 @@ int run(Settings s) {
   if (temporary) t.folder = (std::filesystem::temp_directory_path() / "XXXXXX").string();
   if (temporary && !::mkdtemp(t.folder.data()))
     tt::io::fail_system("TT-IO-02", "make the folder", t.folder, tt::Loc::current());
-  for (const std::string& made :
-       {t.folder, s.save_to})  // what cannot be written is better found before training
+  // The folders are made before training, so that a path that cannot be written fails at once.
+  for (const std::string& made : {t.folder, s.save_to})
     if (!made.empty()) std::filesystem::create_directories(made);
   const auto path = [&](const char* name) { return t.folder + "/" + name; };
 
@@ -110,7 +110,7 @@ int run(Settings s) {
   const double loss = reports.empty() ? NAN : reports.back().validation_loss;
   std::printf("validation loss %.4f = %.3f bits per character", loss, loss / std::log(2.0));
   if (floor > 0)
-    std::printf("; %.3f at best: %.1f %% above", floor / std::log(2.0), 100 * (loss / floor - 1));
+    std::printf("; %.1f %% above the entropy of %.3f", 100 * (loss / floor - 1), floor / std::log(2.0));
   std::printf("\n");
   const std::string of = s.text.empty() ? "a grammar" : std::filesystem::path(s.text).filename().string();
   tt::benchmarking::write_loss_curve(path("loss.svg"), "Characters of " + of, path("log.jsonl"), floor);
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     s = preset(s.preset);
-    app.parse(argc, argv);  // over the preset
+    app.parse(argc, argv);  // again, because the preset has replaced the other options
     return run(s);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     if (!first.images && !second.images) {
       std::fprintf(
           stderr,
-          "There is no data in %s. Put these files there, plain or as .gz:\n"
+          "There are no IDX files in %s. Put these files there, plain or as .gz:\n"
           "  train-images-idx3-ubyte  train-labels-idx1-ubyte   (optional)\n"
           "  t10k-images-idx3-ubyte   t10k-labels-idx1-ubyte\n"
           "MNIST: https://ossci-datasets.s3.amazonaws.com/mnist/   Fashion-MNIST has the same names.\n",

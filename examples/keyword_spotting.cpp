@@ -1,7 +1,7 @@
 // Keyword spotting with a DS-CNN (Zhang et al., "Hello Edge", 2017). A depthwise convolution (one filter per
 // channel) and a 1 x 1 convolution replace one filter for every pair of channels, with a ninth of the work
 // for 3 x 3 filters. The data are ten words of an invented language, "unknown" and "silence". The test set
-// has a seed of its own, which may be kept secret.
+// has a separate seed, which may be kept secret.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -25,8 +25,8 @@ tt::Sequential separable(int64_t channels) {
                         tt::Conv2d(channels, channels, 1, {}, false), tt::BatchNorm2d(channels), tt::ReLU());
 }
 
-// At the end bands are averaged completely, but frames only within six groups, because "saito" is not
-// "tosai".
+// The last pooling layer averages all frequency bands, but keeps six groups of frames, because the order of
+// sounds matters: "saito" is not "tosai".
 tt::Sequential ds_cnn(int64_t channels, int64_t blocks) {
   tt::Sequential net(tt::Conv2d(1, channels, 5, {.stride = 2, .padding = 2}, false),  // [B, C, 25, 5]
                      tt::BatchNorm2d(channels), tt::ReLU(), separable(channels),

@@ -28,7 +28,7 @@ target_link_libraries(tinytorch_compiled PUBLIC tinytorch)
 target_compile_definitions(tinytorch_compiled PUBLIC TINYTORCH_COMPILED)
 target_compile_options(tinytorch_compiled PRIVATE -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # The jump threading of g++ 13 turns the ?: of a loop's body into branches, so that the loop is not vectorized: the
+  # The jump threading of g++ 13 turns the ?: of a loop's body into branches, and the loop is then not vectorized: the
   # gradient of gelu and the extrema of columns took 8 times as long.
   set_source_files_properties("${PROJECT_BINARY_DIR}/generated/backend_bodies.cpp"
                               "${PROJECT_BINARY_DIR}/generated/products_bodies.cpp" PROPERTIES COMPILE_OPTIONS -fno-thread-jumps)

@@ -1,5 +1,5 @@
-# The packages that the headers use. Each optional one is said once here, and the headers see it as TINYTORCH_WITH_<NAME>.
-# package_needs and pc_* record what an installed copy has to find again (package.cmake).
+# The packages that the headers use. If an optional package is found, the macro TINYTORCH_WITH_<NAME> tells the headers.
+# package_needs and pc_* list the packages and flags that an installed copy needs (package.cmake).
 set(package_needs "")
 set(pc_needs "")
 set(pc_flags "")

@@ -1,7 +1,8 @@
-# Student files (TINYTORCH_STUDENT) stand before the library's headers on the include path. A file in tasks/ holds the
-# functions of tasks alone: the frame of its header (modules/NN/frame), which includes it, replaces the library's header. Any
-# other file replaces the library header of its path. A file that replaces nothing, that another module replaces too, that
-# has the form of an earlier version, or that includes a header which has moved (moved.json), stops the configuration.
+# Student files (TINYTORCH_STUDENT) come before the library's headers on the include path. A file in tasks/ has only the
+# functions of tasks. The frame of its header (modules/NN/frame), which includes this file, replaces the library's header. Any
+# other file replaces the library header of the same path. The configuration stops at a file that replaces no header, that
+# replaces a header of core/ or one that another module replaces, that has the form of an earlier version, or that includes a
+# header that has moved (moved.json).
 # Sets student_paths and student_includes (folders) and student_headers (paths below include/).
 set(student_paths "")
 set(student_includes "")
@@ -41,7 +42,7 @@ foreach(path IN LISTS student_paths)
   file(GLOB_RECURSE files RELATIVE "${path}" CONFIGURE_DEPENDS "${path}/*")
   get_filename_component(module "${path}" DIRECTORY)
   get_filename_component(module "${module}" NAME)
-  set(migrate "`modules/tt migrate ${module}` brings the file into today's form, and keeps a dated copy.")
+  set(migrate "`modules/tt migrate ${module}` converts the file to the current form, and keeps a dated copy.")
   set(frames "${PROJECT_BINARY_DIR}/frames/${module}")
   list(APPEND student_includes "${path}" "${frames}")
   file(GLOB_RECURSE unused RELATIVE "${frames}" "${frames}/*")
@@ -56,7 +57,7 @@ foreach(path IN LISTS student_paths)
       list(REMOVE_ITEM unused "${header}")
       file(CONFIGURE OUTPUT "${frames}/${header}" CONTENT "#include \"${frame}\"\n" @ONLY)
     elseif(frame)
-      message(FATAL_ERROR "${shown} has the form of an earlier version: it holds given parts, which the library has now.\n${migrate}")
+      message(FATAL_ERROR "${shown} has the form of an earlier version: it contains given parts, which are in the library now.\n${migrate}")
     elseif(file MATCHES "^tinytorch/core/")
       message(FATAL_ERROR "${shown}: headers of core/ are never replaced. Move the change to another header.")
     elseif(NOT file MATCHES "^tinytorch/" OR NOT EXISTS "${headers}/${file}")

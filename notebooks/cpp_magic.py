@@ -2,16 +2,16 @@
 
     %%cpp                      statements, or a program with includes and main, compiled against the headers and run
     %%cpp --student            with a student's headers before the library's
-    %%cpp --fast               optimized for this machine (-O3 -march=native, all cores): for cells that measure time
-    %%cuda                     the same with kernels: by nvcc on a GPU, else by g++ for the emulator
-    %%cuda --emulator --count  on the emulator anyway, with its table of memory traffic
+    %%cpp --fast               optimized for this machine (-O3 -march=native, all cores), for cells that measure time
+    %%cuda                     a cell with kernels, compiled by nvcc for a GPU, or by g++ for the emulator if there is no GPU
+    %%cuda --emulator --count  on the emulator even if there is a GPU; prints its table of memory traffic
 
-A cell of statements has tinytorch.hpp; one that needs layers or data is a program. With --fast it has the standard library only and
-names the headers that it uses: what it takes from them is compiled with it, where otherwise a compiled library is linked. Errors name
-the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
+A cell of statements includes tinytorch.hpp; a cell that needs layers or data must be a program with its own includes. A cell is linked
+with the compiled library. With --fast it is not: it includes only the headers that it names, whose functions are compiled with it and
+optimized. Errors name the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
 
-An unchanged cell is not compiled again: build/notebook holds the objects of the last cells, and the library's are those that
-`modules/tt check` has compiled.
+An unchanged cell is not compiled again. build/notebook keeps the objects of the last cells; objects of the library are shared with
+`modules/tt check`.
 """
 import hashlib
 import json
@@ -48,7 +48,7 @@ using namespace tinytorch::backend::cuda;
 
 
 def program(cell, header):
-    """The cell as a program: a cell without `main` is its body."""
+    """The cell as a program; a cell without `main` becomes the body of main."""
     whole = re.search(r"^\s*int\s+main\s*\(", cell, re.M)
     if whole:
         return f'{header}#line 1 "cell"\n{cell}\n'
@@ -56,14 +56,14 @@ def program(cell, header):
 
 
 class Failed(Exception):
-    """Shown without Python's traceback, which says nothing about a cell in C++."""
+    """An error of a cell. A notebook shows it without Python's traceback, which has no information about C++ code."""
 
     def _render_traceback_(self):
         return [str(self)]
 
 
 def complain(what, done):
-    """What failed: from the first error in the cell on."""
+    """Raises Failed with the lines of output from the first error in the cell on."""
     lines = done.text.splitlines()
     at = next((i for i, l in enumerate(lines) if re.search(r"^cell[:(]\d+.*error", l)),
               next((i for i, l in enumerate(lines) if re.search("error|cannot find|undefined reference|multiple definition", l)), 0))
@@ -71,8 +71,8 @@ def complain(what, done):
 
 
 FLAGS = ("--student", "--fast", "--emulator", "--count")
-SECONDS = 600  # that a cell may run
-KEPT = 200     # files of cells in each folder
+SECONDS = 600  # time limit of a cell
+KEPT = 200     # each folder keeps so many files of cells
 
 
 def forget_old_cells(*folders):
@@ -81,15 +81,15 @@ def forget_old_cells(*folders):
             for old in sorted(folder.glob("*"), key=lambda p: p.stat().st_mtime)[:-KEPT]:
                 old.unlink()
         except OSError:
-            pass  # another notebook was quicker
+            pass  # another notebook has deleted the file
 
 
 def build_and_run(cell, flags, cuda):
     unknown = set(flags) - set(FLAGS)
     if unknown:
-        raise Failed(f"unknown: {' '.join(sorted(unknown))}; there are {', '.join(FLAGS)}")
+        raise Failed(f"unknown flags: {' '.join(sorted(unknown))}; the flags are {', '.join(FLAGS)}")
     if cuda and "--fast" in flags:
-        raise Failed("--fast is for %%cpp: on a GPU a cell is optimized anyway, and the emulator counts, it does not measure")
+        raise Failed("--fast is for %%cpp only: nvcc optimizes every cell, and the emulator counts but does not measure time")
     if str(ROOT / "modules") not in sys.path:
         sys.path.insert(0, str(ROOT / "modules"))
     import course
@@ -99,7 +99,7 @@ def build_and_run(cell, flags, cuda):
     for path in (p for folder in student for p in folder.glob("tinytorch/**/*.[hc]*")):
         if course.frame_of(path.relative_to(next(f for f in student if f in path.parents))):
             raise Failed(f"{path.relative_to(ROOT)} has the form of an earlier version: `modules/tt migrate "
-                         f"{path.relative_to(ROOT / 'modules').parts[0][:2]}` takes your functions over, and keeps a dated copy")
+                         f"{path.relative_to(ROOT / 'modules').parts[0][:2]}` moves your functions to the new form, and keeps a dated copy")
     gpu = cuda and "--emulator" not in flags and tools.program_version("nvcc") and tools.program_version("nvidia-smi", "-L")
     device = "cuda" if gpu else "sim" if cuda else "cpu"
     fast = "--fast" in flags
@@ -137,7 +137,7 @@ def name_of_signal(code):
 
 
 class Rows(list):
-    """What a cell printed for a plot; shown in one line."""
+    """The rows that a cell printed; a notebook shows one line for them."""
 
     def __repr__(self):
         return f"{len(self)} rows, the first: {self[0]}"

@@ -19,7 +19,7 @@ std::vector<int64_t> ranks_of(const std::vector<st::Rank>& order) {
 }
 
 // Simulates blocks of contenders with true costs `truth`. Drift and slow phases of the machine affect all
-// turns of a block; each turn has noise of its own.
+// turns of a block; each turn has independent noise.
 Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinytorch::Generator& random) {
   Costs out(truth.size(), std::vector<double>(blocks));
   for (size_t b = 0; b < blocks; ++b) {
@@ -30,7 +30,7 @@ Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinyt
   return out;
 }
 
-// The ranks of the same matches by intervals of ratios to the first.
+// The ranks that intervals of ratios to the first contender would give for these matches.
 std::vector<int64_t> by_intervals(const Costs& costs) {
   std::vector<st::Interval> ratios;
   for (const auto& c : costs) ratios.push_back(*st::paired_ratio(costs[0], c));

@@ -16,7 +16,7 @@ struct FakeTime {
 };
 }  // namespace
 
-TEST_CASE("time_calls times each call on its own") {
+TEST_CASE("time_calls times each call separately") {
   FakeTime time;
   int call = 0;
   const auto seconds = bm::time_calls([&] { time.now += ++call; }, 4, time.clock());

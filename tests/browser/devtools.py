@@ -159,7 +159,7 @@ class Browser:
         return base64.b64decode(self.page("Page.captureScreenshot", format="png")["data"])
 
     def complaints(self, base):
-        """What the browser had to say since the last call: errors, violations of the policy, requests to elsewhere."""
+        """Messages of the browser since the last call: errors, violations of the content security policy, requests to other hosts."""
         out = []
         for event in self.events:
             method, p = event.get("method"), event.get("params", {})

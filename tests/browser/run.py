@@ -61,7 +61,7 @@ class Site:
 
 
 def check_self(browser, site):
-    """What the other checks rely on sees what is wrong."""
+    """The tools of the other checks find a missing page, a page that is too wide and violations of the policy."""
     browser.window(320)
     browser.open(site.base + "/nowhere")
     require(any("404" in c for c in browser.complaints(site.base)), "a missing page was not noticed")

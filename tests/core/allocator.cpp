@@ -12,7 +12,7 @@ namespace {
 tt::HostAllocator& host() { return tt::HostAllocator::instance(); }
 }  // namespace
 
-TEST_CASE("blocks are aligned, writable to their end and apart from each other") {
+TEST_CASE("blocks are aligned, writable to their end and do not overlap") {
   std::vector<std::pair<unsigned char*, size_t>> blocks;
   for (const size_t bytes :
        {0u, 1u, 63u, 64u, 65u, 80u, 81u, 127u, 128u, 129u, 1000u, 4097u, 1u << 20, (1u << 20) + 1}) {
@@ -70,7 +70,7 @@ TEST_CASE("a freed block is reused within its size class, and release_cached() r
     host().release_cached();
   }
   CHECK(tt::allocator_stats().cached == 0);
-  host().deallocate(nullptr, 5);  // nothing to do
+  host().deallocate(nullptr, 5);  // a null pointer is ignored
 }
 
 #if !TT_ASAN  // AddressSanitizer ends the program at such a request

@@ -1,4 +1,4 @@
-// Build switches: their values in this build, and what each macro expands to.
+// Build switches: their values in this build, and the expansion of each macro.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/config.hpp>

@@ -34,7 +34,7 @@ TEST_CASE("every index is processed once, in pieces that start at multiples of t
 
 TEST_CASE("work is distributed over the threads") {
   tt::set_thread_count(2);
-  if (tt::thread_count() < 2) return;  // built without OpenMP: one piece
+  if (tt::thread_count() < 2) return;  // without OpenMP the work is one piece
   std::atomic<int> pieces{0};
   tt::parallel_for(1000, 1, [&](int64_t, int64_t) { ++pieces; });
   CHECK(pieces == 2);
@@ -43,7 +43,7 @@ TEST_CASE("work is distributed over the threads") {
   pieces = 0;
   tt::parallel_for(1000, 1, [&](int64_t, int64_t) { ++pieces; });
   CHECK(pieces == 1);
-  tt::set_thread_count(0);  // at least one
+  tt::set_thread_count(0);  // is raised to one
   CHECK(tt::thread_count() == 1);
 }
 

@@ -46,7 +46,7 @@ TEST_CASE_TEMPLATE("the first n lanes are loaded and stored, and nothing beyond"
     lanes.store(data, v + v);
     for (int64_t i = 0; i < n; ++i) CHECK(data[i] == static_cast<T>(2 * (i + 1)));
 
-    T more[2 * tt::kLanes<T>];  // with memory beyond the n elements: it stays unchanged
+    T more[2 * tt::kLanes<T>];  // the memory beyond the n elements must stay unchanged
     for (T& x : more) x = static_cast<T>(7);
     lanes.store(more, v);
     for (int64_t i = 0; i < 2 * tt::kLanes<T>; ++i) CHECK(more[i] == static_cast<T>(i < n ? i + 1 : 7));

@@ -33,7 +33,7 @@ TEST_CASE("construction from braces, ranges and sizes") {
   CHECK(listed(Texts(2)) == std::vector<std::string>(2));
   const std::vector<std::string> five{"1", "2", "3", "4", "5"};
   CHECK(listed(Texts(five.begin(), five.end())) == five);
-  CHECK(listed(five) == five);  // a std::vector converts to it
+  CHECK(listed(five) == five);  // a std::vector converts to a SmallVector
   CHECK(listed(Texts(5, "x")) == std::vector<std::string>(5, "x"));
   const tt::SmallVector<std::pair<int, int>, 2> nested{{1, 2}, {3, 4}, {5, 6}};
   CHECK(nested.size() == 3);
@@ -43,7 +43,7 @@ TEST_CASE("construction from braces, ranges and sizes") {
 TEST_CASE("elements are stored inline up to kInline, and are moved to the heap beyond that") {
   Texts t{"a"s, "b"s, "c"s};
   CHECK(lives_inside(t));
-  t.push_back(t[0]);  // its own element, which is moved meanwhile
+  t.push_back(t[0]);  // the argument is an element, which this call moves
   CHECK_FALSE(lives_inside(t));
   CHECK(listed(t) == std::vector<std::string>{"a", "b", "c", "a"});
 }

@@ -1,10 +1,11 @@
-"""Every command and every snippet of the lessons (modules/NN/README.md) is executed. Prints `ok - ` and `not ok - ` lines.
+"""Executes every command and every code block of the lessons (modules/NN/README.md). Prints `ok - ` and `not ok - ` lines.
 
-  ```sh      commands, run in order in a copy of the project; one that must fail ends in `# fails`
-  ```text    after a sh block: each line occurs in what the commands printed; numbers, times and paths may differ
-  ```cpp     with `int main`: a program, which must compile and end with 0; a text block may follow as above
-             first line `// in FILE`: an excerpt, which must stand in that file (below include/tinytorch or the module's folder)
-             else: statements, compiled and run inside main with tinytorch.hpp
+  ```sh      commands, run in order in a copy of the project; a command that must fail ends in `# fails`
+  ```text    after another block: each line must occur in its output; numbers may differ
+  ```cpp     with `int main`: a program, which must compile and exit with 0; a text block may follow
+             with the first line `// in FILE`: an excerpt, which must occur in that file (below include/tinytorch, the module's
+             folder or the project)
+             otherwise: statements, compiled and run inside main with tinytorch.hpp
 
   python3 tests/course/lessons.py [--only 01]
 """
@@ -39,7 +40,7 @@ def blocks(text):
 
 
 def plain(line):
-    """A line without what differs from run to run."""
+    """The line with N in place of numbers, without colors and with single spaces."""
     return re.sub(r"\s+", " ", re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "N", re.sub(r"\x1b\[[0-9;]*m", "", line))).strip()
 
 
@@ -49,7 +50,7 @@ def missing_lines(expected, output):
 
 
 def clone(folder):
-    """A project of its own, so that a lesson's `start` and `reset` touch nobody's work."""
+    """A copy of the project in `folder`, so that `start` and `reset` in a lesson do not change files of a student."""
     for path in ROOT.iterdir():
         if path.name not in ("modules", "build", ".git") and not path.name.startswith("build"):
             (folder / path.name).symlink_to(path)
@@ -99,7 +100,7 @@ def run_cpp(content, cwd, module):
 
 
 def check_lesson(path):
-    """[(name, good, why)], from a project of its own."""
+    """[(name, good, why)] of one lesson, executed in its own copy of the project."""
     text, name, rows = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), []
 
     def row(what, good, why=""):
@@ -108,7 +109,7 @@ def check_lesson(path):
     lines = text.count("\n")
     row(" has at most 300 lines", lines <= 300, f"{lines}")
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
-        row(f": {image}", (path.parent / image).is_file(), "the file is not there")
+        row(f": {image}", (path.parent / image).is_file(), "the image file does not exist")
     with tempfile.TemporaryDirectory() as folder:
         cwd, output, good = clone(Path(folder)), "", False
         for language, content, line in blocks(text):
@@ -116,7 +117,7 @@ def check_lesson(path):
             if language == "text":
                 if good:
                     lost = missing_lines(content, output)
-                    row(f":{line} output", not lost, "these lines did not come:\n" + "\n".join(lost) + "\nbut these:\n" + output[-3000:])
+                    row(f":{line} output", not lost, "these lines were not printed:\n" + "\n".join(lost) + "\nthe output:\n" + output[-3000:])
                 continue
             try:
                 if language == "sh":
@@ -124,11 +125,11 @@ def check_lesson(path):
                 elif language in ("cpp", "cuda"):
                     good, output = run_cpp(content, cwd, path.parent)
                 else:
-                    good, output = False, f"a block of `{language}` is not executed: use sh, text or cpp"
+                    good, output = False, f"blocks of `{language}` are not executed: use sh, text or cpp"
             except subprocess.TimeoutExpired as problem:
                 good, output = False, f"{problem}"
             row(f":{line} {language} ({time.monotonic() - began:.1f} s)", good, output)
-    row(" has something to run", any(l == "sh" for l, _, _ in blocks(text)))
+    row(" has commands", any(l == "sh" for l, _, _ in blocks(text)))
     return rows
 
 
@@ -137,7 +138,7 @@ def main():
     options.add_argument("--only", default="")
     options = options.parse_args()
     lessons = sorted(p for p in ROOT.glob("modules/[0-9][0-9]_*/README.md") if p.parent.name.startswith(options.only))
-    report("there are lessons", lessons, "no modules/NN/README.md")
+    report("there are lessons", lessons, "there is no modules/NN/README.md")
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         for rows in pool.map(check_lesson, lessons):
             for row in rows:

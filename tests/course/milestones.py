@@ -1,10 +1,10 @@
-"""The milestones: each passes on the library within seconds, and a broken header makes the right gate fail, by name. Prints
-`ok - ` or `not ok - ` lines; exit code 1 when one is not.
+"""Tests of the milestones: each passes with the library within seconds, and a fault in a header fails the gate that tests it.
+Prints `ok - ` or `not ok - ` lines; exits with 1 if a check fails.
 
   python3 tests/course/milestones.py [--only xor]
 
-The folder of the build is $TINYTORCH_SIM_BUILD, or build/sim: milestone `kernels` needs the emulator. A break changes a
-copy of one header; what this defines is compiled again, at -O1, and linked before the library's own.
+The build is in $TINYTORCH_SIM_BUILD, or in build/sim, because milestone `kernels` needs the emulator. A fault is an edit of a
+copy of one header. The functions of that header are compiled again, at -O1, and linked before the library's own.
 """
 import argparse
 import json
@@ -31,37 +31,37 @@ from suite.builds import SIM
 INCLUDE = ROOT / "include"
 FOLDER = Path(os.environ.get("TINYTORCH_SIM_BUILD", ROOT / "build" / "sim"))
 MILESTONES = {m["name"]: m for m in json.loads((ROOT / "modules" / "course.json").read_text())["milestones"]}
-SECONDS = 120  # of any run; the library's take 3 or less, plain loops up to 15
+SECONDS = 120  # limit of a run; with the library a run takes at most 3 seconds, with the solutions up to 15
 LIBRARIES = ["-lboost_context", "-ldl", "-lfmt", "-lz", "-lzip"]
 
-# (milestone, what is broken, text of one header, what stands there instead, gates that must fail)
-BREAKS = [
+# (milestone, name of the fault, text of one header, text that replaces it, gates that must fail)
+FAULTS = [
     ("perceptron", "a sum drops the tail", "for (; i < n; ++i) tail = F::join(tail, x[i]);",
      "for (; i + 1 < n; ++i) tail = F::join(tail, x[i]);", ["w equals the rule by hand in double"]),
     ("xor", "the gradient does not reach the bias", "add(const BinaryContext& c) { return {c.g, c.g}; }",
      "add(const BinaryContext& c) { return {c.g, zeros_like(c.g)}; }",
      ["a gradient arrived in every parameter", "a step of the network equals the chain rule by hand in double"]),
-    ("xor", "the derivative of tanh is another's", "derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y)",
+    ("xor", "the derivative of tanh is the sigmoid's", "derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y)",
      "derivative_times(backend::BinaryFn::sigmoid_grad, c.g, c.y)",
      ["a step of the network equals the chain rule by hand in double"]),
-    ("mlp", "the optimizer does not move", "p[i] -= lr * (own * gradient + past * velocity[i]);",
+    ("mlp", "the optimizer does not change parameters", "p[i] -= lr * (own * gradient + past * velocity[i]);",
      "p[i] -= T(0) * lr * (own * gradient + past * velocity[i]);",
      ["momentum's steps equal those by hand in double", "every parameter moved", "it reads 5 of 6 new digits"]),
-    ("mlp", "momentum forgets", "velocity[i] = momentum * velocity[i] + gradient;", "velocity[i] = gradient;",
+    ("mlp", "momentum drops the last velocity", "velocity[i] = momentum * velocity[i] + gradient;", "velocity[i] = gradient;",
      ["momentum's steps equal those by hand in double"]),
     ("mlp", "the gradient does not reach the bias", "return {dx, of_both[0], of_both[1]};",
      "return {dx, of_both[0], zeros_like(of_both[1])};", ["a gradient arrived in every parameter", "every parameter moved"]),
-    ("convnet", "the kernel depends on the place", "to[j] = sums[j] + b;", "to[j] = sums[j] + b + T(0.01) * T(i + j);",
+    ("convnet", "the kernel depends on the position", "to[j] = sums[j] + b;", "to[j] = sums[j] + b + T(0.01) * T(i + j);",
      ["a convolution equals its sum by hand in double", "a digit that moves has features that move"]),
-    ("convnet", "AdamW decays by the gradient, as Adam", ": Adam(parameters, adam_options, true, loc) {}",
+    ("convnet", "AdamW adds the decay to the gradient like Adam", ": Adam(parameters, adam_options, true, loc) {}",
      ": Adam(parameters, adam_options, false, loc) {}", ["AdamW's steps equal those by hand in double"]),
-    ("gpt", "the mask leaks", ".causal = options.causal, .window = options.window",
+    ("gpt", "attention is not causal", ".causal = options.causal, .window = options.window",
      ".causal = false, .window = options.window", ["the future does not leak: earlier logits stay bit-equal"]),
-    ("gpt", "attention sees four places", ".causal = options.causal, .window = options.window",
+    ("gpt", "attention has a window of four positions", ".causal = options.causal, .window = options.window",
      ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two cats in the garden sleep"]),
-    ("kernels", "the fused step forgets a square", "v = beta2 * v + rest2 * gradient * gradient;",
+    ("kernels", "the fused step does not square the gradient", "v = beta2 * v + rest2 * gradient * gradient;",
      "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "AdamW's steps equal those by hand in double"]),
-    ("kernels", "the gradient of the loss forgets the target", "v[k] -= c + k == row.target ? hot : A(0);",
+    ("kernels", "the gradient of the loss does not depend on the target", "v[k] -= c + k == row.target ? hot : A(0);",
      "v[k] -= c + k == row.target ? hot * A(0) : A(0);", ["the gradients equal the CPU's", "the steps equal the CPU's"]),
 ]
 
@@ -78,7 +78,7 @@ def must(command, seconds=3600):
 
 
 def build():
-    """All milestones in FOLDER; the command that compiles each of its sources."""
+    """Builds all milestones in FOLDER. Returns {name of a source without suffix: the command that compiles it}."""
     must(["cmake", "-S", ROOT, "-B", FOLDER, *SIM.flags, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
     must(["cmake", "--build", FOLDER, "-j", tools.CORES, "--target", "all_milestones"])
     entries = json.loads((FOLDER / "compile_commands.json").read_text())
@@ -87,7 +87,7 @@ def build():
 
 
 class Run:
-    """What a milestone printed: {gate: "" or why it failed}."""
+    """A run of a milestone; `gates` is {gate: "", or the reason why it failed}."""
 
     def __init__(self, program):
         began = time.monotonic()
@@ -134,7 +134,8 @@ class Milestones(unittest.TestCase):
         self.assertLessEqual(set(run.gates), {*MILESTONES[name]["gates"], "it ran to its end"})
 
     def compiled_again(self, name, header, folder):
-        """The object that holds what the header defines, made from the copy; the linker takes the first definition of each."""
+        """Compiles the functions of the changed header to an object. The linker takes the first definition of each function, so
+        the object is linked before the library."""
         source, guard = folder / "again.cpp", re.search(r"^#if TT_BODIES\((\w+)\)", (INCLUDE / header).read_text(), re.M)
         if "cuda" in header.parts:
             unit = "cuda_bodies"
@@ -142,7 +143,7 @@ class Milestones(unittest.TestCase):
         elif guard:
             unit = f"{guard[1].lower()}_bodies"
             source.write_text(f"#define TINYTORCH_IMPLEMENT_{guard[1]} 1\n#include <{header}>\n")
-        else:  # the program has it
+        else:  # the program of the milestone includes the header
             unit, source = name, None
         command = list(self.commands[unit])
         command[command.index("-o") + 1] = str(folder / f"{unit}.o")
@@ -160,9 +161,9 @@ class Milestones(unittest.TestCase):
               FOLDER / "libtinytorch.a", FOLDER / "libtinytorch_cuda.a", *LIBRARIES], 300)
         return program
 
-    def test_each_milestone_passes_on_a_students_plain_loops(self):
-        """The library and the CPU's milestones built on the solutions of all modules, as `modules/tt milestone` builds
-        them. (All kernels on the emulator take minutes to compile: of a student's, the checks alone run there.)"""
+    def test_each_milestone_passes_with_the_solutions(self):
+        """The library and the milestones of the CPU are built with the solutions of all modules, as `modules/tt milestone` builds
+        them. (Not on the emulator, where all kernels take minutes to compile; only the checks of tasks run there.)"""
         with tempfile.TemporaryDirectory() as folder:
             root = lessons.clone(Path(folder))
             modules = [m for m in course.Course().modules if m.tasks]
@@ -173,14 +174,15 @@ class Milestones(unittest.TestCase):
                   "-DTINYTORCH_STUDENT=" + ";".join(m.id for m in modules)])
             names = [n for n, m in MILESTONES.items() if m.get("device") != "cuda"]
             must(["cmake", "--build", build, "-j", tools.CORES, "--target", "tinymlperf", *(f"milestone_{n}" for n in names)])
-            self.judges_nobody(build / "bin" / "tinymlperf", modules)
+            self.refuses_to_judge(build / "bin" / "tinymlperf", modules)
             for name in names:
                 run = Run(build / "bin" / "milestones" / name)
                 self.assertEqual((run.code, run.failed), (0, set()), f"{name}\n{run.text}")
-                print(f"# {name} on plain loops: {run.seconds:.1f} s", flush=True)
+                print(f"# {name} with the solutions: {run.seconds:.1f} s", flush=True)
 
-    def judges_nobody(self, program, modules):
-        """It says whose headers it has, forms numbers again and answers, but holds no match on a student's clock."""
+    def refuses_to_judge(self, program, modules):
+        """A tinymlperf that is built with student headers names these headers and verifies results, but refuses to judge matches,
+        because student code would measure the times."""
         told = tools.call([program, "worker", "--headers"], 60)
         names = {t.header for m in modules for t in m.tasks if t.header.endswith(".hpp")}
         self.assertEqual((told.code, set(told.text.split())), (0, names))
@@ -190,14 +192,14 @@ class Milestones(unittest.TestCase):
             self.assertIn("judges nobody", refused.text)
         self.assertIn("none.json", tools.call([program, "verify", "none.json"], 60).text)
 
-    def test_each_source_is_in_the_manifest(self):
+    def test_course_json_names_every_milestone(self):
         sources = {p.stem for p in (ROOT / "modules" / "milestones").glob("*.cpp")}
         self.assertEqual(sources, set(MILESTONES))
 
-    def test_each_milestone_has_a_break(self):
-        self.assertEqual({b[0] for b in BREAKS}, set(MILESTONES))
+    def test_each_milestone_is_tested_with_a_fault(self):
+        self.assertEqual({b[0] for b in FAULTS}, set(MILESTONES))
 
-    def test_gates_refuse_what_is_not_a_number(self):
+    def test_gates_fail_for_values_that_are_nan(self):
         with tempfile.TemporaryDirectory() as folder:
             source, program = Path(folder) / "gates.cpp", Path(folder) / "gates"
             source.write_text('''#include <milestones/gates.hpp>
@@ -230,8 +232,8 @@ int main() {
 def add_tests():
     for name in MILESTONES:
         setattr(Milestones, f"test_{name}", lambda self, name=name: self.intact(name))
-    for name, what, old, new, gates in BREAKS:
-        title = f"test_{name}_fails_when_" + re.sub(r"\W+", "_", what)
+    for name, what, old, new, gates in FAULTS:
+        title = f"test_{name}_fails_if_" + re.sub(r"\W+", "_", what)
         assert not hasattr(Milestones, title), title
         setattr(Milestones, title, lambda self, a=(name, old, new, gates): self.broken(*a))
 
@@ -239,7 +241,7 @@ def add_tests():
 add_tests()
 
 def failure(test):
-    """Why it failed, or nothing."""
+    """The traceback of a failed test, or ""."""
     try:
         Milestones(test).debug()
     except Exception:
@@ -249,10 +251,10 @@ def failure(test):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help="tests whose name has this word")
+    options.add_argument("--only", default="", help="only tests whose name contains this text")
     only = options.parse_args().only
     names = [n for n in unittest.defaultTestLoader.getTestCaseNames(Milestones) if only in n]
-    names.sort(key=lambda n: "plain_loops" not in n)  # the longest first
+    names.sort(key=lambda n: "with_the_solutions" not in n)  # the longest test first
     if not names:
         lessons.report("there are milestones", False, f"no test has {only!r} in its name")
         return 1

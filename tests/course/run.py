@@ -1,14 +1,14 @@
-"""Proof of the course: every task's starter fails by name, its solution and the library's header pass, and each known-wrong
-answer is rejected. Of speed points: the solution earns them, and each slow answer passes its check and misses them, as the
-emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is not.
+"""Tests of the course: for each task the starter fails with the name of the task, the solution and the library's header pass, and
+every wrong answer is rejected. The solution earns the speed points, and each slow answer passes its check but earns none, by the
+counts of the emulator; times are not judged here. Prints `ok - ` or `not ok - ` lines; exits with 1 if a check fails.
 
   python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
-  python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so; `--only 01`: a module's
-  python3 tests/course/run.py --tasks            starters, solutions and wrong answers alone; `--wrong 1`: one of each task's
-  python3 tests/course/run.py --answers          wrong answers alone
-  python3 tests/course/run.py --library          the library's headers, speed points, and all solutions together
-  python3 tests/course/run.py --migrated         files of the version before, brought into today's form; `--migrated 2`: of two tasks
-  python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
+  python3 tests/course/run.py --only 1.4         the task with this number or slug; `--only 01`: all tasks of a module
+  python3 tests/course/run.py --tasks            only starters, solutions and wrong answers; `--wrong 1`: one of each task
+  python3 tests/course/run.py --answers          only wrong answers
+  python3 tests/course/run.py --library          only the library's headers, speed points, and all solutions together
+  python3 tests/course/run.py --migrated         only files of the last version, migrated; `--migrated 2`: of two tasks
+  python3 tests/course/run.py --device cuda      only CUDA tasks, on the GPU, without wrong answers that only the emulator is sure to reject
 """
 import argparse
 import os
@@ -43,14 +43,15 @@ def report(name, good, why=""):
 
 
 def headers(folder, module, texts):
-    """A student's folder: the module's solution, with some headers of its own."""
+    """Writes a student's folder: the module's solution, with `texts` in place of some files. Returns the folder."""
     for path in module.files():
         course.write_whole(folder / path, texts.get(path, module.whole(path)))
     return folder
 
 
 def library_header(task, folder):
-    """The folders of a student who has the library's header: of a task whose check calls what the library hides."""
+    """The folder of a student with a copy of the library's header, if the check of the task calls functions that the compiled
+    library hides; otherwise no folder."""
     if not task.bodies:
         return []
     course.write_whole(folder / task.header, course.for_checks((course.INCLUDE / task.header).read_text(encoding="utf-8")))
@@ -58,13 +59,14 @@ def library_header(task, folder):
 
 
 def check_headers(task, device, folder, shop, name, texts):
-    """The verdict on the module's solution with these headers in place of its own."""
+    """The verdict on the module's solution with `texts` in place of some files."""
     place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
     return shop.check(task, [headers(folder / place, task.module, texts)], device=device, name=place)
 
 
 def prove_task(task, device, folder, shop):
-    """[(name, good, why)]: the solution passes, the starter fails by name, and the task has what belongs to it."""
+    """[(name, good, why)]: the solution passes, the starter fails with the name of the task, and the task has wrong answers and
+    hints."""
     module, rows = task.module, []
     solution = check_headers(task, device, folder, shop, "solution", {})
     rows.append((f"{task.id} solution passes ({solution.seconds:.1f} s)", solution.passed, f"{solution.stage}: {solution.text}"))
@@ -74,7 +76,7 @@ def prove_task(task, device, folder, shop):
         good = starter.stage == "failed" and f"TODO({task.id})" in starter.text and any(n in starter.text for n in names)
     else:
         good = starter.stage == "failed"
-    rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
+    rows.append((f"{task.id} starter compiles and fails with the name of the task", good, f"{starter.stage}: {starter.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
     hints = task.hints()
@@ -83,8 +85,8 @@ def prove_task(task, device, folder, shop):
 
 
 def migrate_all(modules, folder):
-    """{task's id: what was left open}: the headers of the version before (last_version.tar.xz, its solutions), migrated into
-    folder/MODULE."""
+    """Migrates the solutions of the last version (last_version.tar.xz) into folder/MODULE. Returns {id of a task: notes of the
+    migration}."""
     left = {}
     with tarfile.open(Path(__file__).with_name("last_version.tar.xz")) as old:
         for task in (t for m in modules for t in m.tasks):
@@ -95,23 +97,23 @@ def migrate_all(modules, folder):
 
 
 def prove_migrated(task, device, folder, shop, left):
-    """[(name, good, why)]: the solution of the version before, migrated, passes."""
+    """[(name, good, why)]: the migrated solution of the last version passes."""
     verdict = shop.check(task, [folder / task.module.id], device=device, name=f"{task.slug}-migrated")
-    return [(f"{task.id} passes with its file of the version before, migrated", verdict.passed and not left,
+    return [(f"{task.id} passes with the migrated file of the last version", verdict.passed and not left,
              f"{verdict.stage}: {verdict.text}\n" + "\n".join(left))]
 
 
 def prove_library(task, device, folder, shop):
-    """[(name, good, why)]: the library's header passes, where it is not the solution."""
+    """[(name, good, why)]: the library's header passes, unless the solution is this header."""
     if all(task.module.reference(path) == course.INCLUDE / path for path in task.module.files()):
         return []
     student = library_header(task, folder / f"{task.slug}-library-header")
     library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
-    return [(f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}")]
+    return [(f"{task.id} passes with the library's header", library.passed, f"{library.stage}: {library.text}")]
 
 
 def prove_wrong(task, device, folder, shop, name, texts):
-    """[(name, good, why, what it is told)]"""
+    """[(name, good, why, message of the check)]: the check of the task fails for a wrong answer."""
     wrong = check_headers(task, device, folder, shop, name, texts)
     good = wrong.stage in ("failed", "crash", "time")
     row = (f"{task.id} rejects: {name}", good, f"{wrong.stage}: {wrong.text}")
@@ -119,16 +121,18 @@ def prove_wrong(task, device, folder, shop, name, texts):
 
 
 def prove_speed(task, device, folder, shop):
-    """[(name, good, why)]: slow answers are right, and miss the points (on the CPU, whose times are not judged, they run)."""
+    """[(name, good, why)]: the solution earns the speed points; slow answers pass the check and do not earn them. CPU tasks are
+    only run, because times are not judged here."""
     module, rows, cpu = task.module, [], task.device == "cpu"
     counted = "counted" in task.speed
 
     def measured(name, texts):
-        """(whether the points are earned, of a time: whether the program says one, None where nothing was measured; why)"""
+        """(good, why). `good`: for a CUDA task, whether the points are earned; for a CPU task, whether the program prints times;
+        None if the measurement failed."""
         place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
         student = [headers(folder / f"speed-{place}", module, texts)]
         verdict = shop.check(task, student, device=device, name=f"speed-{place}")
-        rows.append((f"{task.id} {name}: right", verdict.passed, f"{verdict.stage}: {verdict.text}"))
+        rows.append((f"{task.id} {name} passes the check", verdict.passed, f"{verdict.stage}: {verdict.text}"))
         try:
             if cpu:
                 lines = speed.prepared(shop, task, student, [], "cpu", place)()
@@ -153,46 +157,46 @@ def prove_speed(task, device, folder, shop):
 
 
 def prove_whole(modules, device, folder, shop):
-    """The library itself compiled with the solutions of all modules: every check passes."""
+    """[(name, good, why)]: every check passes with a library that is compiled with the solutions of all modules."""
     for module in modules:
         headers(folder / "whole", module, {})
     rows = []
     for task in (t for m in modules for t in m.tasks):
         verdict = shop.check(task, [folder / "whole"], device=device, clean=True, name="whole")
-        rows.append((f"{task.id} passes on a library of all solutions", verdict.passed, f"{verdict.stage}: {verdict.text}"))
+        rows.append((f"{task.id} passes with a library of all solutions", verdict.passed, f"{verdict.stage}: {verdict.text}"))
     return rows
 
 
-# Folders of include/tinytorch that a module brings; the library of a prefix has no others.
-BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"],
-          "05": ["benchmarking", "profiling"]}
+# Folders of include/tinytorch that each module adds. A release up to a module has the folders of the modules up to it.
+ADDED = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"],
+         "05": ["benchmarking", "profiling"]}
 
 
 def prove_prefix(module):
-    """With only the modules up to this one released, everything of it builds: its checks, and the parts of the library
-    that they are linked with, include nothing of later modules. (Kernels are all of module 01's folders.)"""
-    brought = {name for number, names in BRINGS.items() for name in names if number <= module.number}
+    """[(name, good, why)]: the module builds if only the modules up to it are released. Its checks, and the parts of the library
+    that they link, include no file of a later module. (CUDA tasks are left out: all kernels are in folders of module 01.)"""
+    present = {name for number, names in ADDED.items() for name in names if number <= module.number}
     rows = []
     for task in (t for t in module.tasks if t.device == "cpu"):
         folders = [course.INCLUDE / "tinytorch" / f for part in task.needs for f in course.PARTS[part]]
         own = [task.check, course.INCLUDE / task.header, course.MODULES / "support" / "precompiled.hpp"]
         files = lints.reached(own + sorted(h for f in folders for h in f.rglob("*.hpp")), (course.INCLUDE, course.MODULES))
         later = [f"{path} (included by {by or 'the compiled library'})" for path, by in files.items()
-                 if course.INCLUDE in path.parents and path.relative_to(course.INCLUDE).parts[1] not in brought]
-        rows.append((f"{task.id} needs nothing of later modules", not later, "\n".join(later)))
+                 if course.INCLUDE in path.parents and path.relative_to(course.INCLUDE).parts[1] not in present]
+        rows.append((f"{task.id} needs no file of a later module", not later, "\n".join(later)))
     return rows
 
 
 def rows_of(job):
-    """What a job found; a job that broke is a failure, and the others still count."""
+    """The rows of a job; an exception in a job is a failure, and the other jobs still count."""
     try:
         return job.result()
     except Exception:
-        return [("the proof itself does not break", False, traceback.format_exc())]
+        return [("the test of the course has no exception", False, traceback.format_exc())]
 
 
 def wrong_answers(tasks, options):
-    """[(task, name, texts)] of those that are to be tried: all, or some of each task that the draw chooses."""
+    """[(task, name, texts)] of the wrong answers to test: all, or --wrong of each task, chosen at random with --draw as the seed."""
     draw = random.Random(options.draw)
     chosen = []
     for task in tasks:
@@ -214,22 +218,22 @@ def main():
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--tasks", action="store_true", help="only starters, solutions and wrong answers")
     options.add_argument("--answers", action="store_true", help="only wrong answers")
-    options.add_argument("--migrated", nargs="?", const=-1, type=int, metavar="N", help="files of the version before, of all tasks or of N")
+    options.add_argument("--migrated", nargs="?", const=-1, type=int, metavar="N", help="files of the last version, of all tasks or of N")
     options.add_argument("--library", action="store_true", help="only the library's headers, speed points, and all solutions together")
     options.add_argument("--speed", action="store_true", help="only speed points")
     options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task")
-    options.add_argument("--draw", default="", metavar="WORD", help="what chooses them: the same word, the same answers")
-    options.add_argument("--show", action="store_true", help="what each wrong answer is told")
+    options.add_argument("--draw", default="", metavar="WORD", help="seed of random choices")
+    options.add_argument("--show", action="store_true", help="print the message of the check for each wrong answer")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
-    options.add_argument("--fresh", action="store_true", help="other random numbers in every run, as students have")
+    options.add_argument("--fresh", action="store_true", help="use other random numbers in every run, as for students")
     options = options.parse_args()
-    if not options.fresh:  # hundreds of programs: one unlucky draw must not decide about a change elsewhere
+    if not options.fresh:  # a fixed seed, so that rare random values in hundreds of programs do not fail an unrelated change
         os.environ.setdefault("TT_SEED", "20260101")
     everything = not (options.tasks or options.answers or options.library or options.speed or options.migrated)
     shop = course.Workshop(options.build, tools.call, common=course.COMMON)
     modules = course.Course().modules
     tasks = chosen_tasks(modules, options)
-    # In the tree, not in a folder of a new name each time: what compiles the same is answered by a compiler cache.
+    # The folder has a fixed name, not a temporary one, so that the compiler cache finds objects of an earlier run.
     folder = Path(options.build) / "students"
     shutil.rmtree(folder, ignore_errors=True)
     jobs = []
@@ -237,7 +241,7 @@ def main():
         def submit(proof, task, *more):
             jobs.append(pool.submit(proof, task, options.device, folder, shop, *more))
 
-        if (options.library or everything) and not options.only and options.device == "sim":  # the longest first
+        if (options.library or everything) and not options.only and options.device == "sim":  # the longest job first
             with_tasks = [m for m in modules if m.tasks]
             submit(prove_whole, with_tasks)
             jobs.extend(pool.submit(prove_prefix, m) for m in with_tasks)
@@ -263,7 +267,7 @@ def main():
                 if options.show and said:
                     print("\n".join("  | " + line for line in said[0].splitlines()))
     if not tasks:
-        report("there are tasks", False, "none chosen")
+        report("there are tasks", False, "the options choose no task")
     return 1 if failed else 0
 
 

@@ -69,7 +69,7 @@ TEST_CASE("digits: golden checksum") {
   CHECK(hash == 3960828837040817711ull);
 }
 
-TEST_CASE("digits: the same for any prefix, range and number of threads") {
+TEST_CASE("digits: samples do not depend on the count, the range or the number of threads") {
   const tt::Digits all = tt::digits(70, 3);
   const std::vector<float> images = all.images.to_vector<float>();
   const std::vector<int64_t> labels = labels_of(all);

@@ -103,7 +103,7 @@ TEST_CASE("grammar: the text is reproducible, and a shorter text is a prefix of 
   CHECK(letters.size() < 64);
 }
 
-// Only integer random numbers and text: the same with every compiler.
+// The text depends only on integer random numbers, so it is equal with every compiler.
 TEST_CASE("grammar: golden text") {
   uint64_t hash = 14695981039346656037ull;
   for (char c : tt::grammar::text(20000, 1)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;

@@ -86,7 +86,7 @@ TEST_CASE("machine sounds: golden checksums") {
   CHECK(of_windows == 2183455476463208159ull);
 }
 
-TEST_CASE("machine sounds: the same for any prefix, range and number of threads") {
+TEST_CASE("machine sounds: clips do not depend on the count, the range or the number of threads") {
   const ms::MachineSounds all = ms::mixed(14, 3), healthy = ms::normal(14, 3);
   const tt::Tensor waves = ms::mixed_waves(14, 3);
   const int threads = tt::thread_count();

@@ -190,7 +190,7 @@ TEST_CASE("sound: the error for a negative count or start names the function") {
   }
 }
 
-// Only integers: one checksum for every compiler.
+// The waves are computed with integers only, so the checksum is equal for every compiler.
 TEST_CASE("sound: golden checksum") {
   uint64_t hash = 14695981039346656037ull;
   sound::Draws draws(9, 9, 9);

@@ -59,7 +59,7 @@ TEST_CASE("spoken tones: golden checksums") {
   CHECK(of_features == 13968249285311192506ull);
 }
 
-TEST_CASE("spoken tones: the same for any prefix, range and number of threads") {
+TEST_CASE("spoken tones: clips do not depend on the count, the range or the number of threads") {
   const tt::SpokenTones all = tt::spoken_tones(24, 3);
   const tt::Tensor waves = tt::spoken_tone_waves(24, 3);
   const auto check_range = [&](int64_t first, int64_t n) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Replacing the header of an op family takes effect: a student's header in front of include/ changes the result.
+"""Tests that a student's header takes effect if its folder comes before include/ on the include path: each header of an op
+family is replaced by a changed copy, and the result of a program must change (mutation testing of the include path).
 
-It is mutation testing of the include path. A copy of each header, with one visible change (a sign, an offset), is written
-to a folder that comes first on the include path. A change is active only if the program is called with the number of its
-header, so one header-only build with all copies tests every header separately: with no change active each result must be
-right, and with the change of one header active the result of its statement must be different.
+A copy of each header, with one visible change (a sign, an offset), is written to a folder that comes first on the include
+path. A change is active only if the program is called with the number of its header, so one header-only build with all copies
+tests every header separately: with no change active each result must be right, and with the change of one header active the
+result of its statement must be different.
 
 usage: canary.py [--compiler g++] [header ...]
 """
@@ -18,7 +19,7 @@ import tempfile
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
-# Each header in these folders must have a canary, or an entry in EXEMPT with the reason why it cannot have one.
+# Each header in these folders must have a canary (an entry in CANARIES), or an entry in EXEMPT with the reason why it has none.
 FOLDERS = ("backend/cpu", "tensor/vjp")
 EXEMPT = {"backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
@@ -293,7 +294,7 @@ def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
                                 f"-I{folder / 'student'}", f"-I{include}", folder / "program.cpp", "-o", folder / "canary"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if built.returncode != 0:
-            return {**problems, "program": f"it does not compile:\n{built.stdout}"}
+            return {**problems, "program": f"the program does not compile:\n{built.stdout}"}
 
         def result(number, awake):
             ran = subprocess.run([folder / "canary", str(number), str(awake)], capture_output=True, text=True)
@@ -305,18 +306,18 @@ def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
                 continue
             problems[name] = None
             if asleep != right:
-                problems[name] = f"without the change the result is '{asleep}', should be '{right}'"
+                problems[name] = f"without the change the result is '{asleep}', but should be '{right}'"
             elif awake.startswith("exit"):
-                problems[name] = f"the changed header crashes: {awake}"
+                problems[name] = f"the program crashes with the changed header: {awake}"
             elif awake == right:
-                problems[name] = f"replaced, but the result is still {right}"
+                problems[name] = f"the header was replaced, but the result is still {right}"
         return problems
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
-    parser.add_argument("headers", nargs="*", help="only these, for example backend/cpu/gemm.hpp")
+    parser.add_argument("headers", nargs="*", help="test only these headers, for example backend/cpu/gemm.hpp")
     arguments = parser.parse_args()
     unknown = [n for n in arguments.headers if n not in CANARIES]
     if unknown:

@@ -13,11 +13,12 @@ from pathlib import Path
 import lints
 
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-# g++ collects no garbage below 1 GB: a file's 400 MB are soon given back whole, and a tenth of the time is saved.
+# g++ collects no garbage until it uses 1 GB. A header needs about 400 MB, which the end of the process frees; this saves a tenth
+# of the time.
 KEEP_GARBAGE = ["--param", "ggc-min-heapsize=1000000"]
 
-# Seconds of processor time to include one header with g++, on a machine that takes YARDSTICK_SECONDS for the yardstick,
-# two headers of the standard library; and what noise of a shared machine may add to it.
+# Budgets: processor seconds for g++ to include one header, on a machine that includes YARDSTICK, two headers of the standard
+# library, in YARDSTICK_SECONDS. A measured time may exceed its budget by NOISE_FACTOR, because the machine may be shared.
 NARROW_SECONDS, NOISE_FACTOR = 1.0, 1.5
 UMBRELLA_SECONDS = {"tinytorch.hpp": 2.5, "layers/layers.hpp": 6.0, "transformer/transformer.hpp": 7.0}
 YARDSTICK, YARDSTICK_SECONDS = ("regex", "iostream"), 0.5
@@ -37,18 +38,18 @@ def host_compiler(name):
 
 
 def cuda_compiler():
-    """The command of nvcc, None where it is not. Declarations only: a .cu file sees the compiled library, and bodies are the
-    host compiler's work. -ptx runs nvcc's own front end and no host compiler, which is three times as quick; nothing is run,
-    so nothing needs to be optimized."""
+    """The command of nvcc, or None if it is not installed. It compiles declarations only: a .cu file uses the compiled library,
+    whose bodies the host compiler compiles. -ptx runs nvcc's own front end and no host compiler, which takes a third of the
+    time. Nothing is executed, so the code is not optimized."""
     return ["nvcc", "-std=c++20", "-x", "cu", "--expt-relaxed-constexpr", "-arch=sm_75", "-Xcicc", "-O0", "-DTINYTORCH_COMPILED",
             "-Werror", "all-warnings", "-ptx", "-o", os.devnull] if shutil.which("nvcc") else None
 
 
 def header_alone(tree, header):
-    """Of the library's bodies only the header's own: those of other parts, which a file that includes it without the compiled
-    library sees as well, take most of the time, and what they include could hide what this one lacks. headers_together has
-    them all. What a header lacks with g++ it lacks with clang too, whose own warnings headers_together shows in a hundredth
-    of the time; kernels are nvcc's."""
+    """Compiles a file that includes only this header, so that a missing #include is an error. Only the bodies of the header's own
+    part of the library are compiled: the bodies of other parts take most of the time, and their includes could hide a missing
+    one; headers_together compiles all bodies. Only g++ compiles each header: a missing include is missing for clang++ as well,
+    and headers_together finds clang++'s own warnings in a hundredth of the time. nvcc compiles headers of kernels."""
     if str(header).endswith(".cuh"):
         return with_nvcc(tree, [header], "-DTINYTORCH_WITH_CUDA=1")
     parts = set(re.findall(r"^#if TT_BODIES\((\w+)\)", (tree.include / header).read_text(), re.M))
@@ -57,13 +58,13 @@ def header_alone(tree, header):
     return remembered(tree, header, command, lambda: run(command, f"#include <{header}>\n", cwd=tree.root))
 
 
-# Checks that passed, each an empty file with the name of all that it depended on. A compiler cache does the same for
-# objects; it knows nothing of -fsyntax-only.
+# Folder of checks that passed: each is an empty file whose name is a hash of everything that the check depends on. A compiler
+# cache does this for objects, but not for -fsyntax-only.
 PASSED = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tinytorch" / "passed"
 
 
 def remembered(tree, header, command, check):
-    """What `check` says, or what it said before of the same command, compiler and text of every file that it reads."""
+    """The result of `check`, or (True, "") if it passed before with the same command, compiler and text of every file it reads."""
     files = lints.reached([tree.include / header], (tree.include,))
     text = [compiler_version(command[0]), *map(str, command)]
     text += [f"{path.relative_to(tree.include)} {digest(path)}" for path in sorted(files)]
@@ -72,7 +73,7 @@ def remembered(tree, header, command, check):
         return True, ""
     good, why = check()
     if good:
-        with contextlib.suppress(OSError):  # a cache that cannot be written is none
+        with contextlib.suppress(OSError):  # without a writable cache the check runs again next time
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.touch()
     return good, why
@@ -89,7 +90,7 @@ def compiler_version(name):
 
 
 def with_nvcc(tree, headers, *more):
-    """One file that includes these headers."""
+    """nvcc compiles one file that includes these headers."""
     with tempfile.TemporaryDirectory() as folder:  # nvcc reads no standard input
         source = Path(folder) / "headers.cu"
         source.write_text("".join(f"#include <{header}>\n" for header in headers))
@@ -103,12 +104,13 @@ def kernels_for_emulator(tree):
 
 
 def headers_together(tree, headers, compiler):
-    """One file that includes every header, header-only: two of them must not define one name."""
+    """Compiles one file that includes all these headers, header-only: two of them must not define the same name."""
     return run([*host_compiler(compiler), "-I", tree.include], "".join(f"#include <{header}>\n" for header in headers))
 
 
 def bench_compiles(tree, path):
-    """Benchmarks are built on request; until then they must not fall behind the library."""
+    """Compiles a benchmark, without linking. Benchmarks are built only on request, so this finds errors after a change of the
+    library."""
     folders = [flag for folder in ("bench", "include", "tests") for flag in ("-I", tree.root / folder)]
     text = ['-DTINYTORCH_BUILD_FLAGS=""']
     return run([*host_compiler("g++")[:-3], "-DTINYTORCH_COMPILED", *text, *folders, "-isystem",
@@ -116,7 +118,7 @@ def bench_compiles(tree, path):
 
 
 def two_files_link(tree, header, expression):
-    """Two files that both include the header and use it, compiled apart, header-only, linked into one program."""
+    """Two files that include and use the header are compiled separately, header-only, and linked into one program that runs."""
     with tempfile.TemporaryDirectory() as folder:
         objects = []
         for number in (1, 2):
@@ -132,7 +134,7 @@ def two_files_link(tree, header, expression):
 
 
 def cuda_answers_do_not_mix(tree):
-    """An object built with CUDA and one without name different types, so the linker refuses to join them."""
+    """An object compiled with CUDA and one without use different type names (inline namespace), so they do not link."""
     with tempfile.TemporaryDirectory() as folder:
         objects = []
         for number, body in ((0, "int count(const tinytorch::Shape& s) { return static_cast<int>(s.size()); }"),
@@ -145,22 +147,22 @@ def cuda_answers_do_not_mix(tree):
             if not good:
                 return good, why
         linked, text = run(["g++", *objects, "-o", Path(folder) / "both"])
-        return not linked and "with_cuda" in text, "it linked\n" if linked else text
+        return not linked and "with_cuda" in text, "the two objects linked\n" if linked else text
 
 
 def must_not_compile(tree, path):
-    """The file does not compile, and the compiler's message matches the sentence after `// expect:`."""
+    """The file does not compile, and the compiler's message matches the regular expression after `// expect:`."""
     expected = re.search(r"^// expect: (.+)$", path.read_text(), re.M)
     if not expected:
-        return False, "no line `// expect: <regular expression>`"
+        return False, "the file has no line `// expect: <regular expression>`"
     good, text = run(["g++", *STRICT, "-fsyntax-only", "-I", tree.include, path])
     if good:
-        return False, "it compiles"
-    return bool(re.search(expected.group(1), text)), f"the message lacks: {expected.group(1)}\n{text[:2000]}"
+        return False, "the file compiles"
+    return bool(re.search(expected.group(1), text)), f"the compiler's message does not match: {expected.group(1)}\n{text[:2000]}"
 
 
 def processor_seconds(tree, headers):
-    """What g++ takes for a file that includes these."""
+    """Processor seconds of g++ for a file that includes these headers."""
     before = os.times()
     good, why = run(["g++", "-std=c++20", "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
                     "".join(f"#include <{header}>\n" for header in headers))
@@ -171,8 +173,8 @@ def processor_seconds(tree, headers):
 
 
 def include_seconds(tree, header, budget=0.0, repeats=3):
-    """Processor seconds that g++ takes for a file with this one include, in seconds of the machine of the budgets: the
-    yardstick is compiled just before. The first of a few attempts that is within the budget, else the median."""
+    """Processor seconds of g++ for a file with this one include, divided by the slowness of this machine, which the yardstick
+    measures just before. Returns the first of `repeats` measurements that is within the budget, else their median."""
     seconds = []
     while len(seconds) < repeats and not (seconds and seconds[-1] <= budget):
         slowness = processor_seconds(tree, YARDSTICK) / YARDSTICK_SECONDS
@@ -181,7 +183,8 @@ def include_seconds(tree, header, budget=0.0, repeats=3):
 
 
 def kernels_with_solutions(tree, frames):
-    """The bodies of all CPU kernels, where these headers of the course, with its solutions, take the place of the library's."""
+    """Compiles the bodies of all CPU kernels with these frames of the course and their solutions in place of the library's
+    headers."""
     with tempfile.TemporaryDirectory() as folder:
         for frame in frames:
             header = frame.relative_to(frame.parents[3])
@@ -201,11 +204,11 @@ def kernels_with_solutions(tree, frames):
 
 
 def student_header_is_seen(tree, header, entry):
-    """With a student's copy of `header` on the path, a file that includes `entry` reads the student's."""
+    """With a student's copy of `header` first on the include path, a file that includes `entry` reads the student's copy."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / header
         copy.parent.mkdir(parents=True)
         copy.write_text("#error the student's header was read\n")
         good, text = run(["g++", "-std=c++20", "-E", "-I", folder, "-I", tree.include, "-x", "c++", "-", "-o", os.devnull],
                          f"#include <{entry}>\n")
-        return not good and "the student's header was read" in text, f"<{entry}> did not read it\n"
+        return not good and "the student's header was read" in text, f"<{entry}> does not read the student's header\n"

@@ -1,6 +1,6 @@
-"""Lints that read the tree and compile nothing. Each takes a Tree and returns complaints; none means clean.
+"""Lints, which read files and compile nothing. Each takes a Tree and returns a list of complaints, empty if there are none.
 
-self_test.py feeds every one of them a bad sample.
+self_test.py tests each of them on a tree with a fault.
 """
 import functools
 import json
@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The one table of the layer order: a header includes its own folder and lower numbers, never its equals or above.
+# The order of the layers: a header may include its own folder and folders with a lower number, and no others.
 LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "transformer": 7,
           "benchmarking": 8, "profiling": 9, "acceleration": 10, "quantization": 10, "pruning": 10, "kv_cache": 10}
-TOP = 99  # tinytorch.hpp and cuda_impl.cuh see everything
+TOP = 99  # tinytorch.hpp and cuda_impl.cuh may include everything
 
 TOP_LEVEL = {"CMakeLists.txt", "include", "modules", "examples", "tests", "bench", "notebooks", "README.md", "LICENSE"}
 HEADER_LINES, FUNCTION_LINES, MACROS = 400, 60, 10
@@ -31,7 +31,7 @@ class Tree:
         return str(Path(path).relative_to(self.root))
 
     def files(self):
-        """Tracked files, or all that is not a build when this is not a repository."""
+        """The files that git tracks; outside a repository, all files except those below build/ and caches."""
         listed = subprocess.run(["git", "-C", str(self.root), "ls-files", "-z"], stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL)
         if listed.returncode == 0 and listed.stdout and (self.root / ".git").exists():
@@ -45,7 +45,7 @@ class Tree:
 
 
 def includes(text):
-    """(line number, kind of bracket, path) of every #include."""
+    """(line number, opening bracket, path) of every #include."""
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
         if match:
@@ -53,7 +53,7 @@ def includes(text):
 
 
 def unchanged(function):
-    """The function of a file, called again when the file's time or size has changed."""
+    """Decorator: caches the result of a function of a file until the time or size of the file changes."""
     @functools.cache
     def known(file, time, size):
         return function(file)
@@ -67,7 +67,8 @@ def names_included(file):
 
 
 def reached(paths, folders):
-    """{path: who includes it} of these files and all that they include from the folders, on whatever condition."""
+    """{path: a file that includes it, or None} of these files and all files in `folders` that they include, directly or through
+    others. Conditions (#if) are ignored."""
     found, waiting = dict.fromkeys(paths), list(paths)
     while waiting:
         file = waiting.pop()
@@ -80,58 +81,58 @@ def reached(paths, folders):
 
 
 def layer_of(path):
-    """Layer of a path such as tinytorch/tensor/tensor.hpp; None for a folder that the table lacks."""
+    """The layer of a path such as tinytorch/tensor/tensor.hpp; None for a folder that is not in LAYERS."""
     parts = Path(path).parts
     return TOP if len(parts) == 2 else LAYERS.get(parts[1])
 
 
 def lint_includes(tree):
-    """Library headers are included as <tinytorch/...>; nothing is included by a relative path."""
+    """Library headers are included as <tinytorch/...>; no file is included by a relative path."""
     out = []
     for path in tree.sources():
         in_library = tree.include in path.parents
         for line, bracket, name in includes(path.read_text()):
             if ".." in Path(name).parts or (in_library and bracket == '"'):
                 out.append(f"{tree.name(path)}:{line}: {name} is relative; write <tinytorch/...>, so that a student's "
-                           "header can stand before ours")
+                           "header can replace the library's")
             elif bracket == '"' and name.startswith("tinytorch/"):
                 out.append(f'{tree.name(path)}:{line}: write <{name}>')
             elif name.startswith("tinytorch/") and not (tree.include / name).exists():
-                out.append(f"{tree.name(path)}:{line}: there is no include/{name}")
+                out.append(f"{tree.name(path)}:{line}: there is no file include/{name}")
     return out
 
 
 def lint_dependencies(tree):
-    """fmt never in core/, backend/ or kernels; Eigen only in *-inl.hpp; libraries of tools nowhere."""
+    """No header of core/, backend/ or kernels includes fmt; only *-inl.hpp includes Eigen; no header includes a library of tools."""
     out = []
     for path in tree.headers():
         folder = path.relative_to(tree.include / "tinytorch").parts[0]
         for line, _, name in includes(path.read_text()):
             if name.startswith("fmt/") and (folder in ("core", "backend") or path.suffix == ".cuh"):
-                why = "fmt stays out of core/, backend/ and kernels"
+                why = "core/, backend/ and kernels do not use fmt"
             elif name.startswith(("Eigen/", "eigen3/", "unsupported/")) and not path.stem.endswith("-inl"):
-                why = "Eigen belongs in one -inl.hpp"
+                why = "only a header *-inl.hpp may use Eigen"
             elif name.startswith(TOOLS_ONLY):
-                why = "only programs (tests, bench) may use it"
+                why = "only programs (tests, bench) may use this library"
             else:
                 continue
             out.append(f"{tree.name(path)}:{line}: <{name}>: {why}")
     return out
 
 
-# What the rest of the library knows of the GPU: plain C++.
+# The headers of backend/cuda/ that the rest of the library may include. They are plain C++.
 CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("device/fault", "kernels/launch", "runtime/graph",
                                                                        "runtime/launches", "runtime/runtime")}
 
 
 def lint_layers(tree):
-    """Layer order, and the GPU seen through CUDA_FROM_OUTSIDE alone."""
+    """A header includes only lower layers, and of backend/cuda/ only CUDA_FROM_OUTSIDE."""
     out = []
     for path in tree.headers():
         inner = path.relative_to(tree.include)
         own = layer_of(inner)
         if own is None:
-            out.append(f"{tree.name(path)}: folder {inner.parts[1]} is missing in LAYERS (tests/hygiene/lints.py)")
+            out.append(f"{tree.name(path)}: the folder {inner.parts[1]} is missing in LAYERS (tests/hygiene/lints.py)")
             continue
         for line, _, name in includes(path.read_text()):
             if not name.startswith("tinytorch/"):
@@ -139,20 +140,20 @@ def lint_layers(tree):
             other = layer_of(name)
             same_folder = Path(name).parts[1] == inner.parts[1]
             if other is not None and other >= own and not same_folder and own != TOP:
-                out.append(f"{tree.name(path)}:{line}: {inner.parts[1]} includes {name}, which is not below it")
+                out.append(f"{tree.name(path)}:{line}: {inner.parts[1]} includes {name}, which is not in a lower layer")
             if name.startswith("tinytorch/backend/cuda/") and name not in CUDA_FROM_OUTSIDE and own != TOP \
                     and "cuda" not in inner.parts:
                 out.append(f"{tree.name(path)}:{line}: {name} is not one of CUDA_FROM_OUTSIDE (tests/hygiene/lints.py)")
     return out
 
 
-# Headers that only declare or collect; the tests of what they serve go through them. All but one are the emulator's.
+# Headers without a test of their own, because they only declare or include; tests of other headers use them.
 TESTED_THROUGH_OTHERS = {"tinytorch/backend/cuda/runtime/declarations.hpp",
                          *(f"tinytorch/backend/cuda/sim/{name}.hpp" for name in ("bodies", "cuda", "emulator", "types"))}
 
 
 def cycles(graph):
-    """Which nodes of {node: nodes} reach themselves: strongly connected components, by Tarjan's algorithm."""
+    """The cycles of a graph {node: nodes}: its strongly connected components, by Tarjan's algorithm."""
     number, lowest, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -176,21 +177,21 @@ def cycles(graph):
     return found
 
 
-# Printing stands in tensor/, where readers look for it, and is built on all of tensor/ops/.
-ROOM_OF_ITS_OWN = "tinytorch/tensor/print.hpp"
+# lint_cycles treats this header as a folder of its own: it is in tensor/, where readers look for it, but includes tensor/ops/.
+OWN_FOLDER = "tinytorch/tensor/print.hpp"
 
 
 def folder_of(name, headers):
-    """The folder that a file belongs to. The header `ops.hpp` beside a folder `ops/` is the door of that folder."""
+    """The folder that a file belongs to. A header `ops.hpp` beside a folder `ops/` belongs to that folder."""
     path = Path(name)
-    if name == ROOM_OF_ITS_OWN:
+    if name == OWN_FOLDER:
         return path
-    door = path.with_suffix("")
-    return door if any(door in Path(other).parents for other in headers) else path.parent
+    beside = path.with_suffix("")
+    return beside if any(beside in Path(other).parents for other in headers) else path.parent
 
 
 def lint_cycles(tree):
-    """No file includes itself through others, and no folder another that includes it back."""
+    """There are no cycles of includes, neither between files nor between folders."""
     files = {}
     for root in (tree.include, tree.root / "bench"):
         for path in sorted(root.rglob("*.[hc]*")) if root.exists() else ():
@@ -212,7 +213,7 @@ def lint_cycles(tree):
 
 
 def lint_mirrored_tests(tree):
-    """include/tinytorch/<path>.hpp is tested by tests/<path>.cpp."""
+    """Each include/tinytorch/<path>.hpp has a test file tests/<path>.cpp."""
     out = []
     for path in tree.headers():
         if path.suffix == ".hpp" and path.relative_to(tree.include).as_posix() not in TESTED_THROUGH_OTHERS:
@@ -220,12 +221,12 @@ def lint_mirrored_tests(tree):
             if not test.exists():
                 out.append(f"{tree.name(path)}: {tree.name(test)} is missing")
             elif "TEST_CASE" not in test.read_text():
-                out.append(f"{tree.name(test)}: no TEST_CASE")
+                out.append(f"{tree.name(test)}: the file has no TEST_CASE")
     return out
 
 
 def lint_header_length(tree):
-    """Headers are at most 400 lines, and so are the headers of tests and tools."""
+    """Headers have at most 400 lines, in the library, in tests and in tools."""
     out = []
     for path in tree.sources():
         lines = path.read_text().count("\n")
@@ -235,7 +236,7 @@ def lint_header_length(tree):
 
 
 def blank_out(text):
-    """The text with comments, literals and preprocessor lines turned to blanks; line breaks stay."""
+    """The text with blanks in place of comments, literals and preprocessor lines; line breaks stay."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\''
                          r'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
@@ -245,7 +246,8 @@ CONTROL = re.compile(r"\b(if|for|while|switch|catch|do|else|try|return|requires)
 
 
 def functions(text):
-    """(name, first line, lines) of every function body at namespace or class scope; lambdas count to their owner."""
+    """(name, first line, number of lines) of every function at namespace or class scope. A lambda counts as part of the function
+    around it."""
     code, stack, head, line = blank_out(text), [], "", 1
     head_line = None
     found = []
@@ -280,7 +282,7 @@ def functions(text):
 
 
 def classify(head):
-    """What a `{` after this text opens: function, scope (namespace, class) or initializer."""
+    """(kind, name) of what a `{` after this text opens; the kind is function, scope (namespace or class) or initializer."""
     text = " ".join(head.split())
     text = re.sub(r"^(public|private|protected)\s*:\s*", "", text)
     without_template = re.sub(r"^(template\s*<.*?>\s*)+(?=\S)", "", text) if text.startswith("template") else text
@@ -307,7 +309,7 @@ def classify(head):
 
 
 def lint_function_length(tree):
-    """Functions are at most 60 lines, signature included; a table of test cases (`*_cases`) is not counted."""
+    """Functions have at most 60 lines with their signature; tables of test cases (`*_cases`) may have more."""
     return [f"{tree.name(path)}:{first}: {name} has {lines} lines, at most {FUNCTION_LINES}"
             for path in tree.sources() for name, first, lines in functions(path.read_text())
             if lines > FUNCTION_LINES and not name.startswith(("TEST_CASE", "SUBCASE"))
@@ -315,9 +317,9 @@ def lint_function_length(tree):
 
 
 def lint_macros(tree):
-    """At most ten TT_ macros, all defined in core/config.hpp; no other header defines a macro.
+    """There are at most ten TT_ macros, all in core/config.hpp, and no other header defines a macro.
 
-    The emulator's headers, which kernels alone see, define the words of CUDA C++, which cannot be anything else."""
+    The emulator's headers are an exception: they define the keywords of CUDA C++, which must be macros."""
     out, names = [], set()
     config = tree.include / "tinytorch" / "core" / "config.hpp"
     for path in tree.headers():
@@ -328,30 +330,32 @@ def lint_macros(tree):
             if match and path != config:
                 out.append(f"{tree.name(path)}:{number}: {match.group(1)} is defined outside core/config.hpp")
             elif match and not match.group(1).startswith(("TT_", "TINYTORCH_")):
-                out.append(f"{tree.name(path)}:{number}: {match.group(1)} has no TT_ before it")
+                out.append(f"{tree.name(path)}:{number}: {match.group(1)} does not begin with TT_")
             elif match and match.group(1).startswith("TT_"):
                 names.add(match.group(1))
     if len(names) > MACROS:
-        out.append(f"{len(names)} TT_ macros, at most {MACROS}: {', '.join(sorted(names))}")
+        out.append(f"there are {len(names)} TT_ macros, at most {MACROS} are allowed: {', '.join(sorted(names))}")
     return out
 
 
 def lint_top_level(tree):
-    """The top level holds what it shall hold and nothing else; dot files are free."""
+    """The top level contains exactly the files and folders of TOP_LEVEL, besides dot files."""
     present = {p.relative_to(tree.root).parts[0] for p in tree.files()}
     shown = {name for name in present if not name.startswith(".")}
     return ([f"{name} does not belong at the top level" for name in sorted(shown - TOP_LEVEL)] +
             [f"{name} is missing at the top level" for name in sorted(TOP_LEVEL - shown)])
 
 
-# Folders of one person's machine. Split, so that this file does not find itself.
+# Folders of a particular machine, and words that mark unfinished work. The strings are split so that this file does not match.
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:w" + r"ork|r" + r"oot|h" + r"ome|U" + r"sers|m" + r"nt)/\w")
 UNFINISHED = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder|dum" + r"my)\b", re.I)
 
 
 def lint_machine_paths(tree):
-    """No file names a folder of the machine that it was written on, and none finds a file by __FILE__: a compiler cache serves
-    what another checkout compiled, with the path that it had there (common/source_folder.hpp has the path of this one)."""
+    """No file names a folder of a particular machine or builds a path from __FILE__.
+
+    A compiler cache serves an object that another checkout compiled, with the __FILE__ of that checkout.
+    common/source_folder.hpp has the path of this one."""
     out = []
     for path in tree.files():
         try:
@@ -364,7 +368,7 @@ def lint_machine_paths(tree):
 
 
 def lint_unfinished(tree):
-    """No words that mark unfinished work."""
+    """No source contains a word that marks unfinished work."""
     out = []
     for path in tree.sources() + [tree.root / "modules" / "tt"]:
         if path.exists():
@@ -379,11 +383,11 @@ def lint_file_size(tree):
 
 
 def lint_modules(tree):
-    """The README's table of modules says what modules/course.json says."""
+    """The table of modules in README.md agrees with modules/course.json."""
     course = json.loads((tree.root / "modules" / "course.json").read_text())
     readme = (tree.root / "README.md").read_text()
     rows = {m["id"]: f"| {m['id']} | {m['title']} | {m['status']} |" for m in course["modules"]}
-    out = [f"README.md lacks the row {row}" for row in rows.values() if row not in readme]
+    out = [f"README.md does not have the row {row}" for row in rows.values() if row not in readme]
     for module in course["modules"]:
         out += [f"course.json: {module['id']} names include/tinytorch/{folder}, which does not exist"
                 for folder in module["headers"] if not (tree.include / "tinytorch" / folder).exists()]
@@ -391,26 +395,27 @@ def lint_modules(tree):
 
 
 def lint_checks(tree):
-    """Every test of modules/*/checks is named by course.json, and every test named there is written."""
+    """modules/course.json names exactly the tests of modules/*/checks."""
     course = json.loads((tree.root / "modules" / "course.json").read_text())
     named = {test for module in course["modules"] for task in module.get("tasks", []) for test in task["tests"]}
     written = {test for path in (tree.root / "modules").glob("*/checks/*") if path.suffix in (".cpp", ".cu")
                for test in re.findall(r'TEST_CASE\(\s*"([^"]*)"', path.read_text())}
-    return ([f"course.json names no task that has the test: {test}" for test in sorted(written - named)] +
-            [f"course.json names a test that modules/*/checks lacks: {test}" for test in sorted(named - written)])
+    return ([f"no task of course.json names the test: {test}" for test in sorted(written - named)] +
+            [f"course.json names a test that modules/*/checks does not have: {test}" for test in sorted(named - written)])
 
 
 def lint_api(tree):
-    """include/tinytorch/API.md says what the headers say"""
+    """include/tinytorch/API.md agrees with the headers."""
     if not (tree.include / "tinytorch").is_dir():
         return []
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "modules"))
-    import api  # here, because a copy of this file without modules/ serves the tests of the suite
-    return [f"{api.PAGE} is stale: modules/tt api --write"] if api.is_stale(tree.root) else []
+    import api  # imported here, because tests of the suite copy this file without modules/api.py
+    return [f"{api.PAGE} is out of date: run modules/tt api --write"] if api.is_stale(tree.root) else []
 
 
 def functions_of(text, names=None):
-    """{(name, number of parameters)} of the functions of the compiled library, or of those with these names, in a header."""
+    """{(name, number of parameters)} of functions in the text of a header: those marked TT_API, or, if `names` is given, those with
+    one of these names."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
     start = r"^TT_API\s[^;{}()]*?" if names is None else r"^(?:inline\s+)?[A-Za-z][\w:<>]*[\s&*]+"
     found = set()
@@ -427,8 +432,8 @@ def functions_of(text, names=None):
 
 
 def lint_frames(tree):
-    """The frame of a course header, with its solution, has every function of the library's header of that path."""
-    declared = tree.include / "tinytorch/backend/cuda/kernels/launch.hpp"  # the launchers of kernels
+    """Each frame of the course, together with its solution, has every function of the library's header of the same path."""
+    declared = tree.include / "tinytorch/backend/cuda/kernels/launch.hpp"  # declares the launchers of kernels
     declared = declared.read_text() if declared.exists() else ""
     launchers = {name for name, _ in functions_of(declared, set(re.findall(r"\w+", declared)))}
     out = []
@@ -440,8 +445,8 @@ def lint_frames(tree):
         names = launchers if frame.suffix == ".cuh" else None
         tasks = module / "solution" / "tasks" / header.relative_to("tinytorch")
         have = functions_of(frame.read_text() + "\n" + tasks.read_text(), names)
-        out += [f"{tree.name(frame)}: {name}, which include/{header} has with {count} parameters, is not there; declare it in the frame, "
-                "too, so that a student's library has it" for name, count in sorted(functions_of((tree.include / header).read_text(), names) - have)]
+        out += [f"{tree.name(frame)}: {name}, which include/{header} has with {count} parameters, is missing; declare it in the frame as "
+                "well, so that a student's library has it" for name, count in sorted(functions_of((tree.include / header).read_text(), names) - have)]
     return out
 
 

@@ -1,4 +1,4 @@
-"""All hygiene checks: prints `ok - name` or `not ok - name` with reasons below; exit code 1 when one fails.
+"""Runs all hygiene checks. Prints `ok - name`, or `not ok - name` with the reasons below; exits with 1 if a check fails.
 
   python3 tests/hygiene/run.py [--only WORD...]
 """
@@ -38,13 +38,14 @@ def self_tests():
 
 
 def host_only(tree, path):
-    """fmt 9 does not compile inside a .cu file at C++20: headers that use it are for host files, as is the emulator."""
+    """Whether nvcc cannot compile this header: fmt 9 does not compile in a .cu file with C++20, and the emulator defines the words
+    of CUDA."""
     uses_fmt = any("#include <fmt/" in file.read_text() for file in lints.reached([path], (tree.include,)))
     return uses_fmt or path.parent.name == "sim"
 
 
 def headers_alone(tree, pool, draw):
-    """Each header of the host has all it needs, by g++; with a draw, a quarter of them."""
+    """Each host header compiles alone with g++; with `draw`, a random quarter of them."""
     headers = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]
     if draw:
         headers = random.Random(draw).sample(headers, len(headers) // 4)
@@ -54,20 +55,20 @@ def headers_alone(tree, pool, draw):
 
 
 def headers_by_nvcc(tree, pool):
-    """Each header of kernels has all it needs; those of the host nvcc reads in one file."""
+    """Each header of kernels compiles alone with nvcc, and all host headers compile with nvcc in one file."""
     if compilers.cuda_compiler() is None:
-        print("skipped - headers by nvcc: it is not on the PATH (include/tinytorch/README.md: CUDA)")
+        print("skipped - headers by nvcc: nvcc is not on the PATH (include/tinytorch/README.md: CUDA)")
         return
     kernels = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".cuh"]
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in kernels]
     hosts = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp" and not host_only(tree, path)]
-    jobs.append(("nvcc: all headers of the host in one file", pool.submit(compilers.with_nvcc, tree, hosts)))
+    jobs.append(("nvcc: all host headers in one file", pool.submit(compilers.with_nvcc, tree, hosts)))
     for name, job in jobs:
         report(name, *job.result())
 
 
 def by_clang(tree, pool):
-    """The stage `tests` runs the kernels on the emulator by g++; clang has to accept the same code, and all headers."""
+    """clang++ compiles the kernels for the emulator, and all headers in one file. (The stage `tests` uses g++.)"""
     jobs = [("clang++: all kernels, for the emulator", pool.submit(compilers.kernels_for_emulator, tree)),
             ("clang++: all headers in one file", pool.submit(compilers.headers_together, tree, host_headers(tree), "clang++"))]
     for name, job in jobs:
@@ -76,13 +77,13 @@ def by_clang(tree, pool):
 
 def host_headers(tree):
     return [path.relative_to(tree.include) for path in tree.headers()
-            if path.suffix == ".hpp" and path.parent.name != "sim"]  # the emulator defines CUDA's words
+            if path.suffix == ".hpp" and path.parent.name != "sim"]  # the emulator defines the words of CUDA
 
 
 def student_headers(tree, pool):
-    """Every public header but core's can be replaced, and who includes it reads the replacement. With the course's solutions
-    of CPU kernels, each alone and all together, the others compile; attention's gradient goes with its forward pass, whose
-    parts it uses again."""
+    """Every header outside core/ can be replaced, and a header that includes it reads the replacement. The CPU kernels compile
+    with the course's solutions, each alone and all together. The gradient of attention is replaced together with its forward
+    pass, because it uses parts of it."""
     solutions = sorted(tree.root.glob("modules/*/frame/tinytorch/backend/cpu/*.hpp"))
     attention = [path for path in solutions if path.name.startswith("attention")]
     jobs = [(f"kernels with a solution's {' and '.join(path.name for path in paths)}",
@@ -101,7 +102,7 @@ def student_headers(tree, pool):
 
 
 def canaries(tree):
-    """A changed op-family header changes the result of a program above it (canary.py)."""
+    """A change in the header of an op family changes the result of a program (canary.py)."""
     complaints = canary.coverage(tree.include)
     report("every op family has a canary", not complaints, "\n".join(complaints))
     for name, problem in canary.verdicts(os.environ.get("CXX", "g++")).items():
@@ -109,14 +110,14 @@ def canaries(tree):
 
 
 def include_budgets(tree):
-    """One at a time, so that the processor's other work disturbs the measurement least. The lines that begin with
-    `# include` are what modules/tt prints, and it fails without them."""
+    """Measures one include at a time, so that other work on the processor has little influence. modules/tt prints the lines that
+    begin with `# include`, and fails if there are none."""
     narrow = dict.fromkeys(compilers.NARROW, compilers.NARROW_SECONDS)
     for name, budget in {**narrow, **compilers.UMBRELLA_SECONDS}.items():
         seconds = compilers.include_seconds(tree, f"tinytorch/{name}", budget)
         print(f"# include {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
         report(f"include time: {name}", seconds <= budget * compilers.NOISE_FACTOR,
-               f"{seconds:.2f} s, budget {budget} s with a factor {compilers.NOISE_FACTOR} for noise")
+               f"{seconds:.2f} s; the budget is {budget} s, and noise may add a factor of {compilers.NOISE_FACTOR}")
 
 
 def links(tree, pool):
@@ -142,7 +143,7 @@ def must_not_compile(tree, pool):
         report(f"must not compile: {path.stem}", *job.result())
 
 
-# In the order in which they run. `time` measures, and has the machine to itself.
+# Checks in the order in which they run. `time` is the last, so that no other check runs while it measures.
 CHECKS = {"self": lambda tree, pool: self_tests(), "lint": lambda tree, pool: lint(tree), "must": must_not_compile,
           "link": links, "alone": headers_alone, "nvcc": headers_by_nvcc, "clang": by_clang, "student": student_headers,
           "bench": benches, "canary": lambda tree, pool: canaries(tree), "time": lambda tree, pool: include_budgets(tree)}
@@ -157,7 +158,7 @@ def lint(tree):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
-    options.add_argument("--draw", metavar="WORD", help="`alone`: a quarter of the headers, which this word chooses")
+    options.add_argument("--draw", metavar="WORD", help="`alone`: a quarter of the headers, chosen at random with this word as the seed")
     options = options.parse_args()
     tree = lints.Tree(Path(__file__).resolve().parents[2])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,4 +1,4 @@
-"""A lint that never complains proves nothing: each gets a tree with one fault, and one without."""
+"""Tests of the hygiene checks: each lint must complain about a tree with a fault, and not about one without."""
 import json
 import sys
 import tempfile
@@ -19,9 +19,9 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_dependencies, "include/tinytorch/core/a.hpp", "#include <fmt/format.h>\n", "fmt"),
     (lints.lint_dependencies, "include/tinytorch/backend/cpu/a.hpp", "#include <Eigen/Core>\n", "Eigen"),
     (lints.lint_dependencies, "include/tinytorch/layers/a.hpp", "#include <nlohmann/json.hpp>\n", "only programs"),
-    (lints.lint_layers, "include/tinytorch/core/a.hpp", "#include <tinytorch/tensor/b.hpp>\n", "not below"),
-    (lints.lint_layers, "include/tinytorch/io/a.hpp", "#include <tinytorch/data/b.hpp>\n", "not below"),
-    (lints.lint_layers, "include/tinytorch/pruning/a.hpp", "#include <tinytorch/quantization/b.hpp>\n", "not below"),
+    (lints.lint_layers, "include/tinytorch/core/a.hpp", "#include <tinytorch/tensor/b.hpp>\n", "not in a lower layer"),
+    (lints.lint_layers, "include/tinytorch/io/a.hpp", "#include <tinytorch/data/b.hpp>\n", "not in a lower layer"),
+    (lints.lint_layers, "include/tinytorch/pruning/a.hpp", "#include <tinytorch/quantization/b.hpp>\n", "not in a lower layer"),
     (lints.lint_layers, "include/tinytorch/nowhere/a.hpp", "", "missing in LAYERS"),
     (lints.lint_layers, "include/tinytorch/tensor/a.hpp", "#include <tinytorch/backend/cuda/kernels/b.cuh>\n", "CUDA_FROM_OUTSIDE"),
     (lints.lint_cycles, "include/tinytorch/core/a.hpp", "#include <tinytorch/core/a.hpp>\n", "include one another"),
@@ -30,7 +30,7 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_function_length, "include/tinytorch/core/a.hpp", f"int f(int x) {{\n{LONG_BODY}\n}}\n", "62 lines"),
     (lints.lint_macros, "include/tinytorch/tensor/a.hpp", "#define TT_MORE 1\n", "outside core/config.hpp"),
     (lints.lint_macros, "include/tinytorch/core/config.hpp", "".join(f"#define TT_A{i} 1\n" for i in range(11)), "11 TT_"),
-    (lints.lint_macros, "include/tinytorch/core/config.hpp", "#define ASSERT(x)\n", "no TT_"),
+    (lints.lint_macros, "include/tinytorch/core/config.hpp", "#define ASSERT(x)\n", "does not begin with TT_"),
     (lints.lint_top_level, "extra/a.txt", "", "does not belong"),
     (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
     (lints.lint_machine_paths, "tests/a.cpp", "\nauto p = fs::path(__FI" + "LE__).parent_path();\n", "tests/a.cpp:2"),
@@ -78,16 +78,16 @@ class Lints(unittest.TestCase):
             path.write_text(text)
         return lints.Tree(folder.name)
 
-    def test_every_lint_complains_of_its_fault_and_only_of_faults(self):
+    def test_every_lint_complains_about_its_fault_and_only_about_it(self):
         for lint, name, text, complaint in FAULTS:
             with self.subTest(lint=lint.__name__, name=name):
                 found = lint(self.tree({name: text}))
                 self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
-        rooms = {"include/tinytorch/core/a.hpp": "#include <tinytorch/core/x/b.hpp>\n", "include/tinytorch/core/x.hpp": "",
+        files = {"include/tinytorch/core/a.hpp": "#include <tinytorch/core/x/b.hpp>\n", "include/tinytorch/core/x.hpp": "",
                  "include/tinytorch/core/x/b.hpp": "#include <tinytorch/core/c.hpp>\n", "include/tinytorch/core/c.hpp": ""}
-        self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(rooms)))
-        rooms["include/tinytorch/core/x.hpp"] = rooms.pop("include/tinytorch/core/a.hpp")  # the door of its folder
-        self.assertEqual(lints.lint_cycles(self.tree(rooms)), [])
+        self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(files)))
+        files["include/tinytorch/core/x.hpp"] = files.pop("include/tinytorch/core/a.hpp")  # x.hpp belongs to the folder x/
+        self.assertEqual(lints.lint_cycles(self.tree(files)), [])
         tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
@@ -99,7 +99,7 @@ class Lints(unittest.TestCase):
                 with self.subTest(clean=lint.__name__):
                     self.assertEqual(lint(self.tree(clean)), [])
 
-    def test_a_test_file_without_a_case_is_no_test(self):
+    def test_a_test_file_without_a_case_is_a_complaint(self):
         tree = self.tree({"include/tinytorch/core/a.hpp": "", "tests/core/a.cpp": "int main() {}"})
         self.assertEqual(len(lints.lint_mirrored_tests(tree)), 1)
 
@@ -120,7 +120,7 @@ class Lints(unittest.TestCase):
         files["modules/01_tensor/checks/x.cpp"] = 'TEST_CASE("1.1 a") {}\nTEST_CASE("1.1 b") {}'
         self.assertEqual(lints.lint_checks(self.tree(files)), [])
 
-    def test_a_frame_must_have_what_the_header_has(self):
+    def test_a_frame_must_have_all_functions_of_the_header(self):
         header, launch = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
         files = {f"include/{header}": "TT_API void f(int a, const X& b = {});\nTT_API void g(int a);\n",
                  f"include/{launch}launch.hpp": "void k(const View& out);\n", f"include/{launch}k.cuh": "void k(const View& out) { h(); }\n",
@@ -128,8 +128,8 @@ class Lints(unittest.TestCase):
                  "modules/01_a/solution/tasks/backend/cpu/a.hpp": "", "modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh": ""}
         found = lints.lint_frames(self.tree(files))
         self.assertEqual(len(found), 2, found)
-        self.assertIn("g, which include/tinytorch/backend/cpu/a.hpp has with 1 parameters, is not there", found[0])
-        files[f"modules/01_a/frame/{header}"] += "TT_API void g();\n"  # another function of that name
+        self.assertIn("g, which include/tinytorch/backend/cpu/a.hpp has with 1 parameters, is missing", found[0])
+        files[f"modules/01_a/frame/{header}"] += "TT_API void g();\n"  # the same name with other parameters
         self.assertEqual(len(lints.lint_frames(self.tree(files))), 2)
         files["modules/01_a/solution/tasks/backend/cpu/a.hpp"] = "TT_API void g(int a) {}\n"
         files["modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh"] = "void k(const View& out) {\n}\n"
@@ -139,7 +139,7 @@ class Lints(unittest.TestCase):
         found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}
         self.assertEqual(found, {"B": 1, "operator()": 5, "operator==": 1, "g": 6, "h": 1, "lambda": 3, "h2": 1})
 
-    def test_top_level_says_what_is_missing(self):
+    def test_the_top_level_lint_names_missing_files(self):
         self.assertIn("README.md is missing at the top level", lints.lint_top_level(self.tree({"LICENSE": ""})))
 
 
@@ -152,20 +152,20 @@ class Compilers(unittest.TestCase):
         path.write_text(text)
         return lints.Tree(folder.name)
 
-    def test_a_header_that_needs_another_first_is_caught(self):
+    def test_a_header_with_a_missing_include_fails(self):
         tree = self.tree("#pragma once\ninline std::string f() { return {}; }\n")
         self.assertFalse(compilers.header_alone(tree, "tinytorch/a.hpp")[0])
         if compilers.cuda_compiler():
             self.assertFalse(compilers.with_nvcc(tree, ["tinytorch/a.hpp"])[0])
 
-    def test_what_a_header_reaches_is_all_that_is_included_below_it(self):
+    def test_a_header_reaches_all_files_that_it_includes_directly_or_indirectly(self):
         tree = self.tree("#pragma once\n#if 0\n#  include <tinytorch/b.hpp>\n#endif\n#include <vector>\n")
         first, second, third = (tree.include / "tinytorch" / name for name in ("a.hpp", "b.hpp", "c.hpp"))
         second.write_text("#include <tinytorch/c.hpp>\n#include <tinytorch/a.hpp>\n")
         third.write_text("")
         self.assertEqual(lints.reached([first], (tree.include,)), {first: None, second: first, third: second})
 
-    def test_what_the_bodies_of_another_part_include_hides_nothing(self):
+    def test_includes_of_another_part_s_bodies_do_not_hide_a_missing_include(self):
         tree = self.tree("#pragma once\n#include <tinytorch/b.hpp>\n#if TT_BODIES(TENSOR)\n"
                          "inline std::string f() { return {}; }\n#endif\n")
         (tree.include / "tinytorch" / "b.hpp").write_text(
@@ -175,7 +175,7 @@ class Compilers(unittest.TestCase):
         self.assertFalse(compilers.header_alone(tree, "tinytorch/a.hpp")[0])
         self.assertTrue(compilers.headers_together(tree, ["tinytorch/a.hpp"], "g++")[0])
 
-    def test_a_warning_is_caught(self):
+    def test_a_warning_fails(self):
         tree = self.tree("#pragma once\ninline int f(double x) { int y = x; return y; }\n")
         self.assertFalse(compilers.header_alone(tree, "tinytorch/a.hpp")[0])
         for compiler in ("g++", "clang++"):
@@ -188,7 +188,7 @@ class Compilers(unittest.TestCase):
         self.assertFalse(good)
         self.assertIn("multiple definition", why)
 
-    def test_code_that_compiles_is_no_must_not_compile_case(self):
+    def test_a_must_not_compile_case_fails_if_it_compiles_or_has_another_message(self):
         tree = self.tree("")
         case = tree.root / "case.cpp"
         case.write_text("// expect: anything\nint main() {}\n")
@@ -204,7 +204,7 @@ class Compilers(unittest.TestCase):
 
 
 class Canaries(unittest.TestCase):
-    """A library of one function: tinytorch.hpp includes backend/cpu/a.hpp, or not."""
+    """Canaries in a small library, whose tinytorch.hpp includes backend/cpu/a.hpp in most tests."""
 
     def include(self, umbrella="#include <tinytorch/backend/cpu/a.hpp>\n"):
         folder = tempfile.TemporaryDirectory()
@@ -223,7 +223,7 @@ class Canaries(unittest.TestCase):
         canaries = {"backend/cpu/a.hpp": (text, replacement, 'std::printf("%d", f());', right)}
         return canary.verdicts("g++", canaries, include, "")
 
-    def test_a_canary_lives_only_when_its_change_is_seen(self):
+    def test_a_canary_passes_only_if_its_change_changes_the_result(self):
         name = "backend/cpu/a.hpp"
         self.assertEqual(self.verdict("return AWAKE ? 5 : 1;"), {name: None})
         self.assertIn("still 1", self.verdict("return AWAKE ? 1 : 1;")[name])
@@ -231,10 +231,10 @@ class Canaries(unittest.TestCase):
         self.assertIn("crashes", self.verdict("if (AWAKE) std::abort(); return 1;",
                                               umbrella="#include <cstdlib>\n#include <tinytorch/backend/cpu/a.hpp>\n")[name])
         self.assertIn("update the canary", self.verdict("return 2;", text="return 7;")[name])
-        # The umbrella has a copy of its own and never reads the student's.
+        # tinytorch.hpp defines the function itself and does not include the student's header.
         self.assertIn("still 1", self.verdict("return AWAKE ? 5 : 1;", umbrella="inline int f() { return 1; }\n")[name])
 
-    def test_one_awake_change_does_not_wake_another(self):
+    def test_only_one_change_is_active_at_a_time(self):
         canaries = {"backend/cpu/a.hpp": ("return 1;", "return AWAKE ? 5 : 1;", 'std::printf("%d", f());', "1"),
                     "tensor/vjp/b.hpp": ("return 2;", "return AWAKE ? 2 : 2;", 'std::printf("%d", f() + g());', "3")}
         include = self.include("#include <tinytorch/backend/cpu/a.hpp>\n#include <tinytorch/tensor/vjp/b.hpp>\n")
@@ -242,13 +242,13 @@ class Canaries(unittest.TestCase):
         self.assertIsNone(found["backend/cpu/a.hpp"])
         self.assertIn("still 3", found["tensor/vjp/b.hpp"])
 
-    def test_a_compile_error_fails_and_is_shown_whole(self):
+    def test_a_compile_error_fails_and_is_shown_completely(self):
         errors = " ".join(f"no_such_name_{i}();" for i in range(100))
         found = self.verdict(errors + " return 1;")
         self.assertIn("no_such_name_0", found["program"])
         self.assertIn("no_such_name_99", found["program"])
 
-    def test_a_header_without_a_canary_is_missed(self):
+    def test_a_header_without_a_canary_is_a_complaint(self):
         include = self.include()
         self.assertEqual(canary.coverage(include, {"backend/cpu/a.hpp": ()}, {"tensor/vjp/b.hpp": "reason"}), [])
         missing = canary.coverage(include, {"backend/cpu/a.hpp": ()}, {})

@@ -1,4 +1,4 @@
-// Byte order, quoting, checked sizes, and conversion between tensors and bytes.
+// Byte order, quoting of names, checked sizes, and conversion between tensors and bytes.
 #include <tinytorch/io/bytes.hpp>
 
 #include <io/files.hpp>

@@ -94,7 +94,7 @@ TEST_CASE("if a process is killed while it writes, the old file remains") {
   CHECK(text_of(folder / "model") == "new content");
 }
 
-TEST_CASE("require_writable() finds out if a file can be written without writing it") {
+TEST_CASE("require_writable() tests if a file can be written, and does not write it") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");
   tt::require_writable(folder / "model");

@@ -36,7 +36,7 @@ TEST_CASE("the limit applies to the output of all members together") {
   }
 }
 
-TEST_CASE("other data than gzip is rejected") {
+TEST_CASE("data that is not gzip is rejected") {
   const auto refusal = refusal_of([] { tt::gunzip(tt::as_bytes("plain text"), "plain.gz"); });
   CHECK(refusal.code == "TT-IO-03");
   CHECK(files::contains(refusal.text, "'plain.gz'"));

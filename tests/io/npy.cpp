@@ -29,7 +29,7 @@ TEST_CASE("files of NumPy: every dtype, both byte orders, column-major, all vers
     const std::string name = std::string(tt::name_of(dtype)) + ".npy";
     const tt::Tensor expected = files::ramp({2, 3, 5}, dtype);
     CHECK(files::same(tt::load_npy(files::golden(name)), expected));
-    // Our output equals NumPy's, except for '<V2' (ml_dtypes), which NumPy writes as '|V2'.
+    // The output of to_npy() equals NumPy's, except for '<V2' (ml_dtypes), which NumPy writes as '|V2'.
     if (dtype != tt::bf16) CHECK(tt::to_npy(expected) == files::golden_bytes(name));
   }
   const tt::Tensor f4 = files::ramp({2, 3, 5}, tt::f32);

@@ -54,7 +54,7 @@ TEST_CASE("a file of the reference implementation: every dtype, rank 0, empty, u
   CHECK(tensors.at("rank0").item() == 2.5f);
   CHECK(tensors.at("empty").shape() == tt::Shape{3, 0, 2});
   CHECK(files::same(tensors.at("a \"b\" \\ c"), files::ramp({3}, tt::f32)));
-  // Our output equals that of the reference implementation.
+  // The output equals that of the reference implementation.
   CHECK(tt::to_safetensors(tensors, metadata) == files::golden_bytes("all.safetensors"));
 }
 

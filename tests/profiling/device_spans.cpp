@@ -1,4 +1,4 @@
-// Spans of scopes on a GPU: of profiles written by hand, and of a model that is profiled.
+// Spans of scopes on a GPU, in profiles written by hand and in the profile of a model.
 #include <support/device.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>

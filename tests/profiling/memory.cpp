@@ -96,7 +96,7 @@ TEST_CASE("activations belong to their modules, gradients to the backward pass o
   check_sums(profile);
 }
 
-TEST_CASE("memory of another thread is counted as elsewhere") {
+TEST_CASE("memory of another thread is counted under `elsewhere`") {
   Profiler profiler;
   MemoryProfiler memory(profiler);
   Tensor theirs;

@@ -13,7 +13,7 @@ namespace {
 const TimingOptions kShort{.seconds = 0.05, .warm_up = {.seconds_limit = 0.05}};
 }
 
-TEST_CASE("time_on times each call of known length on its own") {
+TEST_CASE("time_on times each call separately, with the known length of the call") {
   int calls = 0;
   const Timing t = time_on(
       tt::cpu,

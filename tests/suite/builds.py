@@ -1,21 +1,21 @@
-"""What the stages build, and the environments in which their programs run."""
+"""The builds of the stages, and the environments in which their programs run."""
 import os
 from pathlib import Path
 
 from tools import ROOT, Build, call
 
-# The tests with the emulator as the device `cuda`. The library is at -O1: optimized, its kernels compile for three minutes,
-# and tests run for seconds; the stage `optimized` runs them on the kernels that users have.
+# All tests, with the emulator as the device `cuda`. The library is compiled at -O1: with more optimization its kernels take
+# three minutes to compile, and the tests run for seconds only. The stage `optimized` tests the code that users run.
 SIM = Build("sim", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DTINYTORCH_WITH_CUDA=SIM",
             "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_TESTS=")
 OPTIMIZED = Build("optimized", "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_WITH_CUDA=OFF", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_TESTS=")
-# The second compiler and the sanitizers share a build: every test runs under both, and is compiled twice, not thrice.
+# The second compiler and the sanitizers share this build. A test is then compiled twice in all, not three times.
 CLANG = Build("clang", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=ON",
               "-DTINYTORCH_SANITIZE=address,undefined", "-DTINYTORCH_TESTS=")
 
-# Every kernel for the oldest and the newest architecture; no GPU is needed. The oldest unoptimized, which takes a third of
-# the time. -Werror, so that a warning is an error in the next run as well.
+# All kernels, compiled for the oldest and for the newest architecture; no GPU is needed. The build for the oldest one is not
+# optimized, which takes a third of the time. -Werror makes a warning an error, so that the next run reports it again.
 CUDA = {architecture: Build(f"cuda_{architecture}", "-DTINYTORCH_WITH_CUDA=ON", "-DCMAKE_BUILD_TYPE=Release",
                             f"-DTINYTORCH_CUDA_ARCHITECTURES={architecture}", "-DTINYTORCH_FUZZ=OFF",
                             f"-DCMAKE_CUDA_FLAGS=-Werror=all-warnings {more}".strip())
@@ -23,13 +23,14 @@ CUDA = {architecture: Build(f"cuda_{architecture}", "-DTINYTORCH_WITH_CUDA=ON", 
 
 
 def data_folder():
-    """Real data, which is optional and never downloaded; without it the cases that need it are skipped."""
+    """The folder of real data, or None. The data is optional and never downloaded; tests that need it are skipped without it."""
     folder = Path(os.environ.get("TINYTORCH_DATA", ROOT.parent / "shared" / "data"))
     return folder if folder.is_dir() else None
 
 
 def commit():
-    """What every draw of the suite is made from, so that a commit always proves the same and the next one something else."""
+    """The hash of the commit. It seeds every random choice of the suite: runs of one commit test the same sample, and the next
+    commit tests another one."""
     return call(["git", "rev-parse", "HEAD"], 60).text.strip()
 
 
@@ -41,15 +42,15 @@ def test_environment(**more):
     return env
 
 
-CCACHE = "/usr/lib/ccache"  # compilers by their own names, as Debian's package has them
+CCACHE = "/usr/lib/ccache"  # Debian's folder of links to ccache that have the names of compilers
 
 
 def cached_environment(base=ROOT, **more):
-    """A compiler answers from what it was asked before, in this checkout or in another, and says paths in full. Paths below
-    `base` are taken relative to the working folder: "/" serves copies of the project in folders of other names. The cache is
-    the user's own: it outlives a checkout."""
+    """An environment in which compilers use ccache, so that an object compiled before, in this checkout or in another one, is
+    not compiled again. Messages have absolute paths. Paths below `base` are hashed relative to the working folder, so "/" also
+    serves copies of the project in folders of other names. The cache belongs to the user and outlives a checkout."""
     env = test_environment(CCACHE_BASEDIR=str(base), CCACHE_NOHASHDIR="1", CCACHE_ABSSTDERR="1",
                            CCACHE_PATH=os.environ.get("CCACHE_PATH", "/usr/bin:/usr/local/bin"),
-                           CCACHE_DEPEND="1",  # what a file includes is the compiler's list: no second preprocessor run
+                           CCACHE_DEPEND="1",  # the compiler lists the included files, so the preprocessor does not run twice
                            CCACHE_SLOPPINESS="pch_defines,time_macros,include_file_mtime,include_file_ctime", **more)
     return dict(env, PATH=f"{CCACHE}:{env['PATH']}") if Path(CCACHE, "g++").exists() else env

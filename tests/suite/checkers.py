@@ -1,4 +1,4 @@
-"""Stages whose checks are programs of their own: the format, the scripts of tests/ that print a line for each check, and tests
+"""Stages whose checks are separate programs: clang-format, the scripts of tests/ that print one line for each check, and tests
 in Python."""
 import re
 import shutil
@@ -22,13 +22,13 @@ def cpp_files():
 
 
 def stage_format(tally):
-    """clang-format changes nothing."""
+    """clang-format changes no file."""
     check_format(tally, cpp_files())
 
 
 def check_format(tally, files):
-    # Copies are formatted and compared as text: --dry-run also reports replacements that change nothing (the comment after a
-    # namespace). Many files a process: most of the time is its start.
+    # Copies are formatted and compared as text, because --dry-run also reports replacements that change nothing (the comment
+    # after a namespace). Each process formats many files, because its start takes most of the time.
     with tempfile.TemporaryDirectory() as folder:
         for name in [".clang-format", *files]:
             copy = Path(folder, name)
@@ -49,7 +49,7 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
     left = tally.ends - time.monotonic() - 1
     done = call([sys.executable, ROOT / "tests" / name, *arguments], max(1, min(seconds, left)), env=env)
     tally.ran(name, done)
-    cut = done.timed_out and left < seconds  # what was found until then counts
+    cut = done.timed_out and left < seconds  # the checks that it printed before its end count
     if not cut:
         passed, failed, why = count_lines(done.text, done.code)
     else:
@@ -67,14 +67,15 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 
 def stage_hygiene(tally):
-    """Lints and their self-tests; code that must not compile; all headers together; a drawn quarter of the headers, each alone;
-    canaries. All by g++."""
+    """By g++: lints and their self-tests; code that must not compile; all headers in one file; a random quarter of the headers,
+    each compiled alone; canaries (a student's header takes effect)."""
     run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "canary",
                 env=cached_environment())
 
 
 def stage_headers(tally):
-    """Every header alone by g++ and nvcc, and all by clang++; student headers; benchmarks; the compile time of an include."""
+    """Every header compiled alone by g++ and nvcc, and all headers by clang++; student headers; benchmarks compile; the compile
+    time of each include is within its budget."""
     measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "time")
     budgets = [line for line in measured if re.match(r"include .+: \d+\.\d+ s .*\(budget \d", line)]
     umbrella = any(line.startswith("include tinytorch.hpp: ") for line in budgets)
@@ -84,14 +85,14 @@ def stage_headers(tally):
 
 
 def stage_course(tally):
-    """For every task the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected.
-    Two files of the version before, drawn too, pass after migration."""
+    """For every task: the starter fails with the name of the task, the solution passes, and a randomly chosen wrong answer is
+    rejected. Two randomly chosen files of the last version pass after migration."""
     run_checker(tally, "course/run.py", "--tasks", "--wrong", "1", "--migrated", "2", "--draw", commit(), env=cached_environment())
 
 
 def stage_library(tally):
-    """The library's headers pass every check, solutions earn their speed points, and all solutions work together.
-    Files of the version before pass after migration."""
+    """The library's headers pass every check, solutions earn their speed points, and all solutions work together. All files of
+    the last version pass after migration."""
     run_checker(tally, "course/run.py", "--library", "--migrated", env=cached_environment())
 
 
@@ -103,22 +104,22 @@ def stage_answers(module):
 
 
 def stage_lessons(tally):
-    """Every command and every snippet of the lessons is executed."""
+    """Every command and every code block of the lessons is executed."""
     run_checker(tally, "course/lessons.py", env=cached_environment("/"))
 
 
 def stage_milestones(tally):
-    """Each milestone passes on the library and on the solutions, and a broken header fails its gate by name."""
+    """Each milestone passes with the library and with the solutions, and a header with a fault fails the gate that tests it."""
     run_checker(tally, "course/milestones.py", env=cached_environment())
 
 
 def stage_consumer(tally):
-    """A project finds the library with find_package and uses it."""
+    """Another project finds the library with find_package and uses it."""
     run_checker(tally, "packaging/run.py", "--only", "find_package", env=cached_environment())
 
 
 def stage_packaging(tally):
-    """Every way to use the library, and every option of the build."""
+    """Every way to use the library from another project, and every option of the build."""
     run_checker(tally, "packaging/run.py")
 
 
@@ -132,7 +133,7 @@ def stage_browser(tally):
 # --- Tests in Python ----------------------------------------------------------------------------------------------
 
 def run_python(tally, files):
-    """Each file works in a tree of its own."""
+    """Runs test files at the same time. Each works in a copy of the project of its own."""
     commands = [[sys.executable, "-m", "unittest", "discover", "-s", path.parent, "-p", path.name] for path in files]
     for i, done in call_all(commands, CORES, 900, cached_environment("/")):
         name = f"tests/tt/{files[i].name}"
@@ -145,7 +146,7 @@ def run_python(tally, files):
     tally.check(files, "there are tests of modules/tt", "    no tests/tt/test_*.py")
 
 
-# These build, run and grade what students write, dozens of times: a stage of the second ring.
+# These tests build, run and grade student files dozens of times, so they are a stage of the second ring.
 OF_STUDENTS = ("test_course.py", "test_grade.py", "test_explain.py")
 
 
@@ -154,10 +155,11 @@ def python_files():
 
 
 def stage_python(tally):
-    """Tests of the test suite, of the API index, of the cells of notebooks, and of the scripts of benchmarks."""
+    """Tests in Python of the test suite, the API index, the cells of notebooks, and the scripts of benchmarks."""
     run_python(tally, [path for path in python_files() if path.name not in OF_STUDENTS])
 
 
 def stage_commands(tally):
-    """The commands that a student uses, on a pseudo-terminal too; error codes; grades in a sandbox."""
+    """Tests in Python of the commands that a student uses, some on a pseudo-terminal, of error codes, and of grading in a
+    sandbox."""
     run_python(tally, [path for path in python_files() if path.name in OF_STUDENTS])

@@ -1,4 +1,4 @@
-"""What every stage of the suite counts with. Whatever proves nothing is a failure."""
+"""Counting of passed, failed and skipped checks. A run that checks nothing is a failure."""
 import math
 import re
 import time
@@ -7,18 +7,18 @@ from tools import BAD, tail
 
 
 class Cut(KeyboardInterrupt):
-    """A limit of time was reached, and what ran was stopped."""
+    """A time limit was reached, and the running stage was stopped."""
 
 
 class Tally:
-    """What passed, failed and was left out, and the stages with their times."""
+    """The numbers of checks that passed, failed and were skipped, and the stages with their times."""
 
     def __init__(self, console, planned=()):
-        self.planned = planned  # all stages of the run: one of them need not prove what another proves in full
+        self.planned = planned  # all stages of the run: a stage leaves out its sample of tests that another stage runs in full
         self.console, self.passed, self.failed, self.skipped, self.stages, self.reasons = console, 0, 0, 0, [], []
         self.programs = []  # (stage, test, seconds, processor seconds) of each test that ran
         self.stage, self.began = "", time.monotonic()
-        self.ends = math.inf  # when the stage that runs is cut, of time.monotonic()
+        self.ends = math.inf  # the time.monotonic() at which the running stage is stopped
 
     def seconds(self):
         return time.monotonic() - self.began
@@ -38,7 +38,7 @@ class Tally:
         self.add(1 if good else 0, 0 if good else 1, what, why)
         return good
 
-    def skip(self, count, what, why="the data is not here (README: Data)"):
+    def skip(self, count, what, why="real data is not installed (README: Data)"):
         self.skipped += count
         if count:
             self.console.say(f"  - {what}: {count} skipped, {why}")
@@ -53,7 +53,7 @@ class Tally:
 SUMMARY = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped")
 
 
-SKIPPED = re.compile(r"^\[cases\] (\d+) skipped$", re.M)  # of the file that was asked for (tests/support/main.cpp)
+SKIPPED = re.compile(r"^\[cases\] (\d+) skipped$", re.M)  # printed for the chosen test file (tests/support/main.cpp)
 
 
 def plain(text):
@@ -61,13 +61,13 @@ def plain(text):
 
 
 def count_skipped(text):
-    """The cases that cannot run here. doctest itself also calls those skipped that were not asked for."""
+    """The number of cases that cannot run on this machine. doctest's own number also counts cases that were not chosen."""
     own = SKIPPED.findall(plain(text))
     return int(own[-1]) if own else sum(int(found[3]) for found in SUMMARY.findall(plain(text))[-1:])
 
 
 def count_doctest(text, code, timed_out=False, may_skip=False):
-    """(passed, failed, why) of one doctest executable. Whatever proves nothing is a failure."""
+    """(passed, failed, why) of one doctest executable. An executable that ran no case is a failure."""
     found = SUMMARY.findall(plain(text))
     if timed_out:
         return 0, 1, "it did not end in time"
@@ -85,7 +85,7 @@ def count_doctest(text, code, timed_out=False, may_skip=False):
 
 
 def doctest_errors(text):
-    """What doctest says of the failed checks, without all that the program printed between them."""
+    """doctest's messages about failed checks, without the program's own output between them."""
     found = re.findall(r"^\S+:\d+: (?:FATAL )?ERROR: .*?\n(?=\n|\S+:\d+:|=====)", plain(text), re.M | re.S)
     return tail("".join(found), 60)
 
@@ -94,9 +94,9 @@ def count_lines(text, code):
     """(passed, failed, why) of a checker that prints `ok - name` and `not ok - name` lines."""
     good = len(re.findall(r"^ok - ", text, re.M))
     bad = len(re.findall(r"^not ok - ", text, re.M))
-    broken = re.search(r"^Traceback .*", text, re.M | re.S)  # what it had found until then says nothing of the rest
+    broken = re.search(r"^Traceback .*", text, re.M | re.S)  # the checks after the exception did not run
     if broken:
-        return good, bad + 1, "    it broke before its end\n" + tail(broken[0])
+        return good, bad + 1, "    the script ended with an exception\n" + tail(broken[0])
     if good + bad == 0:
         return 0, 1, f"no check was run (code {code})\n" + tail(text)
     if code != 0 and bad == 0:
@@ -110,7 +110,8 @@ def count_lines(text, code):
 
 
 def count_unittest(text, code, may_skip=0):
-    """(passed, failed, why); so many tests may be skipped, and are then neither."""
+    """(passed, failed, why) of a unittest run. Up to `may_skip` skipped tests count neither as passed nor as failed; more are
+    failures."""
     ran = re.search(r"^Ran (\d+) tests?", text, re.M)
     total = int(ran.group(1)) if ran else 0
     if total == 0:

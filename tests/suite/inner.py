@@ -1,7 +1,8 @@
-"""The inner loop, `modules/tt test PATH...`: the tests of these files, by who includes what, in about a minute.
+"""The inner loop, `modules/tt test PATH...`: runs the tests of these files, found by their includes, in about a minute.
 
-A header's tests are those of its own path (tensor/strides.hpp: tests/tensor/strides.cpp) and then those that include it, first
-of its own folder, then the nearest, as many as are compiled within the minute. They run on a library at -O0, and those of kernels on the emulator.
+The tests of a header are the test of its own path (tensor/strides.hpp: tests/tensor/strides.cpp) and tests that include it,
+directly or through other headers: first those in the folder of its own test, then those with the shortest chain of includes,
+as many as compile within the minute. They run on a library compiled at -O0; tests of kernels run on the emulator.
 """
 import sys
 from pathlib import Path
@@ -17,8 +18,8 @@ import compilers
 import course
 import lints
 
-FOLDERS = (ROOT / "tests", ROOT / "bench", ROOT / "include")  # where an #include <...> is looked for
-MOST_FILES, MOST_PROGRAMS = 6, 3  # of tests that only include a file: so many are compiled within a minute
+FOLDERS = (ROOT / "tests", ROOT / "bench", ROOT / "include")  # the include path
+MOST_FILES, MOST_PROGRAMS = 6, 3  # tests that only include a file: so many compile within a minute
 SOURCES = (".hpp", ".cpp", ".cuh", ".cu")
 
 
@@ -30,30 +31,30 @@ def quick_build(tests, device):
 
 
 def files_of(paths):
-    """The files of these paths, folders with all that they hold."""
+    """The files of these paths; for a folder, all files below it."""
     found = []
     for given in paths:
         path = Path(given).resolve()
         if not path.exists():
             raise SetupProblem(f"{given}: there is no such file or folder")
         if not path.is_relative_to(ROOT):
-            raise SetupProblem(f"{given}: it is not in {ROOT}")
+            raise SetupProblem(f"{given}: the path is not below {ROOT}")
         found += sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts) if path.is_dir() else [path]
     return list(dict.fromkeys(found))
 
 
 def changed_files():
-    """What differs from the last commit, and what git does not know yet."""
+    """The files that differ from the last commit, and those that git does not track yet."""
     listed = [call(["git", *command], 60) for command in (("diff", "--name-only", "HEAD"),
                                                           ("ls-files", "--others", "--exclude-standard"))]
     if any(done.code != 0 for done in listed):
-        raise SetupProblem("--changed asks git, and this folder is no repository of it; name the files instead")
+        raise SetupProblem("--changed needs git, and this folder is not a git repository; name the files instead")
     names = [name for done in listed for name in done.text.splitlines()]
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 
 def users():
-    """{file: the files that include it}"""
+    """{file: the files that include it directly}"""
     out = {}
     for folder in FOLDERS:
         for file in folder.rglob("*"):
@@ -66,7 +67,7 @@ def users():
 
 
 def tests_of(files):
-    """(the test files to run, the nearest first; those that are left out), as names below tests/."""
+    """(test files to run, the shortest chain of includes first; test files left out), as names below tests/."""
     all_tests, graph = unit_tests.test_files(), users()
     own, near = [], {}
     for file in files:
@@ -76,7 +77,7 @@ def tests_of(files):
                 mirrored = Path(*name.parts[1:]) if name.parts[0] == "tinytorch" and len(name.parts) > 2 else name
                 own += [n for n in dict.fromkeys((str(name), str(mirrored.with_suffix(".cpp")))) if n in all_tests and n not in own]
         steps, waiting = {file: 0}, [file]
-        for at in waiting:  # grows while it is walked: the nearest come first
+        for at in waiting:  # a breadth-first search; the list grows inside the loop
             for user in graph.get(at, []):
                 if user not in steps:
                     steps[user] = steps[at] + 1
@@ -86,7 +87,7 @@ def tests_of(files):
             if name in all_tests and name not in own:
                 near[name] = min(distance, near.get(name, distance))
     chosen, left = list(own), []
-    folders = {Path(o).parent for o in own}  # their programs are compiled anyway
+    folders = {Path(o).parent for o in own}  # the programs of these folders are compiled anyway
     for name in sorted(near, key=lambda n: (Path(n).parent not in folders, near[n], n)):
         programs = {Path(n).parent for n in [*chosen, name]}
         fits = len(chosen) < len(own) + MOST_FILES and len(programs) <= max(MOST_PROGRAMS, len(folders))
@@ -95,14 +96,14 @@ def tests_of(files):
 
 
 def python_tests_of(files):
-    """Tests of Python that are, or name, one of these files."""
+    """Python tests that are one of these files or import one of them."""
     stems = {f.stem for f in files if f.suffix == ".py" or f == ROOT / "modules" / "tt"}
     stems |= {"suite"} if any(f.is_relative_to(ROOT / "tests" / "suite") for f in files) else set()
     return [t for t in checkers.python_files() if t in files or any(f"import {s}" in t.read_text() or t.stem == f"test_{s}" for s in stems)]
 
 
 def tasks_of(files):
-    """The tasks of the course that one of these files below modules/ belongs to."""
+    """The numbers of the tasks of the course to which these files below modules/ belong."""
     found = []
     for task in course.Course().tasks:
         own = {task.check, task.speed_program, task.module.reference(task.path), task.module.frame(task.header), task.module.folder / "hints.json",
@@ -149,9 +150,9 @@ def run(console, options):
         only = [word for task in tasks for word in ("--only", task)]
         checkers.run_checker(tally, "course/run.py", "--tasks", *only, env=cached_environment())
     if left:
-        console.say(f"{len(left)} more test files include what you named, further away: modules/tt test --only tests")
+        console.say(f"{len(left)} more test files include these files through longer chains: modules/tt test --only tests")
     if tally.passed + tally.failed == 0:
-        tally.check(False, "a test of what you named", "    no test, header or task is made of it: modules/tt test")
+        tally.check(False, "there is a test of these files", "    no test, header or task uses them: modules/tt test")
     console.say(f"{tally.seconds():.0f} s")
     console.result({"command": "test", "passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped,
                     "tests": tests, "left_out": left, "tasks": tasks, "seconds": round(tally.seconds(), 1)})

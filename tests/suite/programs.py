@@ -1,4 +1,4 @@
-"""Stages that run what users run: the examples, the commands of README.md and of the judge's manual, the notebooks."""
+"""Stages that run the examples, the commands of README.md and of the judge's manual, and the notebooks, as a user does."""
 import random
 import re
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.builds import cached_environment, commit, data_folder, test_environment
 from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
 
-# What an example is called with, so that its run is short and must have learned something.
+# Arguments of examples that train a model: a short run, which must reach a loss below the value of --require.
 SHORT_RUNS = {
     "gpt_chars": ["--steps", "150", "--features", "64", "--layers", "2", "--context", "64", "--batch", "8", "--require",
                   "2"],
@@ -21,7 +21,8 @@ SHORT_RUNS = {
 
 
 def check_runs_of(tally, name, program, arguments, cwd):
-    """A run, and one of a few steps in two parts, which must leave the same checkpoint, byte for byte."""
+    """Checks a whole run, and that a run of a few steps in two parts leaves the same checkpoint as one in one part, byte for
+    byte. Returns the seconds of all runs."""
     def run(folder, *more):
         done = call([program, *arguments, "--folder", cwd / folder, *more], 300, cwd=cwd, env=test_environment())
         return done if done.code == 0 else Finished(done.code, f"with {' '.join(map(str, more))}\n{done.text}", done.seconds)
@@ -33,10 +34,10 @@ def check_runs_of(tally, name, program, arguments, cwd):
     tally.check(not failed, f"examples/{name}.cpp", tail(failed[0].text) if failed else "")
     kept = [cwd / folder / "checkpoint.safetensors" for folder in ("whole", "parts")]
     same = all(path.exists() for path in kept) and kept[0].read_bytes() == kept[1].read_bytes()
-    tally.check(same, f"examples/{name}.cpp: stopped and resumed is not stopped", "    the two checkpoints differ")
+    tally.check(same, f"examples/{name}.cpp: a resumed run equals an uninterrupted one", "    the two checkpoints differ")
     written = [cwd / "long/loss.svg", cwd / "saved/model.safetensors", cwd / "saved/config.json"]
     missing = [str(path) for path in written if not path.exists()]
-    tally.check(not missing, f"examples/{name}.cpp: curve and model", "    missing: " + ", ".join(missing))
+    tally.check(not missing, f"examples/{name}.cpp: it writes the loss curve and the model", "    missing: " + ", ".join(missing))
     return sum(done.seconds for done in runs)
 
 
@@ -67,13 +68,13 @@ README_LINES = 150
 
 
 def readme_commands(text):
-    """The lines of the sh blocks of a README."""
+    """The commands in the sh blocks of a README."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     return [line for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def stage_readme(tally):
-    """Every command of README.md and of bench/tinymlperf/README.md; `modules/tt run` is one of them."""
+    """Every command of README.md and of bench/tinymlperf/README.md is executed; `modules/tt run` is one of them."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = readme_commands(text)
     manual = ROOT / "bench" / "tinymlperf" / "README.md"
@@ -92,21 +93,21 @@ def stage_readme(tally):
     def run(command):
         return call(["bash", "-euo", "pipefail", "-c", command], 900, env=env)
 
-    # What two of the commands build is built beside the one that calls a compiler itself.
+    # The command that calls a compiler runs while two targets are built that other commands need.
     compiled = next((c for c in commands if c.startswith("g++ ")), None)
     with ThreadPoolExecutor() as pool:
         beside = pool.submit(run, compiled) if compiled else None
         GCC.make("tinymlperf", "example_hello", env=env)
     for page, command in [("README.md", c) for c in commands] + [(str(manual.relative_to(ROOT)), c) for c in of_manual]:
         if command.startswith("modules/tt test"):
-            continue  # this is it
+            continue  # this stage is part of that command
         done = beside.result() if command == compiled else run(command)
         tally.check(done.code == 0, f"{page}: {command}", tail(done.text))
         tally.ran(command, done)
         tally.console.say(f"  {command}: {done.seconds:.0f} s")
 
 
-# What all notebooks link is compiled before the first of them.
+# Compiles the libraries that all notebooks link, before the first notebook runs.
 NOTEBOOK_LIBRARY = """import cpp_magic
 cpp_magic.magic("", "", False)
 cpp_magic.magic("--emulator", "int main() {}", True)
@@ -115,8 +116,8 @@ VENV, VENV_LOCK = ROOT / "build" / "notebook-venv", threading.Lock()
 
 
 def notebook_packages():
-    """Installs what executes notebooks, once; what went wrong, or nothing. Most of it is waiting, so that a run begins it
-    early, beside its first stages."""
+    """Installs the packages that execute notebooks, once; returns an error message, or "". Most of the time is waiting for the
+    network, so a run calls this early, in a thread beside its first stages."""
     with VENV_LOCK:
         if (VENV / "ready").exists():
             return ""
@@ -132,7 +133,7 @@ def notebook_packages():
 
 def run_notebooks(tally, notebooks):
     race = ROOT / "build" / "race" / "race.json"
-    if not race.exists() and not tally.check(run_race(tally.console)[0] == 0, "a race to plot"):
+    if not race.exists() and not tally.check(run_race(tally.console)[0] == 0, "a race, whose results a notebook plots"):
         return
     why = notebook_packages()
     if not tally.check(not why, "nbconvert and matplotlib from PyPI", why):
@@ -141,8 +142,8 @@ def run_notebooks(tally, notebooks):
     env = cached_environment(TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(VENV / "ipython"),
                              PYTHONDONTWRITEBYTECODE="1")
     done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
-    tally.check(done.code == 0, "what all notebooks link", tail(done.text))
-    tally.console.say(f"  what all notebooks link: {done.seconds:.1f} s")
+    tally.check(done.code == 0, "the libraries that all notebooks link", tail(done.text))
+    tally.console.say(f"  the libraries that all notebooks link: {done.seconds:.1f} s")
     execute_notebooks(tally, python, notebooks, VENV / "out", env)
 
 
@@ -151,8 +152,8 @@ def all_notebooks():
 
 
 def stage_notebook(tally):
-    """One notebook, drawn by the commit, is executed."""
-    notebooks = [n for n in all_notebooks() if n.stem != "05_profiling"]  # it takes minutes
+    """One notebook, which the commit chooses at random, is executed."""
+    notebooks = [n for n in all_notebooks() if n.stem != "05_profiling"]  # 05_profiling takes minutes
     if tally.check(notebooks, "there are notebooks", "    no notebooks/*.ipynb"):
         run_notebooks(tally, [random.Random(commit()).choice(notebooks)])
 
@@ -164,7 +165,7 @@ def stage_notebooks(tally):
 
 
 def execute_notebooks(tally, python, notebooks, out, env):
-    """A check each; the error of a cell ends its notebook with a code that is not 0."""
+    """One check for each notebook. An error in a cell ends the notebook with an exit code that is not 0."""
     commands = [[python, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", out, path] for path in notebooks]
     for i, done in call_all(commands, CORES, 600, env):
         name, error = f"notebooks/{notebooks[i].name}", done.text.rpartition("CellExecutionError: ")[2]

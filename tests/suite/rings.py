@@ -1,11 +1,12 @@
-"""Three rings of tests around every change. Each has a time limit.
+"""Three rings of tests, from the smallest to all. Each has a time limit.
 
-  modules/tt test PATH...      the tests of these files (inner.py): a minute; --changed: of the files that git reports as changed
+  modules/tt test PATH...      the tests of these files (inner.py), a minute; --changed: the files that git reports as changed
   modules/tt test              the first ring, meant for twenty minutes on two cores, eight with a warm compiler cache
   modules/tt test --all        both rings, meant for ninety minutes; --slice K/N: a part of them, for N machines
 
-The first ring contains every kind of test. All that it leaves out is a stage of the second ring. The commit draws one of these
-stages, which the first ring runs for as long as there is time. A run prints the stages that it left out, each with its command.
+The first ring contains every kind of test. The tests that it leaves out are stages of the second ring. The hash of the commit
+chooses one of these stages at random, and the first ring runs it until its time is over. A run prints the stages that it left
+out and the command that runs them.
 """
 import contextlib
 import math
@@ -23,7 +24,7 @@ from tools import BAD, CORES, FAIL, GOOD, PASS, SetupProblem, running, set_up, s
 
 MODULES = tuple(m.number for m in Course().modules if m.tasks)
 
-# What is quick first. `readme` runs the main job, whose numbers the notebook reads.
+# The quickest stages come first. `readme` comes before `notebook`, because it runs the race whose results a notebook reads.
 FIRST = {"format": checkers.stage_format, "hygiene": checkers.stage_hygiene, "tests": unit_tests.stage_tests,
          "course": checkers.stage_course, "python": checkers.stage_python, "readme": programs.stage_readme,
          "consumer": checkers.stage_consumer, "notebook": programs.stage_notebook}
@@ -36,14 +37,14 @@ SECOND = {"headers": checkers.stage_headers, "emulator": unit_tests.stage_emulat
           "notebooks": programs.stage_notebooks}
 STAGES = {**FIRST, **SECOND}
 
-MINUTES_AT_MOST = 87  # whoever waits for a run ends it after 90, and would see no result at all
-FIRST_SECONDS = 1170  # of the first ring, which is to take at most twenty minutes
-SLICE_SECONDS, SLICE_SHARE = 300, 0.25  # of the drawn stage: at most so long, and such a part of the time before it
+MINUTES_AT_MOST = 87  # of a run; a caller may end it after 90, and would then see no result
+FIRST_SECONDS = 1170  # of the first ring, which takes at most twenty minutes
+SLICE_SECONDS, SLICE_SHARE = 300, 0.25  # limits of the randomly chosen stage: seconds, and share of the time before it
 
 
 @contextlib.contextmanager
 def limit(seconds):
-    """Raises Cut inside after so many seconds. Limits nest: the nearer end counts."""
+    """Raises Cut inside the block after so many seconds. Of nested limits, the earlier one counts."""
     began, (before, _) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
     own = seconds if not before else min(seconds, before)
     kept = signal.signal(signal.SIGALRM, raise_cut)
@@ -63,7 +64,7 @@ def raise_cut(*_):
 
 
 def part_of(names, text):
-    """The stages of slice K of N: the dearest first, each to the slice that has least so far."""
+    """The stages of slice K of N. The longest stages are assigned first, each to the slice with the least time so far."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     k, n = (int(g) for g in found.groups()) if found else (0, 0)
     if not 1 <= k <= n:
@@ -77,34 +78,35 @@ def part_of(names, text):
 
 
 def chosen(options):
-    """The names of the stages that these options ask for."""
+    """The names of the stages that these options select."""
     unknown = [s for s in (options.only or []) + options.skip if s not in STAGES]
     if unknown:
-        raise SetupProblem(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
+        raise SetupProblem(f"there is no stage named {', '.join(unknown)}; the stages are {', '.join(STAGES)}")
     names = options.only or list(STAGES if options.all or options.slice else FIRST)
     names = part_of(names, options.slice) if options.slice else names
     return [s for s in names if s not in options.skip]
 
 
 def run_stage(tally, name, seconds=math.inf):
-    """Runs one stage and records it; whether the run may go on. After `seconds` it is cut, which is no failure."""
+    """Runs one stage and records its result. Returns whether the run continues. The stage is stopped after `seconds`, which is
+    no failure."""
     console = tally.console
     console.say(f"{name} \u2026")
     before, began, processor = tally.counts(), time.monotonic(), processor_seconds()
     tally.stage, tally.ends, going = name, began + seconds, True
-    os.environ["TT_STAGE"] = name  # times.py notes it beside what a compiler cost
+    os.environ["TT_STAGE"] = name  # timed.py logs the name with the processor time of each compiler
     try:
         with limit(seconds) if seconds < math.inf else contextlib.nullcontext():
             STAGES[name](tally)
     except Cut:
         if time.monotonic() < tally.ends - 2:  # the limit of the whole run
-            tally.check(False, name, f"    it was stopped: {MINUTES_AT_MOST} minutes are gone")
+            tally.check(False, name, f"    the stage was stopped: the run may take {MINUTES_AT_MOST} minutes")
             going = False
         else:
-            tally.skip(1, f"the rest of {name}", f"it is cut after {seconds:.0f} s: modules/tt test --only {name}")
+            tally.skip(1, f"the rest of {name}", f"stopped after {seconds:.0f} s: modules/tt test --only {name}")
     except KeyboardInterrupt:
         going = False
-    except (OSError, ValueError, KeyError) as problem:  # a stage that breaks is a failure, the others still run
+    except (OSError, ValueError, KeyError) as problem:  # an exception is a failure of this stage; the others still run
         tally.check(False, name, f"    {type(problem).__name__}: {problem}")
     passed, failed, skipped = (now - then for now, then in zip(tally.counts(), before))
     taken = time.monotonic() - began
@@ -119,18 +121,18 @@ def run_stage(tally, name, seconds=math.inf):
 
 
 def run_slice(tally):
-    """One stage of the second ring, for as long as there is time."""
+    """Runs one randomly chosen stage of the second ring until the time of the first ring is over."""
     name = random.Random(builds.commit()).choice(list(SECOND))
     seconds = min(SLICE_SECONDS, SLICE_SHARE * tally.seconds(), FIRST_SECONDS - tally.seconds())
     if seconds < 5:
-        tally.skip(1, name, f"drawn by this commit, and no time is left: modules/tt test --only {name}")
+        tally.skip(1, name, f"chosen at random, but no time is left: modules/tt test --only {name}")
         return True, name
-    tally.console.say(f"of the second ring, this commit draws {name}, for {seconds:.0f} s at most:")
+    tally.console.say(f"{name}, chosen at random from the second ring, runs for at most {seconds:.0f} s:")
     return run_stage(tally, name, seconds), name
 
 
 def processor_seconds():
-    """Of this process and of all children that ended: what a stage costs, whatever else the machine does."""
+    """Processor seconds of this process and of all children that ended. Other programs on the machine do not change it."""
     return sum(os.times()[:4])
 
 
@@ -140,20 +142,20 @@ def say_times(console, tally):
     for row in tally.stages + [dict(total, stage="all")]:
         console.say(f"{row['stage']:<14}{row['passed']:>8}{row['failed']:>8}{row['seconds']:>9.0f}"
                     f"{row['processor_seconds']:>11.0f}")
-    dearest = sorted(tally.programs, key=lambda p: -p[3])[:10]
-    if dearest:
-        console.say("\nthe ten dearest tests (processor seconds): " +
-                    ", ".join(f"{what} {processor:.1f}" for _, what, _, processor in dearest))
+    longest = sorted(tally.programs, key=lambda p: -p[3])[:10]
+    if longest:
+        console.say("\nthe ten tests with the most processor seconds: " +
+                    ", ".join(f"{what} {processor:.1f}" for _, what, _, processor in longest))
     console.say()
 
 
 def say_if_long(console, names):
-    """Before anything runs: what would be stopped is better asked for in parts."""
+    """Says before a run that it would be stopped at the time limit, and how to run it in parts."""
     minutes = sum(times.usual_seconds(name) for name in names) / 60 * 2 / max(2, CORES)
     if minutes > MINUTES_AT_MOST:
         parts = math.ceil(minutes / (MINUTES_AT_MOST - 10))
         console.say(f"this takes about {minutes:.0f} minutes on {CORES} cores with an empty compiler cache, and is stopped after "
-                    f"{MINUTES_AT_MOST};\n  modules/tt test --all --slice 1/{parts} to {parts}/{parts} are {parts} runs that end\n")
+                    f"{MINUTES_AT_MOST};\n  modules/tt test --all --slice 1/{parts} to {parts}/{parts} are {parts} shorter runs\n")
 
 
 def say_left_out(console, ran):
@@ -167,7 +169,7 @@ def run(console, options):
     if options.paths or options.changed:
         return inner.run(console, options)
     names = chosen(options)
-    tally = Tally(console, names)  # what is installed takes of the time, too
+    tally = Tally(console, names)  # before set_up, because the time limit includes installation
     first_ring = names == list(FIRST) and not options.only
     if not options.only:
         say_if_long(console, names)
@@ -175,7 +177,7 @@ def run(console, options):
     going = True
     with times.recording(options.times, tally), limit(60 * MINUTES_AT_MOST - tally.seconds()) if not options.only \
             else contextlib.nullcontext():
-        if first_ring:  # it waits for a network, beside the first stages
+        if first_ring:  # the download waits for the network while the first stages run
             threading.Thread(target=programs.notebook_packages, daemon=True).start()
         for name in names:
             going = going and run_stage(tally, name)
@@ -185,11 +187,11 @@ def run(console, options):
     console.result({"command": "test", "passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped,
                     "stages": tally.stages, "interrupted": not going, "seconds": round(tally.seconds(), 1)})
     say_times(console, tally)
-    for reason in tally.reasons:  # once more, where who reads only the end of a long log finds it
+    for reason in tally.reasons:  # again, because many read only the end of a long log
         console.say("\n".join(reason.splitlines()[:12]) + "\n")
     say_left_out(console, names)
     if not going:
-        console.say("interrupted: the rest was not run")
+        console.say("interrupted: the other stages were not run")
     if tally.skipped:
         console.say(f"{tally.skipped} skipped, for the reasons above")
     console.say(tally.line())

@@ -1,4 +1,5 @@
-"""Runs a compiler and notes what it cost: `python3 timed.py LOG COMPILER ARGUMENTS...` (times.py puts it before compilers)."""
+"""Runs a compiler and logs its processor time: `python3 timed.py LOG COMPILER ARGUMENTS...`. times.py puts scripts that call
+this file before the compilers on the PATH."""
 import json
 import os
 import sys

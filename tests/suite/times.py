@@ -1,11 +1,12 @@
-"""What the suite costs. tests/times.json holds, for each stage, the seconds and processor seconds of its last measured run,
-split into compiling, linking and running, with the dearest translation units and tests; tests/README.md shows them.
+"""Times of the suite. tests/times.json holds, for each stage, the seconds and processor seconds of its last measured run, split
+into compiling, linking and running, and the translation units and tests that take the most processor time. tests/README.md
+shows them.
 
   modules/tt test --times cold      in a fresh clone: measures with an empty compiler cache
-  modules/tt test --times warm      in another fresh clone: with what that run left in the cache
+  modules/tt test --times warm      in another fresh clone: measures with the cache that the first run filled
   modules/tt test --only STAGE --times cold
 
-A run measured so replaces the rows of its stages and writes tests/README.md anew.
+Such a run replaces the rows of its stages and writes tests/README.md again.
 """
 import contextlib
 import json
@@ -21,11 +22,11 @@ from tools import ROOT, SetupProblem, program_version
 
 RECORD, PAGE = ROOT / "tests" / "times.json", ROOT / "tests" / "README.md"
 COMPILERS = ("g++", "c++", "clang++", "nvcc")
-UNKNOWN = 240.0  # seconds, of a stage that was not measured yet
-KEPT = 12  # dearest units and tests of a stage that the record keeps
-ROOM_SECONDS = 90  # of two cores: what the first ring may spend on the tests and tasks of a room
-# What is no room of the course has the rest of the ring: the kernels that all rooms call, and the judge, which plays matches.
-NO_ROOMS = ("backend", "tinymlperf")
+UNKNOWN = 240.0  # assumed seconds of a stage that was not measured yet
+KEPT = 12  # the record keeps so many units and tests of a stage, those that take the most processor time
+FOLDER_SECONDS = 90  # on two cores: limit of the first ring for the tests and tasks of one folder of the library
+# Folders without this limit: the kernels, which all other folders call, and the judge, whose tests run matches.
+OTHER_FOLDERS = ("backend", "tinymlperf")
 
 
 def record():
@@ -33,7 +34,8 @@ def record():
 
 
 def usual_seconds(stage):
-    """Of a run with an empty compiler cache, on two cores; where it was measured on more, two share what it cost."""
+    """The seconds of a stage with an empty compiler cache on two cores. For a stage that was measured on more than two, half of
+    its processor seconds."""
     row = record()["stages"].get(stage, {}).get("cold")
     if not row:
         return UNKNOWN
@@ -42,13 +44,13 @@ def usual_seconds(stage):
 
 @contextlib.contextmanager
 def recording(how, tally):
-    """how: "cold", "warm", or None, which records nothing."""
+    """Measures the run inside the block. `how` is "cold", "warm", or None, which records nothing."""
     if not how:
         yield
         return
     if (ROOT / "build").exists():
-        raise SetupProblem("--times measures what a run in a fresh clone costs, and here is build/: what lies there is not built "
-                           "again.\n  git clone this folder to another, and measure there")
+        raise SetupProblem("--times measures a run in a fresh clone, but this folder has build/, whose objects would not be compiled "
+                           "again.\n  git clone this folder to another one, and measure there")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tinytorch" / "times"
     if how == "cold":
         shutil.rmtree(cache, ignore_errors=True)
@@ -82,43 +84,44 @@ def write(how, tally, units):
         row = {"seconds": stage["seconds"], "threads": len(os.sched_getaffinity(0)), "checks": stage["passed"] + stage["failed"],
                "processor": stage["processor_seconds"],
                "compiling": round(compiling, 1), "linking": round(linking, 1), "running": round(running, 1),
-               "units": dearest((shown(u["unit"]), u["processor"]) for u in own if u["kind"] == "compile"),
-               "tests": dearest((what, processor) for s, what, _, processor in tally.programs if s == stage["stage"]),
-               "rooms": in_rooms([(u["unit"], u["processor"]) for u in own] +
+               "units": largest((shown(u["unit"]), u["processor"]) for u in own if u["kind"] == "compile"),
+               "tests": largest((what, processor) for s, what, _, processor in tally.programs if s == stage["stage"]),
+               "folders": by_folder([(u["unit"], u["processor"]) for u in own] +
                                  [(what, processor) for s, what, _, processor in tally.programs if s == stage["stage"]])}
         document["stages"].setdefault(stage["stage"], {})[how] = row
     write_whole(RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
     write_whole(PAGE, page(document))
 
 
-def dearest(costs):
-    """{name: processor seconds} of the dearest, where the same name adds up."""
+def largest(costs):
+    """{name: processor seconds} of the KEPT largest costs. Costs with the same name are added."""
     total = {}
     for name, cost in costs:
         total[name] = total.get(name, 0.0) + cost
     return {name: round(total[name], 1) for name in sorted(total, key=lambda n: -total[n])[:KEPT] if total[name] >= 0.5}
 
 
-def in_rooms(costs):
-    """{room: processor seconds} of units and tests, by the folder below tests/ or the task that they belong to."""
+def by_folder(costs):
+    """{folder: processor seconds} of units and tests. The folder of a unit is its folder below tests/, or the name of the module
+    whose task it compiles."""
     tasks = {task.slug: module.id[3:] for module in Course().modules for task in module.tasks}
     total = {}
     for what, cost in costs:
         found = re.search(r"modules/\d\d_([a-z]+)/|generated/test_([a-z]+)|^test_([a-z]+)", what)
         kernel = re.search(r"course/generated/(\w+)\.", what)
-        room = next(filter(None, found.groups())) if found else tasks.get(kernel[1]) if kernel else None
-        if room:
-            total[room] = total.get(room, 0.0) + cost
-    return {room: round(cost, 1) for room, cost in total.items()}
+        folder = next(filter(None, found.groups())) if found else tasks.get(kernel[1]) if kernel else None
+        if folder:
+            total[folder] = total.get(folder, 0.0) + cost
+    return {folder: round(cost, 1) for folder, cost in total.items()}
 
 
-def first_ring_of_rooms(document):
-    """{room: processor seconds} of the first ring, with an empty compiler cache."""
+def first_ring_by_folder(document):
+    """{folder: processor seconds} of the first ring, with an empty compiler cache."""
     from suite import rings
     total = {}
     for name in rings.FIRST:
-        for room, cost in document["stages"].get(name, {}).get("cold", {}).get("rooms", {}).items():
-            total[room] = total.get(room, 0.0) + cost
+        for folder, cost in document["stages"].get(name, {}).get("cold", {}).get("folders", {}).items():
+            total[folder] = total.get(folder, 0.0) + cost
     return total
 
 
@@ -140,7 +143,7 @@ def machine():
 HEAD = """# Tests
 
 `modules/tt test` runs the first ring: every kind of test, meant for twenty minutes on two cores, or for eight if the compiler
-cache is warm. The tables below show the measured times. Other runs are:
+cache is warm. The tables below show the measured times. Other commands are:
 
 | command | runs |
 |---|---|
@@ -150,10 +153,11 @@ cache is warm. The tables below show the measured times. Other runs are:
 | `modules/tt test --all` | both rings |
 | `modules/tt test --slice K/N` | part K of both rings, for N machines |
 
-A run prints all stages that it left out, each with the command that runs it.
+A ring is a set of stages. The hash of the commit also chooses one stage of the second ring at random; the first ring runs it
+until its time is over. A run prints the stages that it left out and the command that runs them.
 
-This page is generated. `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another one, measure the stages
-that they run, with a compiler cache of their own, and write the page. A stage without numbers has not been measured yet.
+This page is generated. `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another one, measure their
+stages with a compiler cache of their own and write the page. A stage without numbers has not been measured yet.
 Last measured on MACHINE.
 
 """
@@ -168,8 +172,8 @@ def page(document):
             checks = next((row["checks"] for row in document["stages"].get(name, {}).values()), "")
             out.append(f"| `{name}` | {' '.join(rings.STAGES[name].__doc__.split())} | {checks} |\n")
         out.append("\n")
-    out.append("## Times\n\nThe columns cold and warm are elapsed seconds with an empty and with a warm compiler cache. The columns to "
-               "the right of each\nare processor seconds of compiling, linking and running.\n\n| stage | threads | cold | compiling | linking | running | warm | "
+    out.append("## Times\n\nThe columns cold and warm are elapsed seconds with an empty and with a warm compiler cache. The three columns "
+               "to the right\nof each are processor seconds of compiling, linking and running.\n\n| stage | threads | cold | compiling | linking | running | warm | "
                "compiling | linking | running |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
     for name in rings.STAGES:
         rows = [document["stages"].get(name, {}).get(how) for how in ("cold", "warm")]
@@ -177,12 +181,14 @@ def page(document):
         if any(rows):
             threads = next(row.get("threads", 2) for row in rows if row)
             out.append(f"| `{name}` | {threads} | {' | '.join(cells)} |\n")
-    out.append(f"\n## The first ring by room\n\nThe processor seconds of the tests and tasks of a room, with an empty compiler cache. A room "
-               f"of the course may use\n{ROOM_SECONDS} seconds of two cores.\n\n| room | processor seconds |\n|---|---:|\n")
-    for room, cost in sorted(first_ring_of_rooms(document).items(), key=lambda item: -item[1]):
-        out.append(f"| `{room}` | {cost:.0f} |\n")
+    others = " and ".join(f"`{folder}`" for folder in OTHER_FOLDERS)
+    out.append(f"\n## The first ring by folder\n\nProcessor seconds of the tests and tasks of each folder of the library, with an empty compiler "
+               f"cache. The limit is\n{2 * FOLDER_SECONDS}, which two cores use in {FOLDER_SECONDS} seconds; {others} have no limit.\n\n"
+               "| folder | processor seconds |\n|---|---:|\n")
+    for folder, cost in sorted(first_ring_by_folder(document).items(), key=lambda item: -item[1]):
+        out.append(f"| `{folder}` | {cost:.0f} |\n")
     for key, title in (("units", "translation units"), ("tests", "tests")):
-        out.append(f"\n## The dearest {title}\n\nProcessor seconds, with an empty compiler cache.\n\n| stage | {title[:-1]} | "
+        out.append(f"\n## The longest {title}\n\nProcessor seconds of the {title} that take the most, with an empty compiler cache.\n\n| stage | {title[:-1]} | "
                    "seconds |\n|---|---|---:|\n")
         for name in rings.STAGES:
             costs = document["stages"].get(name, {}).get("cold", {}).get(key, {})

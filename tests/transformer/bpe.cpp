@@ -196,7 +196,7 @@ TEST_CASE("special tokens are encoded as text unless they are allowed") {
   const int32_t a = 256, ab = 257, b = 258;
   CHECK(t.encode("<|a|>").size() == 5);
   CHECK(t.encode("x<|a|>y", kAllowed) == Tokens{'x', a, 'y'});
-  CHECK(t.encode("<|a|><|b|>", kAllowed) == Tokens{ab});  // of two at one position the longer is taken
+  CHECK(t.encode("<|a|><|b|>", kAllowed) == Tokens{ab});  // the longer of two matches at one position
   CHECK(t.encode("<|b|><|a|><|a|", kAllowed) == Tokens{b, a, '<', '|', 'a', '|'});
   CHECK(t.encode("<|a|><|b|>", {.allowed = {"<|b|>"}}) == Tokens{'<', '|', 'a', '|', '>', b});
   CHECK(t.encode("<|b|>", {.allowed = {"<|b|>"}, .refuse_others = true}) == Tokens{b});

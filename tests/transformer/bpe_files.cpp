@@ -138,7 +138,7 @@ TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabu
   CHECK(r.code == "TT-IO-04");
   CHECK(contains(r.text, "which spells the bytes ' '"));
   CHECK(contains(r.text, "hint: take it out of 'added_tokens'"));
-  // The same applies to a letter that spells a byte, and to a word that merges produce.
+  // A letter that spells a byte and a word that merges produce are rejected in the same way.
   CHECK(contains(refusal(adding("\xc3\xa4", number_of("\xc3\xa4"))).text, "which spells the bytes '\\xe4'"));
   const std::string made = tt::bpe::spelled("\xc3\xa4");
   CHECK(contains(refusal(adding(made, number_of("\xc3\xa4"))).text, "which spells the bytes '\\xc3\\xa4'"));

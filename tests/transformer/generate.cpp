@@ -148,7 +148,7 @@ TEST_CASE("a real model: the samples depend on its logits and the seed alone") {
   tt::GenerateOptions other = options;
   other.seed = 6;
   CHECK(out.tokens != tt::generate(model, prompt, other).tokens);
-  // The same generation computed by hand.
+  // The expected tokens are computed by hand.
   model.eval();
   tt::Generator generator(5);
   std::vector<int64_t> all = {3, 1, 4};

@@ -231,7 +231,7 @@ TEST_CASE("a head that config.json ties is tied if it equals the embedding, else
     const auto is_tied = [](tt::LanguageModel& model) {
       return visit(model, [](auto& m) { return m.config.tied; });
     };
-    if (!is_tied(*plain)) {  // the same file with a config.json that ties the head
+    if (!is_tied(*plain)) {  // this file with a config.json that ties the head
       std::string config = tt::load_text(folder / (name + "/config.json"));
       const std::string key = "\"tie_word_embeddings\": false";
       REQUIRE(contains(config, key));

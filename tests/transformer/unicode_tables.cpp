@@ -24,7 +24,7 @@ TEST_CASE("each class has the number of characters of Unicode 16") {
     const uint32_t end = i + 1 < entries ? unicode::kClassChanges[i + 1] >> 2 : 0x110000;
     sizes[unicode::kClassChanges[i] & 3] += end - (unicode::kClassChanges[i] >> 2);
   }
-  CHECK(sizes[1] == 141028);  // as matched by \p{L}, \p{N} and \s in tiktoken 0.14 and tokenizers 0.23
+  CHECK(sizes[1] == 141028);  // matched by \p{L}, \p{N} and \s in tiktoken 0.14 and tokenizers 0.23
   CHECK(sizes[2] == 1911);
   CHECK(sizes[3] == 25);
 }

@@ -1,4 +1,4 @@
-"""The API index: what the scanner reads in a header, what the index says of an op, and what `tt api` prints."""
+"""Tests of the API index: the scanner of headers, the entry of an op, and the output of `tt api`."""
 import json
 import re
 import subprocess
@@ -103,7 +103,7 @@ class Scanner(unittest.TestCase):
     def setUp(self):
         self.found = {d.full_name: d for d in headers.Scanner(HEADER).found if d.declared and not d.helper}
 
-    def test_signatures_are_one_line_without_the_callers_line(self):
+    def test_a_signature_is_one_line_without_the_location_parameter(self):
         self.assertEqual(self.found["ones"].signature, "Tensor ones(const Shape& shape, DType dtype = DType::f32)")
         self.assertEqual(self.found["Layer::Layer"].signature, "Layer(Layer&& other) noexcept")
         self.assertEqual(self.found["Layer::forward"].signature,
@@ -111,14 +111,14 @@ class Scanner(unittest.TestCase):
         self.assertEqual(self.found["Reduction"].signature, "enum class Reduction { mean, sum }")
         self.assertEqual(self.found["Row"].signature, "using Row = std::vector<float>")
 
-    def test_comments_stand_above_or_beside(self):
+    def test_a_comment_above_or_to_the_right_of_a_declaration_is_found(self):
         self.assertEqual(self.found["ones"].comment, "A tensor of ones, for example `ones({2, 3})`")
         self.assertEqual(self.found["halves"].comment, "halves to even")
         self.assertEqual(self.found["Options::stride"].comment, "a comment of two lines")
         self.assertEqual(self.found["Layer::forward"].comment, "[N, C] -> [N]")
         self.assertEqual(self.found["plain"].comment, "")
 
-    def test_lines_sections_and_spaces(self):
+    def test_lines_sections_and_namespaces_are_found(self):
         lines = HEADER.splitlines()
         for name in ("ones", "halves", "Layer::forward", "statistics::median"):
             line = lines[self.found[name].line - 1]
@@ -126,7 +126,7 @@ class Scanner(unittest.TestCase):
         self.assertEqual(self.found["ones"].section, "making")
         self.assertEqual(self.found["statistics::median"].space, "statistics")
 
-    def test_kinds_and_access(self):
+    def test_kinds_and_access_are_found(self):
         kinds = {name: d.kind for name, d in self.found.items()}
         self.assertEqual({kinds[n] for n in ("Options::stride", "Options::hook", "Options::values", "Layer::n_")}, {"field"})
         self.assertEqual({kinds[n] for n in ("ones", "Layer::operator==", "Layer::hidden")}, {"function"})
@@ -134,7 +134,7 @@ class Scanner(unittest.TestCase):
         self.assertFalse(self.found["Layer::hidden"].public or self.found["Layer::n_"].public)
         self.assertTrue(self.found["Layer::operator=="].public)
 
-    def test_bodies_and_what_is_behind_the_line_are_no_declarations(self):
+    def test_bodies_and_helpers_below_the_separator_line_are_not_declarations(self):
         behind = [d.name for d in headers.Scanner(HEADER).found if d.helper or not d.declared]
         self.assertEqual(behind, ["hidden", "helper", "ones"])
 
@@ -153,18 +153,18 @@ class Index(unittest.TestCase):
             path.write_text(text)
         return api.Library(folder.name)
 
-    def test_codes_come_from_the_rule_and_its_checks_and_from_nothing_else(self):
+    def test_error_codes_come_from_the_rule_and_the_checks_that_it_calls(self):
         entry, = self.library().named("twice")
         self.assertEqual(entry.codes, ["TT-DTYPE-77", "TT-SHAPE-78"])
         self.assertEqual(entry.dtypes, ["floating"])
 
-    def test_an_item_of_the_page(self):
+    def test_the_page_has_signature_comment_dtypes_and_errors(self):
         page = self.library().page()
         self.assertIn("- `Tensor twice(const Tensor& x)` [4](tensor/functions.hpp#L4)\\\n  Two times x. Dtypes: floating. "
                       "Errors: `TT-DTYPE-77`, `TT-SHAPE-78`.\n", page)
         self.assertIn("#### Doubling", page)
 
-    def test_names(self):
+    def test_spellings_of_a_name_are_equal(self):
         self.assertEqual(api.words("LogSoftmax"), api.words("log_softmax"))
         self.assertEqual(api.plain("tt::Conv2d"), api.plain("conv_2d"))
 
@@ -174,7 +174,7 @@ class Committed(unittest.TestCase):
     def setUpClass(cls):
         cls.library = api.Library(ROOT)
 
-    def test_every_function_of_tensors_is_in_the_page(self):
+    def test_every_tensor_function_is_on_the_page(self):
         text = (ROOT / "include/tinytorch/tensor/functions.hpp").read_text(encoding="utf-8")
         names = re.findall(r"^TT_API [\w:]+ (\w+)\(", text, re.M)
         page = (ROOT / api.PAGE).read_text(encoding="utf-8")
@@ -189,11 +189,11 @@ class Committed(unittest.TestCase):
                 if name not in api.LEFT_OUT:
                     self.assertTrue({e.group for e in self.library.entries if e.file == name} or path.read_text().count("\n") < 40, name)
 
-    def test_codes_are_of_the_catalogue(self):
+    def test_every_error_code_is_in_explain_json(self):
         catalogue = json.loads((ROOT / "modules/explain.json").read_text(encoding="utf-8"))
         self.assertEqual({c for e in self.library.entries for c in e.codes} - set(catalogue), set())
 
-    def test_codes_of_known_functions(self):
+    def test_known_functions_have_these_error_codes(self):
         expected = {"softmax": ["TT-DTYPE-02", "TT-SHAPE-03"], "add": ["TT-DTYPE-03", "TT-DTYPE-05", "TT-SHAPE-02"],
                     "exp": ["TT-DTYPE-02"], "max": ["TT-SHAPE-03", "TT-SHAPE-08", "TT-SHAPE-10"], "eq": ["TT-DTYPE-03", "TT-SHAPE-02"]}
         found = {e.name: e.codes for e in self.library.entries if e.file == "tensor/functions.hpp"}
@@ -205,18 +205,18 @@ class Command(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "modules/tt", "api", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, done.stdout.decode()
 
-    def test_an_entry_its_layer_and_its_relatives(self):
+    def test_a_function_is_shown_with_its_layer_and_related_functions(self):
         code, text = self.tt("softmax")
         self.assertEqual(code, 0)
         for part in ("tensor/functions.hpp:", "class Softmax : public Module", "TT-SHAPE-03", "see also: log_softmax"):
             self.assertIn(part, text)
 
-    def test_a_wrong_name(self):
+    def test_a_misspelled_name_is_corrected(self):
         code, text = self.tt("softmx")
         self.assertEqual(code, 1)
         self.assertIn("did you mean softmax", text)
 
-    def test_groups(self):
+    def test_json_has_all_groups(self):
         code, text = self.tt("--json")
         self.assertEqual((code, list(json.loads(text)["groups"])), (0, [group for group, _ in api.GROUPS]))
 

@@ -1,4 +1,4 @@
-"""bench/compare_cuda.py against programs that answer with known times, fail, hang and end."""
+"""Tests of bench/compare_cuda.py with programs that report known times, report errors, hang, or exit."""
 import contextlib
 import io
 import json
@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 import compare_cuda  # noqa: E402
 import cuda_report  # noqa: E402
 
-# A contender: bench_cuda when started with --serve, else the peer. TIMES: (group, variant) -> seconds.
+# The program of both contenders: bench_cuda if it is started with --serve, otherwise the peer. `times`: variant -> seconds.
+# TROUBLE is replaced by {"case/variant/request": kind of failure}.
 PROGRAM = """
 import json, os, sys, time
 ours = "--serve" in sys.argv
@@ -54,7 +55,7 @@ class CompareCuda(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def compare(self, trouble=None, *arguments):
-        """Exit status, report and what was printed."""
+        """(exit status, report, printed text)"""
         program, out = self.folder / "program.py", self.folder / "out.json"
         program.write_text(PROGRAM.replace("TROUBLE", repr(trouble or {})))
         started, asked = compare_cuda.Contender.__init__, compare_cuda.Contender.ask
@@ -76,11 +77,11 @@ class CompareCuda(unittest.TestCase):
     def row(self, report, start):
         return next(r for r in report["table"] if r["row"].startswith(start))
 
-    def test_the_table_counts_what_the_goals_say(self):
+    def test_the_table_has_the_ratios_that_the_goals_define(self):
         status, report, _ = self.compare()
         self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 12))
         self.assertAlmostEqual(report["copy_gb_per_s"], 3000)
-        self.assertAlmostEqual(self.row(report, "softmax, layer norm")["value"], 1.2)  # the better of both variants
+        self.assertAlmostEqual(self.row(report, "softmax, layer norm")["value"], 1.2)  # against the faster variant of the peer
         self.assertAlmostEqual(self.row(report, "softmax backward")["value"], 1.2)
         self.assertAlmostEqual(self.row(report, "conv2d")["value"], 0.6)
         for start, value in (("training step of GPT-2", 1.2), ("the same / eager", 1.5)):  # one peer at a time
@@ -91,16 +92,16 @@ class CompareCuda(unittest.TestCase):
         self.assertEqual(cuda_report.verdict(self.row(report, "conv2d")), "least")
         self.assertEqual(cuda_report.verdict(share), "below")
 
-    def test_memory_is_that_of_the_peer_over_ours(self):
+    def test_memory_is_compared_as_peak_of_the_peer_over_peak_of_tinytorch(self):
         cases = [{"name": "step", "group": "gpt2_step", "tensor_bytes": 0}]
         peers = {"eager": {"ratio": 2.0, "peak_bytes": 90}, "compile": {"ratio": 1.5, "peak_bytes": 60}}
         table = cuda_report.summarize(cases, [{"name": "step", "peak_bytes": 50, "peers": peers}])
         self.assertAlmostEqual(self.row({"table": table}, "peak memory")["value"], 1.2)
         self.assertAlmostEqual(self.row({"table": table}, "training step of GPT-2")["value"], 1.5)
-        table = cuda_report.summarize(cases, [{"name": "step", "peers": peers}])  # nobody counted ours
+        table = cuda_report.summarize(cases, [{"name": "step", "peers": peers}])  # tinytorch's memory was not measured
         self.assertEqual(cuda_report.verdict(self.row({"table": table}, "peak memory")), "1 of 1 missing")
 
-    def test_failures_are_counted_and_the_rest_goes_on(self):
+    def test_failures_are_counted_and_the_other_cases_still_run(self):
         trouble = {
             "softmax 0/ours/prepare": "error",
             "softmax 1/ours/measure": "end",
@@ -118,11 +119,11 @@ class CompareCuda(unittest.TestCase):
             self.assertEqual(row["cases"] - row["measured"], missing, start)
         self.assertIn("5 failures", printed)
 
-    def test_cases_without_time_are_failures(self):
+    def test_cases_that_do_not_fit_into_the_time_limit_are_failures(self):
         status, report, _ = self.compare(None, "--seconds", "0")
         self.assertEqual((status, len(report["failures"]), report["cases"]), (1, 12, []))
 
-    def test_only_the_section_of_a_readme_changes(self):
+    def test_only_the_speed_section_of_a_readme_is_rewritten(self):
         readme = self.folder / "README.md"
         readme.write_text("# Title\n\nText.\n")
         self.compare(None, "--readme", str(readme))

@@ -1,4 +1,5 @@
-"""The course in modules/tt: starters, verdicts, dated copies, watch mode on a pseudo-terminal, broken surroundings."""
+"""Tests of the course commands of modules/tt: starters, verdicts, dated copies, migration, watch mode on a pseudo-terminal, and
+environments without compilers or with files that cannot be written."""
 import json
 import os
 import pty
@@ -25,7 +26,7 @@ STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
 
 
 class WrongAnswers(unittest.TestCase):
-    def test_every_edit_finds_its_place_in_the_solution(self):
+    def test_every_edit_matches_the_text_of_the_solution(self):
         for task in course.Course().tasks:
             for folder in ("wrong", "slow"):
                 if (task.module.folder / folder / f"{task.slug}.txt").exists():
@@ -34,7 +35,7 @@ class WrongAnswers(unittest.TestCase):
 
 
 class Clone(unittest.TestCase):
-    """A tree of its own: the student's files never lie in the repository that is tested."""
+    """Runs modules/tt in a copy of the project, so that the tests write no student files into the repository."""
 
     @classmethod
     def setUpClass(cls):
@@ -68,7 +69,7 @@ class Clone(unittest.TestCase):
         return json.loads(done.stdout)
 
     def solve(self, *tasks):
-        """Writes the solutions' headers where a student would."""
+        """Writes the solutions of these tasks into the student's folder."""
         for task in course.Course().tasks:
             if task.id in tasks:
                 course.write_whole(self.modules / task.module.id / "student" / task.path, task.module.whole(task.path))
@@ -86,7 +87,7 @@ class Clone(unittest.TestCase):
 
 
 class Frames(unittest.TestCase):
-    def test_each_frame_includes_its_tasks_and_each_solution_has_a_frame(self):
+    def test_each_frame_includes_its_tasks_file_and_each_solution_has_a_frame(self):
         for module in course.Course().modules:
             frames = {str(p.relative_to(module.folder / "frame" / "tinytorch")) for p in (module.folder / "frame").rglob("*.[hc]*")}
             solutions = {str(p.relative_to(module.folder / "solution" / "tasks")) for p in (module.folder / "solution").rglob("*.[hc]*")}
@@ -96,13 +97,13 @@ class Frames(unittest.TestCase):
                 text = (module.folder / "frame" / "tinytorch" / name).read_text()
                 self.assertEqual(text.count(f"#include <tasks/{name}>\n"), 1, name)
                 self.assertTrue((ROOT / "include" / "tinytorch" / name).exists(), name)
-                self.assertNotIn("TT_BODIES", (module.folder / "solution" / "tasks" / name).read_text(), "the frame has the condition")
+                self.assertNotIn("TT_BODIES", (module.folder / "solution" / "tasks" / name).read_text(), "the frame has the #if")
 
 
 class Contract(unittest.TestCase):
-    """A new function of the library, with its line in a frame, breaks no student's file of today."""
+    """If the library gets a new function, and a frame its line, student files of the current version still compile."""
 
-    LIBRARY = [  # a unary op, as a developer adds it: (header, text, what stands there instead)
+    LIBRARY = [  # the edits with which a developer adds a unary op: (header, text, its replacement)
         ("backend/functors.hpp", "  hardswish,\n  mish\n};", "  hardswish,\n  mish,\n  cube\n};"),
         ("backend/functors.hpp", "static_cast<int>(UnaryFn::mish) + 1", "static_cast<int>(UnaryFn::cube) + 1"),
         ("backend/functors.hpp", "    if constexpr (fn == gelu) ", "    if constexpr (fn == cube) return x * x * x;\n    if constexpr (fn == gelu) "),
@@ -126,7 +127,7 @@ class Contract(unittest.TestCase):
         (self.folder / name).write_text(text.replace(old, new))
 
     def errors(self, *folders):
-        """What the compiler says to the ops' bodies, on the headers of these folders before the library's."""
+        """The compiler's errors for the bodies of the ops, with these folders before the library's on the include path."""
         text = "#define TINYTORCH_IMPLEMENT_TENSOR 1\n#include <tinytorch/tensor/ops/elementwise.hpp>\n"
         done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-w", "-DTINYTORCH_COMPILED", *(f"-I{f}" for f in folders),
                                f"-I{self.folder / 'include'}", "-x", "c++", "-"], input=text, stdout=subprocess.PIPE,
@@ -134,13 +135,13 @@ class Contract(unittest.TestCase):
         self.assertEqual(done.returncode == 0, "error" not in done.stdout, done.stdout)
         return done.stdout
 
-    def test_a_students_file_of_today_builds_with_a_new_op(self):
+    def test_a_current_student_file_compiles_with_a_new_op(self):
         student = ROOT / "modules/02_autograd/solution"
-        self.assertIn("cube", self.errors(student, self.folder / "frame"))  # the frame lacks it
+        self.assertIn("cube", self.errors(student, self.folder / "frame"))  # the frame does not have the new function yet
         self.edit("frame/tinytorch/tensor/vjp/elementwise.hpp", *self.FRAME)
         self.assertEqual(self.errors(student, self.folder / "frame"), "")
 
-    def test_a_file_of_the_version_before_does_not_and_migrated_it_does(self):
+    def test_a_file_of_the_last_version_compiles_with_a_new_op_after_migration_only(self):
         with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
             text = old.extractfile("02_autograd/tinytorch/tensor/vjp/elementwise.hpp").read().decode()
         whole, today = self.folder / "whole", self.folder / "today"
@@ -157,7 +158,7 @@ class Contract(unittest.TestCase):
 
 
 class Migrating(unittest.TestCase):
-    """What a student changed in a header of the version before."""
+    """Migration of a header of the last version, in which a student changed something."""
 
     def migrated(self, header, *edits):
         with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
@@ -168,7 +169,7 @@ class Migrating(unittest.TestCase):
             text = text.replace(old, new)
         return migrate.migrated(module, header, text)
 
-    def test_functions_comments_helpers_and_includes_come_along(self):
+    def test_functions_comments_helpers_and_includes_are_kept(self):
         text, left = self.migrated(
             "tinytorch/backend/cpu/elementwise.hpp",
             ("#include <cmath>\n", "#include <cmath>\n#include <numeric>\n"),
@@ -198,7 +199,7 @@ class Migrating(unittest.TestCase):
         _, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("outer.pop_back();", "outer.pop_back();  // mine"))
         self.assertEqual(left, ["Rows is a given part that you changed: today's stands in its place"])
 
-    def test_a_function_that_is_gone_leaves_its_task_open(self):
+    def test_a_missing_function_is_replaced_by_its_todo(self):
         text, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("void choose(", "void chose("))
         self.assertEqual(left, ["choose is not there: its TODO stands in its place"])
         self.assertIn('todo("1.4", "choose")', text)
@@ -211,11 +212,11 @@ class Migrating(unittest.TestCase):
         self.assertEqual(left, [])
         self.assertIn("inline Tensor Mlp::forward(const Tensor& mine) { return down(activate(up(mine), fn)); }", text)
 
-    def test_a_member_of_ones_own_is_named_where_the_class_is_given(self):
+    def test_a_student_s_member_of_a_given_class_is_named(self):
         _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
         self.assertEqual(left, ["Mlp had members of your own, mine: make them functions beside it"])
 
-    def test_names_and_includes_follow_what_has_moved(self):
+    def test_names_and_includes_that_have_moved_are_replaced(self):
         text, left = self.migrated("tinytorch/autograd/gradcheck.hpp", ("#pragma once\n", "#pragma once\n\n#include <tinytorch/tensor/members.hpp>\n"))
         self.assertEqual(left, [])
         self.assertIn("#include <tinytorch/tensor/ops/members.hpp>", text)
@@ -223,7 +224,7 @@ class Migrating(unittest.TestCase):
 
 
 class Linkers(unittest.TestCase):
-    """gold is there, works or not; the default linker works or not."""
+    """The choice of the linker: gold is installed and may fail, and the default linker may fail."""
 
     def linked(self, gold, default):
         commands = []
@@ -238,19 +239,19 @@ class Linkers(unittest.TestCase):
         self.assertEqual([f is None for f in failed], [0 in (gold, default)] * 2)
         return len(commands)
 
-    def test_a_linker_that_works_is_asked_once(self):
+    def test_a_linker_that_works_runs_once_for_each_program(self):
         self.assertEqual(self.linked(gold=0, default=0), 2)
 
-    def test_a_gold_that_finds_no_libraries_is_given_up(self):
+    def test_gold_is_not_used_again_if_only_the_default_linker_links(self):
         self.assertEqual(self.linked(gold=1, default=0), 3)
 
-    def test_objects_that_do_not_fit_say_nothing_of_gold(self):
+    def test_gold_is_used_again_if_both_linkers_fail(self):
         self.assertEqual(self.linked(gold=1, default=1), 4)
 
 
 class Objects(unittest.TestCase):
-    def test_a_file_put_in_place_while_its_predecessor_is_compiled_is_compiled_again(self):
-        """write_whole writes beside and renames: the file that arrives is older, by its own time, than the compilation."""
+    def test_a_file_that_is_replaced_during_its_compilation_is_compiled_again(self):
+        """write_whole writes a temporary file and renames it, so the new file may be older than the start of the compilation."""
         with tempfile.TemporaryDirectory() as folder:
             source, header, saved = (Path(folder, name) for name in ("a.cpp", "a.hpp", "saved"))
             compiled = []
@@ -274,30 +275,30 @@ class Objects(unittest.TestCase):
             time.sleep(0.05)
             for _ in range(2):
                 self.assertIsNone(shop.compile(source, "a.o", [])[0])
-            self.assertLessEqual(len(compiled), 3)  # once more, where its time was too near; then its object is known
+            self.assertLessEqual(len(compiled), 3)  # one more compilation if the file's time was too close, then no other
 
 
 class Starting(Clone):
-    def test_a_starter_has_the_contract_and_throws_by_name(self):
+    def test_a_starter_has_the_contract_and_throws_the_name_of_its_task(self):
         self.tt("start", "01", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "contiguous_strides");', text)
-        self.assertIn("Row-major without gaps.", text)
+        self.assertIn("Strides of a row-major tensor without gaps:", text)
         self.assertIn("TODO(1.1) contiguous_strides is not written yet", self.tt("check", "1.1", code=1))
 
-    def test_starting_again_keeps_what_is_there(self):
+    def test_starting_again_keeps_the_student_s_files(self):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return false;  // mine")
         self.tt("start", "1", code=0)
         self.assertIn("// mine", (self.modules / STRIDES).read_text())
 
-    def test_modules_that_are_not_released_say_so(self):
+    def test_start_refuses_modules_that_are_not_released_or_do_not_exist(self):
         self.assertIn("not yet released", self.tt("start", "06_acceleration", code=2))
         self.assertIn("no module 99", self.tt("start", "99", code=2))
 
 
 class Checking(Clone):
-    def test_solved_it_passes_and_is_remembered(self):
+    def test_a_solved_task_passes_and_its_pass_is_recorded(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
         document = self.json_of("check", "1.1")
@@ -309,7 +310,7 @@ class Checking(Clone):
         self.assertIn("1.1", state["passed"])
         self.assertTrue(next(t for m in self.json_of("list")["modules"] for t in m["tasks"] if t["id"] == "1.1")["passed"])
 
-    def test_the_students_file_is_what_is_checked(self):
+    def test_the_student_s_file_is_checked(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
         self.edit("strides[d + 1] * std::max<int64_t>(shape[d + 1], 1)", "7")
@@ -317,7 +318,7 @@ class Checking(Clone):
         self.assertIn("expected  [12, 4, 1]", text)
         self.assertIn("got       [7, 7, 1]", text)
 
-    def test_a_header_copied_from_the_library_is_told_what_it_lacks(self):
+    def test_a_header_copied_from_the_library_without_its_bodies_is_reported(self):
         header = "02_autograd/student/tinytorch/autograd/engine.hpp"
         self.solve("2.4")
         self.edit("#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)", "#if TT_BODIES(TENSOR)", header)
@@ -328,9 +329,9 @@ class Checking(Clone):
         self.edit('todo("1.1", "is_contiguous");', "return shape.contiguos();")
         text = self.tt("check", "1.1", code=1)
         self.assertRegex(text, r"  modules/01_tensor/student/tinytorch/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
-        self.assertNotIn("build/tt", text)  # the copy that was compiled is not the file to edit
+        self.assertNotIn("build/tt", text)  # the message names the student's file, not the copy that was compiled
 
-    def test_an_error_has_the_note_that_says_why_and_a_missing_return_is_one(self):
+    def test_an_error_is_shown_with_its_note_and_a_missing_return_is_an_error(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
         self.edit("Strides::filled(shape.size(), 1)", "Strides::filled(shape.size())")
@@ -341,12 +342,12 @@ class Checking(Clone):
         (self.modules / STRIDES).write_text(before + "  Strides strides = " + after.replace("  return strides;\n", "", 1))
         self.assertRegex(self.tt("check", "1.1", code=1), r"student/tinytorch/tensor/strides.hpp:\d+:\d+: error: no return statement")
 
-    def test_one_task_is_told_once(self):
+    def test_the_name_of_a_task_is_printed_once(self):
         self.tt("start", "01", code=0)
         text = self.tt("check", "1.1", code=1)
         self.assertEqual((text.count("1.1 Row-major strides"), text.count("  replaced  ")), (1, 1), text)
 
-    def test_files_and_functions_that_are_gone_are_named(self):
+    def test_missing_files_and_functions_are_named(self):
         for command in ("check", "grade"):
             for name in ("01", "1.1"):
                 self.assertIn("strides.hpp is not there: `modules/tt start 01`", self.tt(command, name, code=2))
@@ -372,7 +373,7 @@ class Checking(Clone):
         self.assertIn("building the library once", self.tt(code=1))
         self.assertNotIn("building the library", self.tt(code=1))
 
-    def test_a_printed_verdict_an_early_exit_and_a_missing_test_are_no_pass(self):
+    def test_a_printed_verdict_an_early_exit_and_a_missing_test_do_not_pass(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
         header = self.modules / STRIDES
@@ -390,7 +391,7 @@ class Checking(Clone):
                 self.insert(code)
                 text = self.tt("check", "1.1", code=1, TT_SECONDS="3")
                 self.assertIn(said, text)
-                self.assertIn("\n  1.1 strides of a row-major tensor\n", text)  # the test that ran
+                self.assertIn("\n  1.1 strides of a row-major tensor\n", text)  # the test that was running
         header.write_text(good)
         manifest = self.modules / "course.json"
         kept = manifest.read_text()
@@ -412,7 +413,7 @@ class Checking(Clone):
 
 class MovingOn(Clone):
     def finish(self):
-        """All tasks of module 01 have passed, as far as tt knows."""
+        """Writes the state file of a student who has passed all tasks of module 01."""
         tasks = course.Course().module("01").tasks
         passed = {t.id: {"when": "", "files": {}} for t in tasks}
         (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": tasks[-1].id, "passed": passed, "hints": {}}))
@@ -440,7 +441,7 @@ class Benching(Clone):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.bin = cls.root / "bin"  # no nvcc: the emulator counts, on every machine
+        cls.bin = cls.root / "bin"  # a PATH without nvcc, so that the emulator counts on every machine
         cls.bin.mkdir()
         for name in ("g++", "as", "ld", "git", "env"):
             (cls.bin / name).symlink_to(shutil.which(name))
@@ -448,17 +449,17 @@ class Benching(Clone):
     def bench(self, code):
         return self.json_of("bench", "1.10", code=code, PATH=str(self.bin))
 
-    def test_it_names_what_is_missing(self):
+    def test_missing_files_and_tasks_without_speed_points_are_named(self):
         self.assertIn("is not there: `modules/tt start 01`", self.tt("bench", "1.10", code=2))
         self.tt("start", "01", code=0)
         self.assertRegex(self.tt("bench", "1.1", code=2), r"1\.1 has no speed points; there are 1\.4, ")
 
-    def test_what_is_wrong_has_no_speed(self):
+    def test_a_wrong_answer_earns_no_speed_points(self):
         self.tt("start", "01", code=0)
         document = self.bench(1)
         self.assertEqual((document["passed"], document["stage"], document["earned"]), (False, "failed", 0))
 
-    def test_the_emulator_counts_and_points_are_kept_until_the_file_changes(self):
+    def test_counts_of_the_emulator_earn_points_until_the_file_changes(self):
         self.tt("start", "01", code=0)
         self.solve("1.3", "1.10")
         document = self.bench(0)
@@ -474,7 +475,7 @@ class Benching(Clone):
         self.assertEqual(document["earned"], 0)
         self.assertIn("sectors", [j["what"] for j in document["judged"] if not j["good"]])
 
-    def test_output_of_a_students_is_not_mistaken_for_a_count(self):
+    def test_output_of_student_code_is_not_read_as_a_count(self):
         self.tt("start", "01", code=0)
         self.solve("1.3", "1.10")
         self.edit("  if (out.numel() == 0) return;", '  std::puts("{\\"work\\": \\"mine\\"}");\n  if (out.numel() == 0) return;', self.REDUCE)
@@ -482,7 +483,7 @@ class Benching(Clone):
 
 
 class Judging(unittest.TestCase):
-    """The judgement of a measurement, with programs that say what a test tells them."""
+    """The rules for speed points, with programs that return given measurements."""
 
     @staticmethod
     def program(seconds, bandwidth=100.0):
@@ -490,7 +491,7 @@ class Judging(unittest.TestCase):
                         "b": {"work": "b", "bytes": 0, "flops": 200, "seconds": 4 * seconds},
                         "limit": {"limit": True, "bytes_per_second": bandwidth, "flops_per_second": 100.0}}
 
-    def test_a_time_is_a_share_of_the_librarys_and_of_the_limit(self):
+    def test_a_time_is_compared_with_the_library_and_with_the_limit(self):
         rows = speed.timed(self.program(2.0), self.program(1.0))
         self.assertEqual([(r["work"], r["of_library"], r["of_limit"]) for r in rows], [("a", 0.5, 0.25), ("b", 0.5, 0.25)])
         for rule, points in (({"of_library": 0.5}, 3), ({"of_library": 0.51}, 0), ({"of_library": 0.4, "of_limit": 0.3}, 0), ({}, 0)):
@@ -509,7 +510,7 @@ class Judging(unittest.TestCase):
 
 
 class OldFiles(Clone):
-    """A student's folder of the version before."""
+    """A student's folder with files of the last version."""
 
     OLD = "01_tensor/student/tinytorch/backend/cpu/elementwise.hpp"
 
@@ -522,7 +523,7 @@ class OldFiles(Clone):
         passed = {t.id: {"when": "", "files": {}} for t in course.Course().module("01").tasks}
         (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": None, "passed": passed, "hints": {}}))
         self.tt("start", "02", code=0)
-        self.assertIn("`modules/tt migrate 01`", self.tt("check", "2.2", code=2))  # the modules below serve this one
+        self.assertIn("`modules/tt migrate 01`", self.tt("check", "2.2", code=2))  # module 02 is built with files of module 01
         document = self.json_of("migrate", "01")
         self.assertEqual((document["files"], document["notes"]), (["modules/01_tensor/student/tasks/backend/cpu/elementwise.hpp"], []))
         self.assertFalse((self.modules / self.OLD).exists())
@@ -546,7 +547,7 @@ class OldFiles(Clone):
                                "-x", "c++", "-"], input=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
-    def test_a_whole_header_gets_what_todays_has(self):
+    def test_migration_adds_missing_declarations_to_a_student_s_header(self):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return true;  // mine")
         text = (self.modules / STRIDES).read_text()
@@ -563,16 +564,16 @@ class Keeping(Clone):
     def test_reset_keeps_a_dated_copy_and_other_tasks(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
-        self.edit("// Row-major without gaps.", "// Row-major without gaps, I say.")
+        self.edit("// Strides of a row-major tensor without gaps:", "// My note. Strides of a row-major tensor without gaps:")
         self.tt("reset", "1.1", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "is_contiguous");', text)
-        self.assertIn("I say", text)  # what was around the task's functions stays
+        self.assertIn("My note.", text)  # text outside the functions of the task stays
         kept = list((self.modules / "01_tensor/student-kept").rglob("strides.hpp"))
         self.assertEqual(len(kept), 1)
         self.assertNotIn("todo(\"1.1\"", kept[0].read_text())
 
-    def test_the_reference_opens_after_a_pass(self):
+    def test_the_solution_is_shown_only_after_a_pass(self):
         self.tt("start", "01", code=0)
         self.assertIn("opens when its tasks have passed", self.tt("solution", "1.1", code=2))
         self.assertIn("opens when its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
@@ -582,12 +583,12 @@ class Keeping(Clone):
         texts = [self.tt("hint", "1.1", code=0) for _ in range(4)]
         self.assertEqual([t[:11] for t in texts], ["hint 1 of 3", "hint 2 of 3", "hint 3 of 3", "hint 3 of 3"])
 
-    def test_a_broken_state_is_kept_and_begun_anew(self):
+    def test_an_unreadable_state_file_is_kept_and_a_new_one_is_begun(self):
         (self.modules / ".tt-state.json").write_text("{broken")
         self.assertIn("could not be read", self.tt("list", code=0))
         self.assertEqual(len(list(self.modules.glob(".tt-state.*.json"))), 1)
 
-    def test_two_copies_lose_nothing(self):
+    def test_commands_that_run_at_the_same_time_lose_no_state(self):
         jobs = [subprocess.Popen([sys.executable, str(self.modules / "tt"), "hint", t], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL) for t in ("1.1", "1.1") for _ in range(2)]
         self.assertEqual([j.wait() for j in jobs], [0] * 4)
@@ -595,7 +596,7 @@ class Keeping(Clone):
 
 
 class Surroundings(Clone):
-    def test_without_a_compiler_the_line_to_install_it(self):
+    def test_without_a_compiler_the_command_that_installs_it_is_printed(self):
         text = self.tt(code=2, PATH="/nonexistent")
         self.assertIn("apt-get install", text)
 
@@ -604,7 +605,7 @@ class Surroundings(Clone):
         self.assertIn("FAIL 1.1", self.tt("check", "1.1", code=1, PYTHONIOENCODING="cp1252"))
 
     def test_a_folder_that_cannot_be_written(self):
-        if os.geteuid() == 0:  # who may write anything
+        if os.geteuid() == 0:  # root can write to every folder, so a file takes the place of the folder
             (self.modules / "01_tensor/student").write_text("a file where the folder should be")
             self.assertEqual(subprocess.run([sys.executable, str(self.modules / "tt"), "start", "01"], stdin=subprocess.DEVNULL,
                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT).returncode, 2)
@@ -616,7 +617,7 @@ class Surroundings(Clone):
         finally:
             (self.modules / "01_tensor").chmod(0o755)
 
-    def test_bare_without_a_terminal_is_one_verdict(self):
+    def test_without_arguments_and_terminal_one_verdict_is_printed(self):
         self.assertIn("TODO(1.1)", self.tt(code=1))
 
 
@@ -624,15 +625,15 @@ class Watching(Clone):
     def begin(self):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background was told to ignore it
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it, which children inherit
             os.execv(sys.executable, [sys.executable, str(self.modules / "tt")])
         self.text = ""
 
-    def until(self, words, seconds=180):  # a verdict compiles, beside whatever else this machine does
+    def until(self, words, seconds=180):  # long, because a verdict compiles, and other programs may use the machine
         deadline = time.monotonic() + seconds
         while words not in self.text:
             left = deadline - time.monotonic()
-            self.assertGreater(left, 0, f"'{words}' did not come; there is:\n{self.text}")
+            self.assertGreater(left, 0, f"'{words}' was not printed; the output is:\n{self.text}")
             if select.select([self.terminal], [], [], left)[0]:
                 self.text += os.read(self.terminal, 4096).decode("utf-8", "replace")
         self.text = self.text.partition(words)[2]
@@ -670,7 +671,7 @@ class Watching(Clone):
         self.press("q")
         self.assertEqual(self.end(), 0)
 
-    def test_an_interruption_gives_the_terminal_back(self):
+    def test_an_interruption_restores_the_terminal(self):
         self.begin()
         self.until("save the file")
         self.press("\x03")

@@ -1,4 +1,4 @@
-"""notebooks/cpp_magic.py, without IPython: what a cell gives back, and how each kind of failure is told."""
+"""Tests of notebooks/cpp_magic.py without IPython: the result of a cell, and the message for each kind of failure."""
 import contextlib
 import io
 import os
@@ -26,11 +26,11 @@ class Cells(unittest.TestCase):
     def failure_of(self, cell, line="--fast", cuda=False):
         with self.assertRaises(cpp_magic.Failed) as caught, contextlib.redirect_stdout(io.StringIO()):
             cpp_magic.magic(line, cell, cuda)
-        # A notebook shows this instead of Python's traceback.
+        # A notebook shows this text in place of Python's traceback.
         self.assertEqual(caught.exception._render_traceback_(), [str(caught.exception)])
         return str(caught.exception)
 
-    def test_rows_come_back_as_a_list_with_a_short_repr_and_the_rest_is_printed(self):
+    def test_rows_are_returned_as_a_list_with_a_short_repr_and_other_lines_are_printed(self):
         rows, printed = self.run_cell(r'''
 for (int i = 0; i < 50; ++i) std::printf("{\"x\": %d, \"y\": [%d, 1]}\n", i, i * i);
 std::printf("a word\n{not a row}\n");''')
@@ -53,15 +53,15 @@ std::printf("a word\n{not a row}\n");''')
                 why = self.failure_of(f"{before}int a = 1;\nint b = a + unknown_name;\n{after}")
                 self.assertRegex(why, rf"\Athe compiler ended with 1\ncell:{3 if before else 2}:\d+: error: .*unknown_name")
 
-    def test_a_linker_error_is_told(self):
+    def test_a_linker_error_is_reported(self):
         why = self.failure_of("int elsewhere();\nint main() { return elsewhere(); }")
         self.assertRegex(why, r"\Athe linker ended with 1\n.*undefined reference to .elsewhere")
 
-    def test_an_unknown_flag_is_named_beside_those_that_exist(self):
-        self.assertEqual(self.failure_of("", "--student --quick"), "unknown: --quick; there are --student, --fast, --emulator, --count")
+    def test_an_unknown_flag_is_reported_with_the_list_of_flags(self):
+        self.assertEqual(self.failure_of("", "--student --quick"), "unknown flags: --quick; the flags are --student, --fast, --emulator, --count")
         self.assertIn("--fast is for %%cpp", self.failure_of("", "--fast", cuda=True))
 
-    def test_a_crash_is_reported_with_what_was_printed_before(self):
+    def test_a_crash_is_reported_with_the_output_before_it(self):
         why = self.failure_of('std::puts("so far");\nstd::fflush(stdout);\n*static_cast<volatile int*>(nullptr) = 1;')
         self.assertRegex(why, r"\Aso far\n(.|\n)*the program ended with -11 \(SIGSEGV\)\Z")
 
@@ -99,7 +99,7 @@ std::printf("a word\n{not a row}\n");''')
                 self.run_cell(cell)
         self.assertEqual(len(compiled), 1)
 
-    def test_old_cells_are_forgotten(self):
+    def test_objects_of_old_cells_are_deleted(self):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for i in range(5):
@@ -109,7 +109,7 @@ std::printf("a word\n{not a row}\n");''')
                 cpp_magic.forget_old_cells(folder, folder / "absent")
             self.assertEqual(sorted(p.name for p in folder.iterdir()), ["3.o", "4.o"])
 
-    def test_without_the_headers_it_says_which_variable_to_set(self):
+    def test_without_the_headers_the_message_names_the_variable_to_set(self):
         with mock.patch.object(cpp_magic, "ROOT", None):
             self.assertIn("set TINYTORCH", self.failure_of(""))
 

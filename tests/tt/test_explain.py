@@ -1,4 +1,4 @@
-"""modules/explain.json: every error code, in few words, with an example that throws it."""
+"""Tests of modules/explain.json, which explains every error code briefly, with an example that throws it."""
 import json
 import re
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "modules" / "explain.json"
 
-MOST = {"title": 48, "means": 240, "example": 500, "why": 160, "fix": 240, "needs": 80}  # characters
+MOST = {"title": 48, "means": 240, "example": 500, "why": 160, "fix": 240, "needs": 80}  # limits, in characters
 EXAMPLE_LINES, EXAMPLE_COLUMNS = 7, 110
 
 HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statistics.hpp", "benchmarking/submission.hpp",
@@ -28,7 +28,7 @@ namespace tt = tinytorch;
 template <class Run>
 void example(const char* code, Run run) {
   std::printf("%s: ", code);
-  std::fflush(stdout);  // seen even if the example ends the program
+  std::fflush(stdout);  // the code is printed even if the example ends the program
   try {
     run();
     std::printf("nothing thrown\\n");
@@ -54,12 +54,12 @@ def thrown_in_the_library():
 
 
 def is_kernel(example):
-    """Only nvcc and the emulator compile it."""
+    """Whether the example has a kernel, which only nvcc and the emulator compile."""
     return "__global__" in example
 
 
 def split_structs(example):
-    """(structs, statements): a struct with a static member cannot stand in a function."""
+    """(structs, statements) of an example. Structs are moved out of the function, where they could not have static members."""
     structs, statements, inside = [], [], False
     for line in example.split("\n"):
         inside = inside or line.startswith("struct ")
@@ -69,7 +69,8 @@ def split_structs(example):
 
 
 def program(entries):
-    """One C++ program that runs the examples and prints `code: code thrown`. Compilers name an example by its code."""
+    """One C++ program that runs the examples and prints `code: code thrown` for each. #line names each example by its code in
+    messages of the compiler."""
     parts = [f"#include <tinytorch/{header}>\n" for header in HEADERS] + ["#include <cstdio>\n", HEAD]
     for i, (code, entry) in enumerate(entries.items()):
         structs, statements = split_structs(entry["example"])
@@ -81,10 +82,10 @@ def program(entries):
 
 
 class Words(unittest.TestCase):
-    def test_every_code_of_the_library_is_explained_and_nothing_else(self):
+    def test_exactly_the_codes_of_the_library_are_explained(self):
         self.assertEqual(sorted(read_catalogue()), sorted(thrown_in_the_library()))
 
-    def test_one_line_a_field_sorted_by_code(self):
+    def test_the_file_has_one_line_for_each_field_and_is_sorted_by_code(self):
         text = CATALOGUE.read_text(encoding="utf-8")
         self.assertEqual(text, json.dumps(dict(sorted(json.loads(text).items())), indent=1) + "\n")
 
@@ -93,10 +94,10 @@ class Words(unittest.TestCase):
             with self.subTest(code):
                 fields = ["title", "means", "example", "why", "fix"]
                 self.assertEqual(list(entry), fields + ([] if "runs" not in entry else ["runs", "needs"]))
-                self.assertIs(entry.get("runs", False), False)  # true is not written
+                self.assertIs(entry.get("runs", False), False)  # the default, true, is not written
                 for field in set(entry) - {"runs"}:
                     self.assertEqual(entry[field], entry[field].strip())
-                    self.assertTrue(entry[field].isascii(), field)  # any console can show it
+                    self.assertTrue(entry[field].isascii(), field)  # so that any console can show the text
                     self.assertTrue(0 < len(entry[field]) <= MOST[field], f"{field}: {len(entry[field])}")
                 self.assertLessEqual(len(entry["title"].split()), 8)
                 self.assertRegex(entry["title"], r"[^.]$")
@@ -115,7 +116,7 @@ class Words(unittest.TestCase):
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """Compiles all examples as one program without CUDA, and runs it in a folder of its own."""
+        """Compiles all examples as one program without CUDA, and runs it in a temporary folder."""
         cls.entries = {c: e for c, e in read_catalogue().items() if not is_kernel(e["example"])}
         with tempfile.TemporaryDirectory() as folder:
             source, binary = Path(folder) / "examples.cpp", Path(folder) / "examples"
@@ -140,13 +141,13 @@ class Examples(unittest.TestCase):
             with self.subTest(code):
                 self.assertEqual(self.thrown.get(code), code)
 
-    def test_those_that_need_a_device_say_so_without_cuda(self):
+    def test_examples_that_need_a_device_throw_tt_cuda_01_without_cuda(self):
         for code, entry in self.entries.items():
             if "runs" in entry:
                 with self.subTest(code):
                     self.assertEqual(self.thrown.get(code), "TT-CUDA-01")
 
-    def test_only_kernels_are_not_compiled(self):
+    def test_examples_with_kernels_are_not_run(self):
         for code, entry in read_catalogue().items():
             if is_kernel(entry["example"]):
                 with self.subTest(code):

@@ -1,4 +1,4 @@
-"""Grades: the same twice, adapters, releases, and programs that mean harm."""
+"""Tests of grading: repeatable grades, export to other formats, releases, and hostile student programs."""
 import json
 import re
 import shutil
@@ -16,7 +16,7 @@ SANDBOX = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true
 
 
 class WithoutSandbox(Clone):
-    def test_it_refuses_and_says_what_to_install(self):
+    def test_grading_without_a_sandbox_is_refused_and_names_the_package(self):
         self.tt("start", "01", code=0)
         path = self.root / "bin"
         path.mkdir()
@@ -35,7 +35,7 @@ class Grading(Clone):
     def grade(self, code, seconds="10"):
         return self.json_of("grade", "1.1", code=code, TT_SECONDS=seconds)
 
-    def test_a_grade_names_what_it_graded(self):
+    def test_a_grade_names_the_graded_files(self):
         document = self.grade(0)
         self.assertEqual((document["schema"], document["earned"], document["module"]),
                          ("tinytorch-grade-1", document["points"], "01_tensor"))
@@ -45,12 +45,12 @@ class Grading(Clone):
         self.assertEqual(document["sandbox"], "bubblewrap")
         self.assertTrue(document["tasks"][0]["tests"])
 
-    def test_twice_is_the_same_but_for_times(self):
+    def test_two_grades_differ_only_in_their_times(self):
         one, two = self.grade(0), self.grade(0)
         one.pop("times"), two.pop("times")
         self.assertEqual(one, two)
 
-    def test_speed_points_are_a_sum_of_their_own(self):
+    def test_speed_points_are_counted_separately(self):
         self.solve("1.3", "1.10")
         one, two = (self.json_of("grade", "1.10", "--speed", code=0, TT_SECONDS="10") for _ in range(2))
         row = one["tasks"][0]["speed"]
@@ -74,12 +74,12 @@ class Grading(Clone):
         works = document["times"]["speed"]["1.7"]["works"]
         self.assertTrue(works and all(w["seconds"] > 0 and w["of_library"] > 0 for w in works))
 
-    def test_out_of_bounds_is_seen_by_the_sanitizer(self):
+    def test_the_sanitizer_finds_an_access_out_of_bounds(self):
         self.edit("  Strides strides = Strides::filled(shape.size(), 1);",
                   "  Strides strides = Strides::filled(shape.size(), 1);\n  int64_t* heap = new int64_t[1];\n  if (heap[1] == 12345) return shape;")
         self.assertIn("heap-buffer-overflow", self.grade(1)["tasks"][0]["message"])
 
-    def test_adapters(self):
+    def test_a_grade_is_exported_to_gradescope_and_junit(self):
         out = self.root / "grade.json"
         self.tt("grade", "1.1", "--out", str(out), code=0)
         self.tt("export", "--to", "gradescope,junit", str(out), code=0)
@@ -90,12 +90,12 @@ class Grading(Clone):
         out.write_text("{}")
         self.assertIn("is not a grade", self.tt("export", "--to", "junit", str(out), code=2))
 
-    HOSTILE = {  # in the student's function: what the verdict says
+    HOSTILE = {  # {code in the student's function: regular expression for the message of the verdict}
         "for (;;) {}": r"it was stopped after 5 s",
         "for (;;) if (fork() < 0) usleep(1000);": r"it was stopped after 5 s|ended with code",
         "std::memset(new char[100LL << 30], 1, 100LL << 30);": r"allocation-size-too-big|bad_alloc|ended with code",
         "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|it was stopped",
-        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before the tests did",  # its own results are gone, and nothing else
+        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before the tests did",  # it deletes only its own results
         "std::puts(\"1.1 passed\"); std::ofstream(std::getenv(\"TT_RESULTS\") ? std::getenv(\"TT_RESULTS\") : \"x\") << 1; std::_Exit(0);":
             r"before the tests did",
         "for (;;) std::puts(\"passed passed passed passed\");": r"it was stopped after 5 s|ended with code",
@@ -144,6 +144,6 @@ class Releasing(unittest.TestCase):
             self.assertTrue(re.search(r'"id": "02_autograd".*?"released": false', (target / "modules/course.json").read_text(), re.S))
 
 
-del Clone  # it has no tests of its own
+del Clone  # so that unittest does not collect this base class
 if __name__ == "__main__":
     unittest.main()

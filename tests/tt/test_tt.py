@@ -1,4 +1,4 @@
-"""modules/tt: set-up without compilers, counting, plain consoles, interruption."""
+"""modules/tt and the test suite: set-up without compilers, counting of checks, ASCII consoles, time limits, interruption."""
 import json
 import os
 import shutil
@@ -63,7 +63,7 @@ class SetUp(WithFolder):
                         "libcli11-dev", "zlib1g-dev", "libzip-dev", "clang-format", "libomp-dev"):
             self.assertIn(package, line.split())
 
-    def test_it_installs_with_apt_when_it_may_and_says_so_when_that_does_not_help(self):
+    def test_it_installs_with_apt_if_sudo_works_and_says_if_the_installation_failed(self):
         log = self.folder / "log"
         self.program("bin/apt-get", f"import sys\nopen({str(log)!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
         self.program("bin/sudo", "import os, sys\na = [x for x in sys.argv[1:] if x != '-n']\nos.execvp(a[0], a)\n")
@@ -74,7 +74,7 @@ class SetUp(WithFolder):
         self.assertIn("install -y --no-install-recommends g++ cmake make", log.read_text())
         self.assertIn(b"could not be installed", done.stdout)
 
-    def test_an_old_compiler_is_as_good_as_none(self):
+    def test_an_old_compiler_counts_as_missing(self):
         self.program("g++", "print('g++ (Debian) 10.2.1')\n")
         need = next(n for n in tools.NEEDS if n.name == "g++")
         before = os.environ["PATH"]
@@ -99,20 +99,20 @@ class Doctor(WithFolder):
         self.assertEqual(needs["clang++"]["used_by"], ["test"])
         self.assertIn("apt-get install -y g++", document["install"])
 
-    def test_flag_before_or_after_the_command(self):
+    def test_json_is_accepted_before_and_after_the_command(self):
         for arguments in (["--json", "doctor"], ["doctor", "--json"]):
             self.assertIn("needs", json.loads(run_tt(*arguments).stdout))
 
-    def test_table(self):
+    def test_the_table_names_the_tools(self):
         done = run_tt("doctor", PYTHONIOENCODING="utf-8")
         self.assertIn("cmake", done.stdout.decode())
 
 
 class CommandLine(unittest.TestCase):
-    def test_unknown(self):
+    def test_an_unknown_command_exits_2(self):
         self.assertEqual(run_tt("nonsense").returncode, 2)
 
-    def test_unknown_stage(self):
+    def test_an_unknown_stage_exits_2(self):
         done = run_tt("test", "--only", "nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"no stage named nonsense", done.stdout)
@@ -131,15 +131,15 @@ def summary(total, passed, failed, skipped=0):
 
 
 class Counting(WithFolder):
-    def test_doctest(self):
+    def test_the_summary_of_doctest_is_counted(self):
         for text, code, passed, failed in (
                 (summary(12, 12, 0), 0, 12, 0), (summary(12, 10, 2), 1, 10, 2),
                 ("\x1b[0;36m[doctest] \x1b[0mtest cases: 1 | 1 passed | 0 failed | 0 skipped\n", 0, 1, 0),
-                (summary(0, 0, 0), 0, 0, 1),                # nothing was run
-                ("Segmentation fault", -11, 0, 1),          # died before the summary
-                (summary(3, 3, 0), -6, 3, 1),               # died after it, for instance by a leak
-                (summary(5, 4, 0, 1), 0, 4, 1),             # a skipped case proves nothing
-                (summary(5, 5, 0, 9) + "[cases] 0 skipped\n", 0, 5, 0),  # those were not asked for
+                (summary(0, 0, 0), 0, 0, 1),                # no case was run
+                ("Segmentation fault", -11, 0, 1),          # the program ended before its summary
+                (summary(3, 3, 0), -6, 3, 1),               # the program failed after its summary, for example by a leak
+                (summary(5, 4, 0, 1), 0, 4, 1),             # a skipped case is a failure
+                (summary(5, 5, 0, 9) + "[cases] 0 skipped\n", 0, 5, 0),  # the nine skipped cases were not chosen
                 (summary(5, 4, 0, 9) + "[cases] 2 skipped\n", 0, 4, 2),
                 ("", 0, 0, 1)):
             with self.subTest(text=text, code=code):
@@ -153,26 +153,26 @@ class Counting(WithFolder):
         self.assertEqual(shown.count("values: CHECK( 1 == 2 )"), 2)
         self.assertNotIn("epoch", shown)
 
-    def test_checker_lines(self):
+    def test_lines_of_a_checker_are_counted(self):
         good, bad, why = counting.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
         self.assertEqual((good, bad), (2, 1))
         self.assertIn("because", why)
         self.assertNotIn("ok - c", why)
         self.assertEqual(counting.count_lines("Traceback", 1)[:2], (0, 1))
         self.assertEqual(counting.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
-        # It found a failure, and then broke: both count.
+        # The failed check and the exception after it both count.
         good, bad, why = counting.count_lines("ok - a\nnot ok - b\n  x\nTraceback (most recent call last):\nKeyError: 5\n", 1)
         self.assertEqual((good, bad), (1, 2))
         self.assertIn("KeyError", why)
 
-    def test_unittest(self):
+    def test_the_summary_of_unittest_is_counted(self):
         self.assertEqual(counting.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
         self.assertEqual(counting.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
         self.assertEqual(counting.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
         self.assertEqual(counting.count_unittest("ImportError", 1)[:2], (0, 1))
 
     def build_of(self, tests):
-        """A build that has made these: (name, script or None, environment, whether it measures)."""
+        """A build that has these tests: (name, script or None, environment, whether it measures time)."""
         build = tools.Build("gone")
         build.folder, build.make = self.folder, lambda *targets, env=None: True
         (self.folder / "tests").mkdir(parents=True, exist_ok=True)
@@ -199,18 +199,18 @@ class Counting(WithFolder):
             ("good", f"print({summary(4, 4, 0)!r})", {}, False), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)", {}, False),
             ("crash", "import os\nos.kill(os.getpid(), 11)", {}, False), ("empty", f"print({summary(0, 0, 0)!r})", {}, False),
             ("device", device, {"WHERE": "here"}, False), ("unbuilt", None, {}, False)]))
-        # Cases: 4 + 3 + 2 passed, 1 skipped for want of a device; 1 failed, 1 crash, 1 without cases, 1 not built.
-        # Checks: build, silence, one test a file.
+        # Cases: 4 + 3 + 2 passed, 1 skipped because there is no device; 1 failed, 1 crashed, 1 had no cases, 1 was not built.
+        # Checks that passed: the build, no warnings, every file is part of a test.
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (4 + 3 + 2 + 3, 4, 1))
         self.assertEqual(tally.line(), "12 passed, 4 failed")
         self.assertEqual({what for _, what, *_ in tally.programs}, {"good", "bad", "crash", "empty", "device"})
 
-    def test_a_file_that_no_test_has_is_a_failure(self):
+    def test_a_file_that_is_part_of_no_test_is_a_failure(self):
         build = self.build_of([("good", f"print({summary(4, 4, 0)!r})", {}, False)])
         (self.folder / "tests" / "forgotten.cpp").touch()
         self.assertEqual(self.count(build).failed, 1)
 
-    def test_what_measures_runs_last_and_alone_and_has_a_second_try(self):
+    def test_a_test_that_measures_time_runs_last_and_alone_and_a_second_time_if_it_fails(self):
         script = ("import os, pathlib\nseen = pathlib.Path(__file__ + '.seen')\nfirst = not seen.exists()\nseen.touch()\n"
                   "bad = first and MAY or not MAY\n"
                   f"print({summary(2, 1, 1)!r} if bad else {summary(2, 2, 0)!r})\nraise SystemExit(bad)")
@@ -220,7 +220,7 @@ class Counting(WithFolder):
                 tally = self.count(self.build_of([("test_a", script.replace("MAY", str(may)), {}, serial)]))
                 self.assertEqual((tally.passed - 3, tally.failed), counts)
 
-    def test_every_stage_says_what_it_proves_and_is_in_one_ring(self):
+    def test_every_stage_has_a_description_and_is_in_one_ring(self):
         self.assertEqual(set(rings.FIRST) & set(rings.SECOND), set())
         for name, stage in rings.STAGES.items():
             self.assertTrue(stage.__doc__, name)
@@ -228,7 +228,7 @@ class Counting(WithFolder):
         self.assertEqual({f"answers-{m}" for m in modules}, {s for s in rings.SECOND if s.startswith("answers-")})
         self.assertEqual(set(times.record()["stages"]) - set(rings.STAGES), set())
 
-    def test_slices_have_every_stage_once_and_none_is_much_longer(self):
+    def test_every_stage_is_in_one_slice_and_slices_take_similar_times(self):
         for n in (1, 2, 3, 7):
             parts = [rings.part_of(list(rings.STAGES), f"{k}/{n}") for k in range(1, n + 1)]
             self.assertEqual(sorted(sum(parts, [])), sorted(rings.STAGES))
@@ -238,7 +238,7 @@ class Counting(WithFolder):
             with self.assertRaises(tools.SetupProblem):
                 rings.part_of(list(rings.STAGES), text)
 
-    def test_a_run_that_would_be_stopped_is_offered_in_parts(self):
+    def test_a_run_that_would_be_stopped_says_how_to_run_it_in_parts(self):
         said = []
         console = types.SimpleNamespace(say=said.append)
         with mock.patch.object(rings, "CORES", 2), mock.patch.object(times, "usual_seconds", lambda stage: 80 * 60):
@@ -248,28 +248,28 @@ class Counting(WithFolder):
             self.assertIn("about 160 minutes on 2 cores", said[0])
             self.assertIn("--slice 1/3 to 3/3", said[0])
         with mock.patch.object(rings, "CORES", 4), mock.patch.object(times, "usual_seconds", lambda stage: 80 * 60):
-            rings.say_if_long(console, ["headers", "emulator"])  # as many minutes as one stage has on two cores
+            rings.say_if_long(console, ["headers", "emulator"])  # on four cores, two stages take the time of one on two cores
         self.assertEqual(len(said), 1)
 
-    def test_the_page_of_the_rings_is_the_record_s(self):
+    def test_the_readme_shows_the_recorded_times(self):
         self.assertEqual(times.PAGE.read_text(encoding="utf-8"), times.page(times.record()))
 
-    def test_costs_belong_to_rooms(self):
+    def test_costs_belong_to_folders(self):
         slug = next(t.slug for t in inner.course.Course().tasks if t.device != "cpu")
-        room = next(t.module.id[3:] for t in inner.course.Course().tasks if t.slug == slug)
+        folder = next(t.module.id[3:] for t in inner.course.Course().tasks if t.slug == slug)
         costs = [("/x/build/sim/generated/test_layers_plain.cpp", 2), ("modules/03_layers/checks/linear.cpp", 3), ("test_layers_norm", 4),
                  (f"/x/build/course/generated/{slug}.cpp", 5), ("test_tinymlperf_exploits", 1),
                  ("/x/build/sim/generated/cuda_bodies.cpp", 100)]
         expected = {"layers": 9.0, "tinymlperf": 1.0}
-        expected[room] = expected.get(room, 0.0) + 5
-        self.assertEqual(times.in_rooms(costs), expected)
+        expected[folder] = expected.get(folder, 0.0) + 5
+        self.assertEqual(times.by_folder(costs), expected)
 
-    def test_no_room_spends_more_than_its_part_of_the_first_ring(self):
-        spent = times.first_ring_of_rooms(times.record())
-        self.assertEqual({room: cost for room, cost in spent.items() if cost > 2 * times.ROOM_SECONDS and room not in times.NO_ROOMS}, {})
+    def test_every_folder_stays_within_its_limit_in_the_first_ring(self):
+        spent = times.first_ring_by_folder(times.record())
+        self.assertEqual({folder: cost for folder, cost in spent.items() if cost > 2 * times.FOLDER_SECONDS and folder not in times.OTHER_FOLDERS}, {})
         self.assertTrue(spent or "tests" not in times.record()["stages"])
-        dear = {"stages": {"tests": {"cold": {"rooms": {"pruning": 150}}}, "course": {"cold": {"rooms": {"pruning": 31}}}}}
-        self.assertGreater(times.first_ring_of_rooms(dear)["pruning"], 2 * times.ROOM_SECONDS)
+        slow = {"stages": {"tests": {"cold": {"folders": {"pruning": 150}}}, "course": {"cold": {"folders": {"pruning": 31}}}}}
+        self.assertGreater(times.first_ring_by_folder(slow)["pruning"], 2 * times.FOLDER_SECONDS)
 
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
@@ -286,14 +286,14 @@ class Counting(WithFolder):
         finally:
             checkers.run_checker = checker
 
-    def test_warnings_of_every_compiler_are_seen(self):
+    def test_warnings_of_every_compiler_are_found(self):
         build = tools.Build("gone")
         warnings = ["a/b.hpp:3:7: warning: unused variable", "a/b.cuh(12): warning #177-D: never referenced",
                     "ptxas warning : Stack size", "nvcc warning : incompatible redefinition", "CMake Warning at x"]
         build.log = "\n".join(warnings + ["ptxas info    : 0 bytes gmem", "[1/2] Building warnings.cu.o"])
         self.assertEqual(build.warnings(), sorted(warnings))
 
-    def test_kernels_are_skipped_without_nvcc_and_else_built(self):
+    def test_kernels_are_built_with_nvcc_and_skipped_without(self):
         class Pretended:
             made = []
 
@@ -329,13 +329,13 @@ class Counting(WithFolder):
                 os.environ["CUDACXX"] = compiler
 
     def test_a_checker_may_skip_with_a_reason(self):
-        checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not here\\nnot ok - b')\nraise SystemExit(1)")
+        checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not installed\\nnot ok - b')\nraise SystemExit(1)")
         tally = counting.Tally(tools.Console(True))
         checkers.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
     def run_of(self, pretended, **options):
-        """(exit code, lines) of a run with other stages; no stage of the second ring takes part."""
+        """(exit code, printed lines) of a run whose stages and limits are replaced. No stage of the second ring runs."""
         console, said = tools.Console(False), []
         console.say = lambda text="": said.extend(text.splitlines())
         pretended = {"set_up": lambda *_: None, "run_slice": lambda tally: (True, "nothing"), **pretended}
@@ -353,14 +353,14 @@ class Counting(WithFolder):
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda _: tools.call(["sleep", "60"]), range(2)))
 
-    def test_a_run_that_takes_too_long_ends_itself_and_says_its_result(self):
+    def test_a_run_that_takes_too_long_stops_and_prints_its_result(self):
         began, two = time.monotonic(), {"python": self.hanging, "format": lambda tally: tally.check(True, "after")}
         code, said = self.run_of({"FIRST": two, "STAGES": two, "MINUTES_AT_MOST": 3 / 60}, all=True)
         self.assertEqual((code, said[-1]), (tools.FAIL, "1 passed, 1 failed"))
-        self.assertTrue(any("it was stopped" in line for line in said), said)
+        self.assertTrue(any("the stage was stopped" in line for line in said), said)
         self.assertLess(time.monotonic() - began, 30)
 
-    def test_a_drawn_stage_is_cut_without_a_failure_and_says_how_to_run_the_rest(self):
+    def test_a_randomly_chosen_stage_that_is_stopped_does_not_fail_and_says_how_to_run_the_rest(self):
         tally, console = counting.Tally(tools.Console(False)), []
         tally.console.say = lambda text="": console.append(text)
         kept, rings.STAGES = rings.STAGES, {"clang-core": self.hanging}
@@ -371,14 +371,14 @@ class Counting(WithFolder):
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 0, 1))
         self.assertTrue(any("modules/tt test --only clang-core" in line for line in console), console)
 
-    def test_of_a_checker_that_is_cut_counts_what_it_said_until_then(self):
+    def test_the_lines_of_a_checker_that_is_stopped_count(self):
         script = "import time\nprint('ok - a', flush=True)\nprint('not ok - b', flush=True)\ntime.sleep(60)"
         for text, counts in ((script, (1, 1, 1)), ("import time\ntime.sleep(60)", (0, 0, 1))):
             checker, kept = self.program("checker", text), rings.STAGES
 
             def stage(tally):
                 checkers.run_checker(tally, checker)
-                tally.check(False, "what follows needs the whole of what the checker says")
+                tally.check(False, "this check is not reached, because it needs all lines of the checker")
 
             tally, rings.STAGES = counting.Tally(tools.Console(True)), {"headers": stage}
             try:
@@ -387,14 +387,14 @@ class Counting(WithFolder):
                 rings.STAGES = kept
             self.assertEqual(tally.counts(), counts)
 
-    def test_what_a_run_leaves_out_it_says_with_the_command(self):
+    def test_a_run_names_the_stages_that_it_left_out(self):
         one = {"format": lambda tally: tally.check(True, "x")}
         code, said = self.run_of({"FIRST": one, "STAGES": {**one, "fuzz": self.hanging}})
         self.assertEqual(code, tools.PASS)
         self.assertIn("not part of this run: fuzz", said)
         self.assertEqual(said[-1], "1 passed, 0 failed")
 
-    def test_the_drawn_stage_differs_from_commit_to_commit(self):
+    def test_the_randomly_chosen_stage_differs_from_commit_to_commit(self):
         kept, names = (builds.commit, rings.run_stage), []
         tally = counting.Tally(tools.Console(True))
         try:
@@ -407,7 +407,7 @@ class Counting(WithFolder):
             builds.commit, rings.run_stage = kept
         self.assertEqual(set(names), set(rings.SECOND))
 
-    def test_without_time_the_drawn_stage_is_left_out_and_said(self):
+    def test_the_randomly_chosen_stage_is_skipped_if_no_time_is_left(self):
         tally, said = counting.Tally(tools.Console(False)), []
         tally.console.say = lambda text="": said.append(text)
         tally.began = time.monotonic() - rings.FIRST_SECONDS
@@ -424,7 +424,8 @@ class Counting(WithFolder):
 
 
 class OnAStudentsHeaders(unittest.TestCase):
-    """Whose program does what with --student: the judge is the library's, the student's answers, trains and profiles."""
+    """The programs that --student uses: the judge is built with the library's headers; the program with the student's headers
+    answers, trains and profiles."""
 
     def setUp(self):
         self.asked, self.made, self.code = [], [], 0
@@ -443,23 +444,23 @@ class OnAStudentsHeaders(unittest.TestCase):
             self.addCleanup(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, pretended)
 
-    def test_build_is_the_library_s_whatever_it_was_configured_for(self):
+    def test_the_default_build_uses_the_library_s_headers_even_if_it_was_configured_with_a_student_s(self):
         self.assertIn("-DTINYTORCH_STUDENT=", tools.GCC.flags)
 
-    def test_a_match_is_the_judge_s_and_the_student_s_program_a_worker_of_it(self):
+    def test_a_match_runs_in_the_library_s_judge_with_the_student_s_program_as_its_worker(self):
         builds, command = tools.perf_command(["run", "A", "B"], self.student)
         self.assertEqual(builds, [tools.GCC, self.student])
         self.assertEqual([str(c) for c in command],
                          [str(ROOT / "build/bin/tinymlperf"), "run", "--worker", "build/student/bin/tinymlperf", "A", "B"])
 
-    def test_what_judges_nobody_is_the_student_s_and_the_board_the_library_s(self):
+    def test_commands_that_do_not_judge_use_the_student_s_program_and_the_board_the_library_s(self):
         for verb in ("profile", "train", "verify", "kernels"):
             self.assertEqual(tools.perf_command([verb, "x"], self.student), ([self.student], [self.student.harness, verb, "x"]))
         for verb in ("submit", "work", "serve", "--help"):
             self.assertEqual(tools.perf_command([verb], self.student), ([tools.GCC], [tools.GCC.harness, verb]))
         self.assertEqual(tools.perf_command(["run", "A"]), ([tools.GCC], [tools.GCC.harness, "run", "A"]))
 
-    def test_a_race_the_student_s_program_trains_and_the_judge_asks_it(self):
+    def test_in_a_race_the_student_s_program_trains_and_answers_the_judge(self):
         code, out = tools.run_race(self.console, ["--quick"], self.student)
         self.assertEqual((code, out), (tools.PASS, ROOT / "build/student/race"))
         self.assertEqual(self.made, [(tools.GCC, ("tinymlperf",)), (self.student, ("tinymlperf",))])
@@ -468,7 +469,7 @@ class OnAStudentsHeaders(unittest.TestCase):
             [str(ROOT / worker), "train", "--out", entries, "--epochs", "1"],
             [judge, "race", "--worker", worker, "--out", "build/student/race", "--student-entries", entries, "--quick"]])
 
-    def test_without_training_it_answers_for_the_library_s_models(self):
+    def test_without_training_the_student_s_program_runs_the_library_s_models(self):
         tools.run_race(self.console, ["--no-train", "--entries", "mine"], self.student)
         self.assertEqual(len(self.asked), 1)
         self.assertNotIn("--student-entries", self.asked[0])
@@ -478,7 +479,7 @@ class OnAStudentsHeaders(unittest.TestCase):
         self.assertEqual(self.made, [(tools.GCC, ("tinymlperf",))])
         self.assertEqual(self.asked, [[str(tools.GCC.harness), "race", "--out", "build/race"]])
 
-    def test_who_cannot_train_does_not_race(self):
+    def test_there_is_no_race_if_training_fails(self):
         self.code = 1
         self.assertEqual(tools.run_race(self.console, [], self.student), (tools.FAIL, None))
         self.assertEqual(len(self.asked), 1)
@@ -486,7 +487,7 @@ class OnAStudentsHeaders(unittest.TestCase):
 
 class Test(WithFolder):
     def copy(self, stage):
-        """modules/tt in a tree of its own, with a stage of ours."""
+        """The command that runs a copy of modules/tt with one stage added, `sample`, whose body is the expression `stage`."""
         for folder, names in (("modules", ("tt", "tools.py", "course.py", "migrate.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
             (self.folder / folder).mkdir(parents=True)
             for name in names:
@@ -520,17 +521,17 @@ class Test(WithFolder):
     def test_a_stage_that_checks_nothing_fails(self):
         self.assertEqual(self.last_line(self.copy("None")), (1, "0 passed, 1 failed"))
 
-    def test_a_stage_that_only_skips_has_not_failed_but_proves_nothing(self):
+    def test_a_run_that_only_skips_exits_1(self):
         self.assertEqual(self.last_line(self.copy("tally.skip(2, 'x', 'y')")), (1, "0 passed, 0 failed"))
 
-    def test_a_stage_that_breaks_fails(self):
+    def test_a_stage_with_an_exception_fails(self):
         self.assertEqual(self.last_line(self.copy("{}['gone']")), (1, "0 passed, 1 failed"))
 
-    def test_interrupted_it_counts_stops_its_children_and_exits_1(self):
+    def test_an_interrupted_run_counts_stops_its_children_and_exits_1(self):
         pid = self.folder / "pid"
         child = self.program("child", f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
         command = self.copy(f"(tally.add(1, 0, 'x'), call([{str(child)!r}], 60))")
-        # Started in the background, we would ignore SIGINT, and so would it.
+        # A program started in the background ignores SIGINT, and its children inherit that, so the default action is set here.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         deadline = time.monotonic() + 30
@@ -549,19 +550,19 @@ class Test(WithFolder):
 
 
 class InnerLoop(unittest.TestCase):
-    """Which tests belong to a file."""
+    """The tests that belong to a file."""
 
     def chosen(self, *names):
         return inner.tests_of([ROOT / name for name in names])
 
-    def test_a_header_s_own_test_comes_first_and_few_that_include_it_follow(self):
+    def test_the_test_of_a_header_comes_first_and_a_few_that_include_it_follow(self):
         chosen, left = self.chosen("include/tinytorch/tensor/strides.hpp")
         self.assertEqual(chosen[0], "tensor/strides.cpp")
         self.assertLessEqual(len(chosen), 1 + inner.MOST_FILES)
         self.assertGreater(len(left), 100)
         self.assertEqual(set(chosen) & set(left), set())
 
-    def test_a_test_is_its_own_and_a_helper_is_its_users(self):
+    def test_a_test_file_runs_itself_and_a_helper_runs_the_tests_that_include_it(self):
         self.assertEqual(self.chosen("tests/core/shape.cpp"), (["core/shape.cpp"], []))
         chosen, _ = self.chosen("tests/support/exploit_table.hpp")
         self.assertIn("tinymlperf/exploit_table.cpp", chosen)
@@ -571,13 +572,13 @@ class InnerLoop(unittest.TestCase):
             self.assertTrue(self.chosen(f"include/tinytorch/{name}")[0], name)
         self.assertTrue(self.chosen("include/tinytorch/backend/cuda/kernels/softmax.cuh")[0])
 
-    def test_python_and_tasks(self):
+    def test_python_tests_and_tasks_of_a_file_are_found(self):
         self.assertIn("test_course.py", [p.name for p in inner.python_tests_of([ROOT / "modules/course.py"])])
         self.assertEqual([p.name for p in inner.python_tests_of([ROOT / "tests/tt/test_grade.py"])], ["test_grade.py"])
         task = inner.course.Course().tasks[0]
         self.assertEqual(inner.tasks_of([task.check]), [task.id])
 
-    def test_what_is_not_there_or_not_ours_is_refused(self):
+    def test_paths_that_do_not_exist_or_are_outside_the_project_are_refused(self):
         for path in ("include/nothing.hpp", "/etc/hostname"):
             done = run_tt("test", path)
             self.assertEqual(done.returncode, 2, done.stdout)

@@ -27,7 +27,7 @@ class Generation {
  public:
   virtual ~Generation() = default;
   virtual channel::Tensors prompt(int64_t sample) const = 0;
-  virtual int64_t tokens() const = 0;  // of each continuation
+  virtual int64_t tokens() const = 0;  // tokens of each continuation
   // The continuation. Throws std::runtime_error unless so many tokens were streamed and equal the answer.
   virtual std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
                                      const channel::Tensors& answer) const = 0;
@@ -45,9 +45,9 @@ class Benchmark {
   virtual std::string task() const = 0;                 // in a sentence
   virtual std::string metric() const = 0;               // "accuracy"
   virtual double floor() const = 0;                     // least quality of a result that is ranked
-  virtual double server_bound() const { return 0.01; }  // of a server's percentile, in seconds
+  virtual double server_bound() const { return 0.01; }  // seconds, for a server's percentile
 
-  // Draws the hidden set: `n` samples of a seed that nobody knows before.
+  // Draws the hidden set: `n` samples of a seed that is not known before the match.
   virtual void draw(int64_t n, uint64_t seed) = 0;
   virtual int64_t size() const = 0;
   virtual channel::Tensors inputs(std::span<const int64_t> samples) const = 0;

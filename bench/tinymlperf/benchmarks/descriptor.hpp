@@ -21,7 +21,7 @@ struct BundledModel {
   const char* description;
   int64_t epochs;
   double learning_rate;  // the highest one of the schedule
-  Json network;          // what its model.json says of its layers: {"layers": [...]} or {"type": "gpt", ...}
+  Json network;          // from its model.json: {"layers": [...]} or {"type": "gpt", ...}
   int64_t batch = 64;
 };
 
@@ -32,14 +32,14 @@ struct TrainingTarget {
 
 struct Descriptor {
   Task shape;                                     // id, input of one sample, outputs
-  const char* question;                           // what is asked, in a phrase
-  const char* metric;                             // of quality; higher is better
+  const char* question;                           // the question of the task, as a phrase
+  const char* metric;                             // metric of quality; higher is better
   double floor;                                   // least quality of a result that is ranked
   TrainingSize size;                              // samples that the bundled models see
   TrainingData (*data)(const TrainingSize&);      // from the published seeds
   std::vector<BundledModel> (*recipes)();         // the first is the smallest or the baseline
   std::unique_ptr<judge::Benchmark> (*judged)();  // draws the hidden set and grades answers
-  std::optional<TrainingTarget> target = {};      // of benchmarks that can be trained against the clock
+  std::optional<TrainingTarget> target = {};      // for benchmarks with time_to_quality
 };
 
 namespace detail {

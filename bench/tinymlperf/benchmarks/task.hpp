@@ -21,7 +21,7 @@ inline void require_hidden_seed(uint64_t seed) {
 
 struct Task {
   std::string benchmark = "dig";
-  Shape input{1, 28, 28};  // of one sample
+  Shape input{1, 28, 28};  // shape of one sample
   int64_t outputs = 10;
   const char* outputs_key = "classes";  // the name of their number in model.json
   bool text = false;                    // samples are bytes, and the model is a language model

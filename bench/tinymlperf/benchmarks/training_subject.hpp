@@ -15,7 +15,7 @@ namespace tinymlperf::judge {
 // takes seconds, with room for a busy machine.
 struct TrainingClass {
   const char* name;
-  size_t runs;  // of each contender; the baseline, the reference, has twice as many
+  size_t runs;  // runs of each contender; the baseline, the reference, has twice as many
   int64_t samples, validation;
   double seconds;  // time limit of one run
 };

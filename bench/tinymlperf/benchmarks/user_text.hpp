@@ -1,6 +1,6 @@
-// A user's text for lm, instead of the generated one: its first two fifths are for training, its last three
-// fifths are the hidden set's. Whoever has the file could train on all of it, so such a match compares
-// entries that did not.
+// A user's text for lm, in place of the generated text: its first two fifths are for training, its last three
+// fifths are the hidden set. An author who has the file could train on all of it, so such a match is only
+// valid for entries that did not.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace tinymlperf {
 
 struct UserText {
-  std::string name;  // of the file
+  std::string name;  // file name
   std::string to_learn, held_out;
   int64_t bytes() const { return static_cast<int64_t>(to_learn.size() + held_out.size()); }
 };
@@ -35,7 +35,7 @@ inline UserText read_user_text(const std::filesystem::path& path) {
   return {path.filename().string(), all.substr(0, first), all.substr(first)};
 }
 
-// Bits per byte of a model that knows only the frequency of each byte.
+// Bits per byte of a model that uses only the frequency of each byte.
 inline double bits_by_frequency(std::string_view text) {
   double count[256] = {}, bits = 0;
   for (const char c : text) ++count[static_cast<unsigned char>(c)];

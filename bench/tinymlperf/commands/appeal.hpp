@@ -39,7 +39,7 @@ inline int run_appeal_add(const AppealOptions& o, std::FILE* out = stdout) {
   });
 }
 
-// Everybody who has the board's file may answer.
+// Answers an appeal. Access to the board's file is the only permission that is needed.
 inline int run_appeal_answer(const AnswerOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);

@@ -40,7 +40,7 @@ struct ProfileOptions {
   std::string against;            // such a file from before a change; "": none
   std::vector<std::string> part;  // ops that were changed; none: the one whose time changed most
   bool ablation = false;          // measure a step with each switch on and off
-  std::string commit;             // of the program, for the report; "": unknown
+  std::string commit;             // commit of the program, for the report; "": unknown
 };
 
 // A model with its data, and one step of it.
@@ -80,7 +80,8 @@ inline ProfiledModel language_model(const ProfileOptions& o, tt::DType dtype, tt
   tt::Gpt2Config c;
   if (o.model == "gpt2-tiny")
     c.vocabulary = 256, c.context = 256, c.features = 128, c.layers = 4, c.heads = 4;
-  else  // as it is trained; of odd rows, the logits' products took 58 % of an H100's step at 12 % of its peak
+  else  // padded as for training: with odd rows the products of the logits took 58 % of a step on an H100, at
+        // 12 % of its peak
     c.vocabulary = 50304;
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0;
   c.context = std::max(c.context, o.length);
@@ -232,10 +233,10 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   return std::move(m.report);
 }
 
-// Where, when and by which program it was measured. "" means unknown.
+// Machine, driver and commit of a measurement. "" means unknown.
 struct Provenance {
   Machine machine;
-  std::string driver;  // of the GPU
+  std::string driver;  // driver of the GPU
   std::string commit;
 };
 

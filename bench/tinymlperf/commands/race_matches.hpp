@@ -18,7 +18,7 @@ namespace tinymlperf {
 struct RaceOptions {
   std::filesystem::path out = "build/race";
   std::vector<std::filesystem::path> entries;
-  std::optional<uint64_t> seed;  // of every random draw; empty: drawn from the operating system
+  std::optional<uint64_t> seed;  // seed of all random choices; empty: from the operating system
   // A student's program answers for these entries of data (RunOptions::worker). Empty: for all entries of
   // data of the race.
   std::filesystem::path worker = {};

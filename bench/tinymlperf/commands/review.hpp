@@ -31,8 +31,8 @@ inline int review(const ReviewOptions& o, bool released, std::FILE* out) {
 
 }  // namespace detail
 
-// Everybody who has the board's file may decide, also more than once. The last decision counts; all are
-// shown.
+// Releases a held result. Access to the board's file is the only permission that is needed. A result may have
+// several decisions: the last one counts, and all are shown.
 inline int run_review_release(const ReviewOptions& o, std::FILE* out = stdout) {
   return detail::review(o, true, out);
 }

@@ -15,8 +15,8 @@ struct UserOptions {
 struct SubmitOptions {
   std::filesystem::path board, bundle;
   detail::Token token;
-  bool baseline = false;                 // it becomes what 100 means in its tables
-  bool wait = false;                     // until its jobs have ended
+  bool baseline = false;                 // the submission becomes the baseline, which scores 100
+  bool wait = false;                     // wait until its jobs have ended
   std::chrono::milliseconds step{1000};  // between two looks while waiting
 };
 

@@ -12,7 +12,7 @@ struct WorkCommandOptions {
   std::filesystem::path board;
   std::string run_class = "ranked";
   std::string hardware = {};  // hardware class of the jobs; empty: that of this machine's processor
-  bool real_time = true;      // as in `run`
+  bool real_time = true;      // real-time priority, if the system allows it
 };
 
 inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {

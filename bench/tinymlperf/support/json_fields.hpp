@@ -1,6 +1,6 @@
-// Reading a stranger's JSON: every access checks presence, type and range, and a failure is a Refusal that
-// names file, place, expected and found. Values are quoted shortened, so the reason stays readable whatever
-// was sent.
+// Reading JSON from an untrusted source: every access checks presence, type and range, and a failure is a
+// Refusal that names file, place, expected and found. Quoted values are shortened, so the reason stays
+// readable.
 #pragma once
 
 #include <algorithm>
@@ -79,8 +79,8 @@ namespace detail {
 
 constexpr const char* kFile = "model.json";
 
-// What a stranger wrote: nested without end, it would overflow the stack of whoever copies or writes it.
-// Throws Refusal in the name of the file.
+// Parses JSON from an untrusted source with at most 64 nested levels, because a copy of deeper JSON could
+// overflow the stack. Throws Refusal, which names the file.
 inline Json parse_json(std::string_view text, const std::string& file = kFile) {
   constexpr int kDeepest = 64;
   const auto not_too_deep = [&](int depth, Json::parse_event_t, const Json&) {
@@ -94,14 +94,14 @@ inline Json parse_json(std::string_view text, const std::string& file = kFile) {
   }
 }
 
-// A value as it stands in the file, shortened: the reason must stay readable whatever was sent.
+// The text of a value, shortened to 60 bytes, so that the reason of a refusal stays readable.
 inline std::string show(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }
 
-// Reads one object's fields; knows where it stands so that refusals can say so.
+// Reads the fields of one object. `where` is the object's place in the file, which refusals name.
 class Fields {
  public:
   Fields(const Json& object, std::string where, std::initializer_list<const char*> allowed,

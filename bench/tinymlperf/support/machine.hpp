@@ -1,4 +1,4 @@
-// What the numbers were measured on, as far as Linux tells; what it does not tell is said to be unknown.
+// Machine: the machine of a measurement as Linux describes it; missing facts are reported as unknown.
 #pragma once
 
 #include <sys/utsname.h>
@@ -17,8 +17,8 @@ namespace tinymlperf {
 
 struct Machine {
   std::string cpu, system, compiler, flags, library, date;
-  int64_t cores = 0;    // that the operating system offers
-  int64_t threads = 0;  // that the library used
+  int64_t cores = 0;    // cores that the operating system offers
+  int64_t threads = 0;  // threads that the library used
   int64_t memory_bytes = 0;
 };
 

@@ -1,7 +1,7 @@
-// OutputFolder: a folder for results, made before the work that they come from.
+// OutputFolder: a folder for results, which is made before the work begins.
 //
-// Where nothing can be written is known at once, not after minutes of measuring. If nothing was, because the
-// work failed, the folder is gone again.
+// An error for a folder that cannot be written comes at once, not after minutes of measuring. If the work
+// fails and writes nothing, the folder is removed.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ class OutputFolder {
  public:
   explicit OutputFolder(std::filesystem::path folder)
       : folder_(std::move(folder)), is_new_(std::filesystem::create_directories(folder_)) {}
-  // With the names of the files that will be written. Throws where one of them cannot be.
+  // Throws if one of these files, which are written later, cannot be written.
   OutputFolder(std::filesystem::path folder, std::initializer_list<const char*> files)
       : OutputFolder(std::move(folder)) {
     for (const char* name : files) tinytorch::require_writable((folder_ / name).string());

@@ -1,11 +1,11 @@
-// What went wrong, for a reader: an exception's text without what is for programmers.
+// reason_of: the text of an exception for users, without the parts that are for programmers.
 #pragma once
 
 #include <string>
 
 namespace tinymlperf {
 
-// On one line, without the caller's place and the advice for programmers that follow it.
+// The text on one line, without the location of the caller and the hint that follow it.
 inline std::string reason_of(std::string text) {
   for (const char* tail : {"\n  at ", "\n  hint: "}) text = text.substr(0, text.find(tail));
   std::string out;

@@ -60,7 +60,7 @@ void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
-// Whether strides are non-increasing, so that row-major order is memory order.
+// True if strides are non-increasing, so that row-major order is memory order.
 inline bool strides_fall(const Shape& shape, const Strides& strides) {
   int64_t outer = std::numeric_limits<int64_t>::max();
   for (int d = 0; d < shape.size(); ++d) {
@@ -97,8 +97,8 @@ void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
   f(View{out.data, out.dtype, shape, strides[0]}, sorted);
 }
 
-// Whether the elements fill a block of memory without gaps, for some order of the dimensions: a permuted view
-// of a contiguous tensor.
+// True if the elements fill a block of memory without gaps for some order of the dimensions, as in a permuted
+// view of a contiguous tensor.
 inline bool is_dense(const Shape& shape, const Strides& strides) {
   Shape sorted = shape;
   Strides s[] = {strides};
@@ -106,7 +106,7 @@ inline bool is_dense(const Shape& shape, const Strides& strides) {
   return View{nullptr, DType::f32, sorted, s[0]}.contiguous();
 }
 
-// Whether images [N, C, H, W] are channels-last (NHWC): the channels of a pixel are adjacent. Images of one
+// True if images [N, C, H, W] are channels-last (NHWC): the channels of a pixel are adjacent. Images of one
 // channel or of one pixel have both layouts and count as channels-first.
 inline bool is_channels_last(const View& v) {
   return v.rank() == 4 && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1 && v.strides[1] == 1;
@@ -120,7 +120,7 @@ inline View channels_at_end(const View& x) {
   v.strides.push_back(x.strides[1]);
   return v;
 }
-// Whether x [N, C, ...], of any rank, is contiguous in channels-last order and not in row-major order.
+// True if x [N, C, ...], of any rank, is contiguous in channels-last order and not in row-major order.
 // noinline: if inlined, g++ 13 warns about accesses beyond the rank.
 [[gnu::noinline]] inline bool is_dense_channels_last(const View& x) {
   return x.rank() > 2 && !x.contiguous() && channels_at_end(x).contiguous();

@@ -100,8 +100,8 @@ struct AdamStep {
 // One parameter of a step over many. All views are contiguous and of one size, except `step`.
 struct OptimizerSlot {
   View parameter;           // f32 or f64, updated
-  View gradient;            // of the parameter's dtype or 16-bit floats, only read
-  View state[2];            // of the parameter's dtype, updated. SGD: velocity or without data; Adam: m and v
+  View gradient;            // has the parameter's dtype or 16-bit floats; only read
+  View state[2];            // have the parameter's dtype; updated. SGD: velocity or no data; Adam: m and v
   View rounded;             // without data, or the parameter in 16 bits, written too
   View step;                // i64, one element: number of updates, which a step increments
   double weight_decay = 0;  // replaces weight_decay of SgdStep and AdamStep

@@ -31,7 +31,7 @@ struct Turn {
   double seconds = 0;   // from the first query to the last answer
   int64_t samples = 0;  // answered samples
   std::vector<double> latencies = {};
-  double rate = 0;                    // of a server, else 0
+  double rate = 0;                    // query rate of a server, otherwise 0
   std::vector<int64_t> tokens = {};   // number of tokens of each query with a streamed answer
   std::vector<double> to_first = {};  // seconds to the first token
 };

@@ -1,7 +1,7 @@
 // Build switches, and the library's macros: these ten TT_ macros and the version. The CUDA emulator in
 // backend/cuda/sim/ defines a few more for itself: TT_SIM_*, and CUDA's keywords such as __global__.
 //
-// The same headers can be used in two ways:
+// The headers can be used in two ways:
 //   header-only (default)   every function is `inline`; there is nothing to link.
 //   TINYTORCH_COMPILED      most functions are only declared; their definitions were compiled once into a
 //                           library (CMake target tinytorch::compiled), so a user's file builds in a second.

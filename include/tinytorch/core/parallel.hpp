@@ -20,7 +20,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 inline constexpr int64_t kElementwiseGrain = 32768;  // elements whose work is worth waking a thread
-inline constexpr int64_t kParallelFlops = 400'000;   // the same for a matrix product, in operations (2 M N K)
+inline constexpr int64_t kParallelFlops = 400'000;   // products with more operations (2 M N K) are parallel
 
 inline int thread_count() {
 #ifdef _OPENMP

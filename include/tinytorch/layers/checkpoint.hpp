@@ -19,7 +19,7 @@ namespace tinytorch::inline TT_BUILD {
 struct RunState {
   int64_t step = 0;  // optimizer steps taken
   LoaderState loader;
-  GeneratorState random;  // of the default generator
+  GeneratorState random;  // state of the default generator
   // Sums over the finished part of the epoch, or over the time since the last report.
   int64_t samples = 0;
   double loss_sum = 0, metric_sum = 0;

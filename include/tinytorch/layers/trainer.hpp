@@ -19,11 +19,11 @@ namespace tinytorch::inline TT_BUILD {
 struct EpochReport {
   int64_t epoch = 0;  // counted from 1
   int64_t step = 0;   // optimizer steps so far
-  double lr = 0;      // of the last step
+  double lr = 0;      // learning rate of the last step
   double train_loss = 0, train_metric = 0;
   double eval_loss = kNotMeasured, eval_metric = kNotMeasured;
   double gradient_norm = kNotMeasured;  // before clipping, at the last step
-  double seconds = 0;                   // of training, without evaluation
+  double seconds = 0;                   // time of training, without evaluation
 };
 
 struct TrainerOptions {

@@ -34,7 +34,7 @@ struct OpRecord {
   double start = 0;  // since the profile began
   double seconds = 0;
   double device_start = 0, device_seconds = 0;         // on the CPU equal to start and seconds
-  double inner_seconds = 0, inner_device_seconds = 0;  // of the ops that it called, including their callees
+  double inner_seconds = 0, inner_device_seconds = 0;  // time of the ops that it called, with their callees
   Cost cost;
   std::vector<Shape> inputs;  // [] for undefined operands
   DType dtype = DType::f32;   // dtype of the first output

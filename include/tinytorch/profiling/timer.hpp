@@ -32,7 +32,7 @@ struct TimingOptions {
 struct Timing {
   double median = 0;            // seconds per call
   double low = 0, high = 0;     // interval of the median: 95 % if calls are independent, see bootstrap_median
-  std::vector<double> seconds;  // of each call
+  std::vector<double> seconds;  // time of each call
   double overhead = 0;          // median of an empty call
   bool settled = false;         // true if the warm-up ended because times were steady
 };

@@ -161,7 +161,7 @@ class Tensor {
   // backward calls hook(grad) when this tensor's gradient is complete, and uses the returned gradient
   // instead. If the hook returns an undefined tensor, the gradient is unchanged.
   void register_hook(std::function<Tensor(const Tensor&)> hook);
-  // The same values outside the graph; the storage is shared.
+  // A tensor with these values outside the graph. It shares the storage.
   Tensor detach() const;
   // Adds to grad() of every leaf on which this tensor depends. Without `gradient`, the tensor must have one
   // element.

@@ -45,8 +45,8 @@ struct SelfAttentionOptions {
   int64_t head_size = 0;  // D; 0: C / H
   bool causal = true;
   int64_t window = 0;  // sliding window: keys `window` or more positions away are masked; 0: no window
-  bool bias = true;    // of both linear layers
-  double dropout = 0;  // of the attention probabilities
+  bool bias = true;    // both linear layers have a bias
+  double dropout = 0;  // dropout of the attention probabilities
   std::shared_ptr<Rotary> rotary{};
   int64_t layer = 0;  // index of this layer in a cache
 };

@@ -22,7 +22,7 @@ namespace tinytorch::inline TT_BUILD {
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
-  uint64_t seed = 0;  // of the random samples
+  uint64_t seed = 0;  // seed of the random samples
   // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
   // none.
   std::optional<std::vector<int64_t>> end_tokens{};

@@ -43,7 +43,7 @@ struct TrainingReport {
   double train_loss = 0;                  // mean since the previous report
   double validation_loss = kNotMeasured;  // measured at steps that evaluate
   double gradient_norm = kNotMeasured;    // before clipping, at the last step
-  double tokens_per_second = 0;           // of training alone, since the previous report
+  double tokens_per_second = 0;           // rate of training without evaluation, since the previous report
   double share_of_peak = kNotMeasured;    // fraction of options.peak_flops
   double peak_bytes = 0;
 };

@@ -24,9 +24,9 @@ struct PretrainingOptions {
   int64_t warm_up = 100;
   double lr = 1e-3, lr_end = 1e-4;
   double beta1 = 0.9, beta2 = 0.95, weight_decay = 0.1, clip_norm = 1;
-  uint64_t seed = 1;  // of the positions of the windows
+  uint64_t seed = 1;  // seed of the positions of the windows
   int64_t report_every = 10, evaluate_every = 250, evaluate_batches = 20, checkpoint_every = 1000;
-  int64_t overlap = 0;                         // of the evaluated windows (token_data.hpp)
+  int64_t overlap = 0;                         // overlap of the evaluated windows (token_data.hpp)
   double flops_per_token = 0, peak_flops = 0;  // for the fraction of the peak; 0: unknown
   std::string folder{};                        // empty: nothing is saved
   bool resume = false;

@@ -1,4 +1,4 @@
-// A comparison gives a tensor of booleans: which of its elements would decide?
+// A comparison returns a tensor of booleans. It has no single truth value, so it does not convert to bool.
 // expect: (cannot convert|could not convert)
 #include <tinytorch/tinytorch.hpp>
 

@@ -1,4 +1,4 @@
-// It would change a handle that is gone at once: x[0].copy_(...) writes.
+// The assignment would change a temporary handle, not the elements of x; x[0].copy_(...) writes to them.
 // expect: (deleted)
 #include <tinytorch/tinytorch.hpp>
 

@@ -188,7 +188,7 @@ class ScoreScale {
 // ---- frames of tables and lists
 
 struct Column {
-  std::string html;         // of its head
+  std::string html;         // content of the head
   const char* css = "";     // "number" or ""
   bool sortable = false;    // with script
   const char* sorted = "";  // "ascending" or "descending": how the rows stand

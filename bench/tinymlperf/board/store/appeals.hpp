@@ -20,7 +20,7 @@ inline bool is_refused(const Result& r) {
 
 struct AppealRow {
   int64_t id = 0, run = 0, submission = 0;
-  std::string name;  // of the submission
+  std::string name;  // name of the submission
   Appeal appeal;
 };
 

@@ -21,8 +21,8 @@
 // (judge/results/quality_gate.hpp).
 //
 // For kernels r is the score of the match: how many times faster all ops together are that both have right.
-// An entry with no common right op is not ranked. Of several runs the one with the fewest right ops
-// determines their number.
+// An entry with no common right op is not ranked. If there are several runs, the one with the fewest right
+// ops determines their number.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@
 
 namespace tinymlperf::board {
 
-// Audits whose failure holds a result until somebody has reviewed it: a suspiciously quick training (A9), and
-// a leap (A11).
+// True for audits whose failure holds a result until the operator has reviewed it: a suspiciously quick
+// training (A9), and a leap (A11).
 inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
 
 // The result of a run for one of its contenders.
@@ -53,8 +53,8 @@ struct Result {
   std::string unmade_audit;  // an audit that could not be made, and why
   judge::GateResult gate;
   bool audited = false;               // there were audits, and it passed them all
-  bool held = false;                  // only such an audit keeps it from a rank
-  std::optional<Review> review = {};  // of a held one: the last
+  bool held = false;                  // not ranked, only because of such an audit
+  std::optional<Review> review = {};  // the last review of a held result
   std::optional<Interval> ratio, quality;
   std::optional<double> value;
   int64_t model_bytes = 0, peak_bytes = 0;

@@ -44,7 +44,7 @@ inline std::optional<Result> result_in(Database& db, int64_t run, int64_t submis
 
 struct HeldRow {
   int64_t run = 0, submission = 0;
-  std::string name, detail;  // of the submission, of the audits that hold it
+  std::string name, detail;  // name of the submission, details of the audits that hold it
   std::vector<Review> reviews;
 };
 

@@ -1,15 +1,15 @@
 // The tables of the leaderboard. Measurements and submissions are only ever added: triggers refuse to change
 // or delete them, so that a rank can be recomputed from the same samples at any time. Ranks are in no table.
 //
-//   users                                   who may submit; of a token only its digest
-//   bundles  files  subjects  baselines     submissions and their benchmarks; what 100 means
+//   users                                   users who may submit, with digests of their tokens
+//   bundles  files  subjects  baselines     submissions and their benchmarks; the entry that scores 100
 //   jobs                                    matches to be played: the only table whose rows change
 //   runs  contenders  turns  trainings  ops measurements; turns, trainings and ops hold every sample
 //   audits  machines                        audits of a run, and the machine that it ran on
-//   records  events                         who beat whom in a direct match; what happened
+//   records  events                         results of direct matches; a log of events
 //   fingerprints  likenesses                hashes of each bundle's parts; similarity to earlier bundles
-//   appeals  answers                        what the owner of a refused run says, and the operator's answer
-//   reviews                                 if a held result is released, and why
+//   appeals  answers                        appeals of owners of refused runs, and the operator's answers
+//   reviews                                 decisions on held results, and their reasons
 #pragma once
 
 #include <string>

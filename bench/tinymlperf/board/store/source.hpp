@@ -26,13 +26,13 @@ class Source {
 struct Accepted {
   int64_t submission = 0;
   int64_t job = 0;            // the job to watch
-  bool known_before = false;  // the same bundle was submitted before
+  bool known_before = false;  // this bundle was submitted before
 };
 
 class Uploads {
  public:
   virtual ~Uploads() = default;
-  virtual std::optional<int64_t> user_of(const std::string& token) = 0;  // nothing: nobody has this token
+  virtual std::optional<int64_t> user_of(const std::string& token) = 0;  // empty if no user has this token
   // Throws Refusal (support/json_fields.hpp) if the bundle is invalid, or the user's quota of the day is used
   // up.
   virtual Accepted submit(int64_t user, std::string bundle_bytes) = 0;

@@ -90,7 +90,7 @@ inline std::string export_board(Store& store) {
 }
 
 struct Imported {
-  int64_t bundles = 0, runs = 0;  // that are new here
+  int64_t bundles = 0, runs = 0;  // new on this board
   int64_t known_bundles = 0, known_runs = 0;
 };
 

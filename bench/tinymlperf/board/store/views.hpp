@@ -58,7 +58,7 @@ struct Row {
   std::optional<Interval> quality;
   std::vector<Cell> cells;                  // in the order of the table's scenarios
   int64_t model_bytes = 0, peak_bytes = 0;  // 0: not known
-  bool on_front = false;                    // nobody beats it in quality, time and memory together (Front)
+  bool on_front = false;                    // on the Pareto front of quality, time and memory (Front)
   std::string date;
   std::optional<KernelCount> kernels = {};  // in a table of kernels
 };
@@ -83,7 +83,7 @@ struct Table {
   std::vector<std::pair<std::string, std::string>>
       scenarios;          // name, measure with its unit: "p90 latency (s)"
   std::vector<Row> rows;  // ranked ones first
-  bool kernels = false;   // it compares ops, not models: there are neither a quality nor scenarios
+  bool kernels = false;   // true for a table of ops, without quality and scenarios
   Front front = {};
 };
 
@@ -99,12 +99,12 @@ enum class JobState { queued, running, done, failed };
 
 struct Job {
   int64_t id = 0, submission = 0;
-  std::string name;  // of the submission
+  std::string name;  // name of the submission
   std::string kind;  // "run" or "head-to-head"
   std::string benchmark, scenario;
   JobState state = JobState::queued;
   double progress = 0;  // 0 to 1
-  std::string message;  // what happens now, or why it failed
+  std::string message;  // current activity, or reason of the failure
   std::string created, started, ended;
 };
 
@@ -151,12 +151,12 @@ struct Run {
   std::vector<Audit> audits;
   std::vector<std::pair<std::string, std::string>> system;  // machine and sandbox
   uint64_t seed = 0;
-  bool refused = false;  // it keeps the submission from a rank: an appeal may say that this is wrong
+  bool refused = false;  // the submission is not ranked because of this run; its owner may appeal
   std::optional<Appeal> appeal = {};
-  bool held = false;                        // for audit A9 or A11, until somebody has looked
+  bool held = false;                        // not ranked because of audit A9 or A11 until a review
   std::vector<Review> reviews = {};         // the last one counts
-  std::optional<KernelCount> kernels = {};  // of a match of kernels
-  std::vector<OpRow> ops = {};              // likewise
+  std::optional<KernelCount> kernels = {};  // in a match of kernels
+  std::vector<OpRow> ops = {};              // in a match of kernels
   int64_t peak_bytes = 0;                   // 0: not known
   std::optional<TokenTimes> tokens = {}, baseline_tokens = {};
 };
@@ -164,7 +164,7 @@ struct Run {
 struct File {
   std::string path, sha256;
   int64_t bytes = 0;
-  std::string text;  // what can be shown; empty for weights
+  std::string text;  // content, for display; empty for weights
 };
 
 // Similarity to an earlier submission of another user: a count, never a verdict.
@@ -185,9 +185,9 @@ struct Submission {
   std::vector<File> files;
   std::vector<Run> runs;
   std::vector<Job> jobs;
-  std::vector<std::string> replaced = {};  // of the library's headers, by its own
-  std::vector<std::string> reasons;        // to look at its source
-  std::string difference;                  // of its graph or code to the baseline's, as unified diff
+  std::vector<std::string> replaced = {};  // headers of the library that the submission replaces
+  std::vector<std::string> reasons;        // why its source should be reviewed
+  std::string difference;                  // its graph or code against the baseline's, as unified diff
   std::vector<Similarity> similarities = {};
 };
 

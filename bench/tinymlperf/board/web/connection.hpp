@@ -31,7 +31,7 @@ class StopFlag {
   StopFlag(const StopFlag&) = delete;
   StopFlag& operator=(const StopFlag&) = delete;
   void raise() {
-    if (eventfd_write(file_, 1) != 0) return;  // it cannot overflow
+    if (eventfd_write(file_, 1) != 0) return;  // the counter cannot overflow
   }
   bool wait(std::chrono::milliseconds time) const {
     pollfd p{file_, POLLIN, 0};
@@ -45,7 +45,7 @@ class StopFlag {
 
 struct ConnectionLimits {
   std::chrono::milliseconds idle{5000};    // between two requests
-  std::chrono::milliseconds hurried{500};  // the same, when many are connected
+  std::chrono::milliseconds hurried{500};  // between two requests if many visitors are connected
   std::chrono::milliseconds head{10000};   // until the head of a request has arrived
   std::chrono::milliseconds body{120000};  // until its body has arrived
   std::chrono::milliseconds write{10000};  // until some of a response is taken

@@ -23,8 +23,8 @@ namespace tinymlperf::board {
 struct Reply {
   int status = 200;
   std::string type, body;
-  std::string location = {};  // of a redirection
-  std::string etag = {};      // of a cached page
+  std::string location = {};  // target of a redirection
+  std::string etag = {};      // tag of a cached page
 };
 
 inline Reply html_reply(std::string body) { return {200, "text/html; charset=utf-8", std::move(body)}; }

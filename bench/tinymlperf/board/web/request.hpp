@@ -24,7 +24,7 @@ struct Problem {
 using Fields = std::map<std::string, std::string>;
 
 struct Address {
-  std::vector<std::string> parts;  // of the path, decoded; none: the front page
+  std::vector<std::string> parts;  // parts of the path, decoded; none: the front page
   Fields query;
   bool json = false;  // the last part ended with .json
 };

@@ -24,14 +24,14 @@ namespace tinymlperf::board {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                         // 0: one that is free
-  int64_t most_bytes = int64_t{32} << 20;  // of a bundle
+  int port = 8080;                         // 0: a free port
+  int64_t most_bytes = int64_t{32} << 20;  // largest bundle
   int asks_per_minute = 12;                // uploads and forms from one address
   int readers = 256;                       // connections served at once
-  int watchers = 32;                       // followers of jobs, on top
+  int watchers = 32;                       // connections that follow jobs, in addition to readers
   int uploads = 16;                        // bundles held in memory at once
   std::chrono::milliseconds watch_step{500};
-  std::chrono::seconds watch_most{600};     // then a follower asks again
+  std::chrono::seconds watch_most{600};     // after this time a follower must connect again
   std::chrono::milliseconds page_age{500};  // the greatest age of tables and queue on a page
   ConnectionLimits connection = {};
 };
@@ -385,7 +385,9 @@ class Server : private httplib::Server {
   Pages pages_;
   RateLimit asks_;
   Places watcher_places_, upload_places_;
-  Places unhurried_places_;  // of connections that may be silent for long; the others give way to who waits
+  // Places of connections that may be silent for long. Other connections close earlier, so that visitors who
+  // wait get a thread.
+  Places unhurried_places_;
   StopFlag stop_;
   std::mutex stopping_;
   bool over_ = false;

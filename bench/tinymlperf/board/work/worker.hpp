@@ -126,7 +126,7 @@ inline void compile_here(const bundle::Bundle& b) { (void)bundle::check_compiles
 struct WorkOptions {
   std::string hardware = hardware_class(describe_machine());
   std::string run_class = "ranked";
-  double lease = QueueRules{}.lease;  // of the store's queue
+  double lease = QueueRules{}.lease;  // lease of the store's queue, in seconds
   Player play = play_any;
   Compiler compile = compile_here;
 };
@@ -134,7 +134,7 @@ struct WorkOptions {
 // Runs check C2 for all waiting submissions that were not compiled yet, so that their authors learn of
 // mistakes before the queue is played.
 inline void compile_waiting(Store& store, const WorkOptions& o) {
-  constexpr size_t kMostBytes = 8000;  // of the compiler's message
+  constexpr size_t kMostBytes = 8000;  // limit of the compiler's message
   for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
     std::string why_not;
     try {

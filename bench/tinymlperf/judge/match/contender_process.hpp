@@ -33,7 +33,7 @@ void attempt(Contender& c, F&& f) {
     f();
   } catch (const std::exception& e) {
     c.record.out = e.what();
-    if (c.session) c.session->hold();  // it must not disturb those who are still in
+    if (c.session) c.session->hold();  // so that it does not disturb contenders that are still in
   }
 }
 

@@ -31,8 +31,9 @@ inline double as_float_would(double x) {
 }
 
 struct RowError {
-  double worst =
-      0;  // of the row's largest; infinite where one of two is not finite and the other is something else
+  // The largest error as a fraction of the row's largest value. Infinite if one of two numbers is not finite
+  // and the other is different.
+  double worst = 0;
   size_t place = 0;
 };
 

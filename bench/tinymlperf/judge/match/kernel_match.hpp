@@ -34,7 +34,7 @@ struct KernelClass {
   size_t blocks;
   int64_t queries;       // for each public shape, in each turn
   double patience = 30;  // seconds without an answer after which a contender is out
-  size_t processes = 1;  // of each contender, one after the other
+  size_t processes = 1;  // processes of each contender, one after the other
 };
 inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5, 30, 12},
     kOfficialKernels{"official", 12, 25, 30, 12};
@@ -44,14 +44,14 @@ struct KernelContender {
   std::unique_ptr<channel::Session> session;
   StartProcess start;
   bool on_device = false;
-  double fastest_clock = 0, slowest_clock = 0;  // of a GPU, in cycles per second; 0: not measured
+  double fastest_clock = 0, slowest_clock = 0;  // clock of a GPU in Hz; 0: not measured
   int64_t discarded = 0;                        // times at a slow clock
   int64_t changed = 0;                          // answers that audit A5 accuses
-  struct Doubts {                               // of an op's times, by audit A10
+  struct Doubts {                               // doubts of audit A10 about the times of an op
     int64_t outputs = 0, doubtful = 0;
     std::string first = {};
   };
-  std::vector<Doubts> doubts = {};  // of each op
+  std::vector<Doubts> doubts = {};  // one for each op
   int64_t outputs() const {
     int64_t all = 0;
     for (const Doubts& d : doubts) all += d.outputs;
@@ -114,15 +114,15 @@ class KernelMatch {
   struct Question {
     size_t op, place;
     Purpose purpose;
-    uint64_t seed;  // of its inputs
+    uint64_t seed;  // seed of the inputs
   };
   struct Answered {
     Question question;
     double seconds;
     channel::Tensors answer;
-    std::string complaint = {};  // why it is wrong, whatever the numbers are
+    std::string complaint = {};  // why the answer is wrong for another reason than its numbers
     std::string doubt = {};      // why its time is doubted: many such make the op wrong
-    double clock = 0;            // of a GPU, in cycles per second
+    double clock = 0;            // clock of a GPU in Hz
   };
 
   uint64_t mixed(uint64_t a, uint64_t b) const {

@@ -38,12 +38,12 @@ namespace tinymlperf::judge {
 // How much is measured. The class smoke shows that everything works, and ranks nothing.
 struct RunClass {
   const char* name;
-  double seconds;   // of each contender and scenario, all timed turns together
+  double seconds;   // time of all timed turns of each contender and scenario
   int64_t queries;  // at least, in each turn
   size_t blocks;
   int64_t hidden;        // samples of the hidden set
   double patience = 30;  // seconds without a reply after which a contender is out
-  size_t processes = 1;  // of each contender, one after the other
+  size_t processes = 1;  // processes of each contender, one after the other
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12},
     kOfficial{"official", 300, 662, 12, 10000, 30, 12};
@@ -102,7 +102,7 @@ class Match {
   void operator()(std::vector<Contender>& contenders) {
     for (Contender& c : contenders) {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
-      c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // the same order for all
+      c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
       c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
       attempt(c, [&] { prepare(c); });
     }
@@ -277,8 +277,8 @@ class Match {
       throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
     }
   }
-  // The highest rate within the benchmark's bound: for p90 with as many queries as certify it, or for p99
-  // where the class asks for it.
+  // The highest rate at which a percentile stays within the benchmark's bound. The percentile is p99 if the
+  // class has enough queries to certify it, otherwise p90.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
     const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
     plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
@@ -332,8 +332,8 @@ class Match {
   // fresh ones, none of which repeats. A server is asked one by one.
   void compare_questions(Contender& c) {
     constexpr int64_t kTurns = 2 * kAuditBlocks;
-    const int64_t share =
-        std::min(sets_.main.size(), sets_.fresh.size()) / kTurns;  // of the fresh set, for one turn
+    // Samples of the fresh set for one turn.
+    const int64_t share = std::min(sets_.main.size(), sets_.fresh.size()) / kTurns;
     const int64_t each = scenario_ == Scenario::offline ? std::max<int64_t>(1, share) : samples_per_query();
     const int64_t queries = std::max<int64_t>(2, share / each);
     SampleStream fresh(sets_.fresh.size(), seed_ ^ 0xD1B54A32D192ED03u);

@@ -21,7 +21,7 @@ struct RunOptions {
   std::string division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";
   std::filesystem::path text = {};  // for lm: a text file instead of the generated text
-  std::optional<uint64_t> seed;     // of the hidden set and the order; empty: drawn from the operating system
+  std::optional<uint64_t> seed;     // seed of the hidden set and the order; empty: from the operating system
   std::optional<int64_t> hidden;    // samples; empty: as many as the class has
   std::vector<std::string> ops;     // for krn; empty: all
   bool real_time = true;            // real-time priority, where the system allows it

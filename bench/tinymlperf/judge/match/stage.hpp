@@ -101,8 +101,7 @@ class Stage {
   const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
 
-  // The session ends after so many seconds, whatever number of threads used them. `more`: further arguments
-  // of the command.
+  // The session ends after so many seconds of elapsed time. `more`: further arguments of the command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
                                           const std::vector<std::string>& more = {}) const {
     sandbox::Policy policy = policy_for(seconds);
@@ -111,7 +110,7 @@ class Stage {
     policy.real_time = offers_.real_time;
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
-    // As many threads as the judge has, since the hardware class depends on their number.
+    // The session has as many threads as the judge, because the hardware class depends on their number.
     policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
     return std::make_unique<channel::Session>(with(more), policy, offers_);
   }
@@ -264,7 +263,7 @@ class Stage {
     std::vector<std::string> command{compiler(), "-std=c++20", "-march=native", "-pthread"};
     command.insert(command.end(), flags.begin(), flags.end());
 #ifdef _OPENMP
-    command.push_back("-fopenmp");  // as the judge's own kernels
+    command.push_back("-fopenmp");  // the judge's kernels are compiled with OpenMP, too
 #endif
     for (const fs::path& folder : {students, include, base_ / "entry"}) {
       if (!fs::exists(folder)) continue;

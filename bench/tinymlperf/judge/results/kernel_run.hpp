@@ -78,7 +78,7 @@ inline std::vector<double> block_seconds(const CaseRecord& c) {
 
 namespace detail {
 
-using Blocks = std::vector<std::vector<double>>;  // of several cases
+using Blocks = std::vector<std::vector<double>>;  // seconds of several cases, one value per block
 
 // The geometric mean block by block; empty if the cases have different numbers of blocks.
 inline std::vector<double> together(const Blocks& all) {

@@ -113,7 +113,7 @@ struct ContenderRecord {
   std::vector<double> minus_bits;             // per sample, if quality is their mean; else empty
   tinytorch::statistics::PairWins wins = {};  // if quality is an area under the ROC curve; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
-  int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
+  int64_t multiply_adds = 0;  // for one sample, if the judge can count them; otherwise 0
   std::vector<Turn> turns;    // two of each block, in the order of time
   TrainingRuns training;      // instead of turns, in time_to_quality
   std::vector<AuditResult> audits;
@@ -127,13 +127,13 @@ struct RunDocument {
   Scenario scenario = Scenario::single_stream;
   std::string division = "open";  // or "closed": keeps the baseline's quality
   std::string run_class, hardware, date;
-  uint64_t seed = 0;  // of the hidden set and of the order
+  uint64_t seed = 0;  // seed of the hidden set and of the order
   int64_t hidden_samples = 0;
   std::string quality_metric;
   double quality_floor = 0;
   Json machine, sandbox;
   std::vector<ContenderRecord> contenders;  // the first is the baseline
-  Json text = {};                           // of the user's text that the hidden set is from; else null
+  Json text = {};                           // describes the user's text of the hidden set; otherwise null
 };
 
 // How many times better than the baseline, with its 95 % interval; above 1 is better. Empty while either is

@@ -56,7 +56,7 @@ struct Plan {
   Scenario scenario = Scenario::single_stream;
   double seconds = 10;   // ask for at least so long,
   int64_t queries = 64;  // and at least so many
-  int64_t samples = 0;   // of the set; a query asks for some of them
+  int64_t samples = 0;   // size of the set; a query has some of its samples
   int64_t samples_per_query = 1;
   double rate = 0;       // queries per second on average, of a server
   double patience = 30;  // seconds without any reply after which the system has failed

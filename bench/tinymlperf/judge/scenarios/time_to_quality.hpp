@@ -31,7 +31,7 @@ struct Attempt {
 
 // How a learner ended, as far as it is known.
 struct LearnerEnd {
-  int64_t peak_bytes = 0;  // of memory; 0: not known
+  int64_t peak_bytes = 0;  // peak memory; 0: not known
   std::string reason;      // why it failed; empty: it did not
 };
 
@@ -57,7 +57,7 @@ struct TrainingRules {
 struct TrainingRun {
   uint64_t seed = 0;
   double limit = 0;                      // the most seconds
-  std::vector<double> times, qualities;  // of each attempt, since the start
+  std::vector<double> times, qualities;  // seconds since the start and quality of each attempt
   std::string ended;                     // why the target was not reached; empty: the last attempt reached it
 
   bool converged() const { return ended.empty() && !times.empty(); }

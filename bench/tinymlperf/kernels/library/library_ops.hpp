@@ -84,7 +84,7 @@ struct LibraryOps {
   static void max_pool2d(Views in, float* out) {
     const auto& x = in[0].shape;
     const View pooled = view(out, {x[0], x[1], x[2] / 2, x[3] / 2});
-    const Memory where(pooled.numel());  // of each maximum, which is not asked for
+    const Memory where(pooled.numel());  // position of each maximum, which is not used
     View index = like(pooled, where.data());
     index.dtype = tinytorch::i32;
     Backend::max_pool2d(pooled, index, in[0],

@@ -1,9 +1,10 @@
-// What the plain kernels share: a block's reduction, and the work of one block of some of them.
+// Device functions that the plain kernels share: the reduction of a block, and the work of one block of some
+// kernels.
 #pragma once
 
 constexpr int kTile = 16;
 
-// All threads get the result; the block is a power of two.
+// All threads get the result. The number of threads of the block must be a power of two.
 template <int threads, class F>
 __device__ float reduce_block(float mine, F combine) {
   __shared__ float all[threads];

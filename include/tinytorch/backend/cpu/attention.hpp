@@ -72,7 +72,7 @@ struct VisibleKeys {
     }
     begin = begin / kMR * kMR;
   }
-  // Whether every query of the tile sees all keys in [k0, k1).
+  // True if every query of the tile attends to all keys in [k0, k1).
   bool all(int64_t k0, int64_t k1) const {
     for (int64_t i = 0; i < kWidth; ++i) {
       if (first[i] > k0 || last[i] < k1) return false;

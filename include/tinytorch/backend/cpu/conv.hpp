@@ -255,9 +255,9 @@ inline constexpr int64_t kShortLine = 16;           // outputs of a row that is 
 inline constexpr int64_t kReorderingWork = 64;      // multiply-adds per element that repay a change of layout
 inline constexpr int64_t kCachedWeights = 1 << 20;  // weights of a group that stay in a cache
 
-// Whether channels-last, the faster layout, saves more time than converting channels-first images to it
-// takes. dW saves twice as much as the other products: in frames it multiplies along positions, and each of
-// its sums ends with a horizontal sum.
+// True if channels-last, the faster layout, saves more time than the conversion of channels-first images to
+// it takes. dW saves twice as much as the other products: in frames it multiplies along positions, and each
+// of its sums ends with a horizontal sum.
 inline bool repays_channels_last(const ConvShape& s, bool grad_weight) {
   if (s.depthwise()) return s.C >= kFewChannels && s.OW <= kShortLine;
   if (std::min(s.group_c, s.group_m) < kFewChannels) return false;

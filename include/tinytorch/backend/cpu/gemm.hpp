@@ -45,7 +45,7 @@ void dispatch_source(DType t, F&& f) {
   }
 }
 
-// Whether a product is faster without packing. The answer must not depend on the number of threads.
+// True if a product is faster without packing. The answer must not depend on the number of threads.
 template <class T>
 bool is_faster_unpacked(int64_t M, int64_t N, int64_t K) {
   return M <= kFewRows || 2 * N <= kNR<T> || M * N * K <= kMaxUnpackedWork;
@@ -96,7 +96,7 @@ bool gemm_unpacked(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, 
   return true;
 }
 
-// Whether v has dtype T and contiguous rows.
+// True if v has dtype T and contiguous rows.
 template <class T>
 bool has_contiguous_rows(const View& v) {
   return v.dtype == dtype_of<T> && v.strides[1] == 1;

@@ -233,8 +233,8 @@ void adaptive_avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
 inline ChannelsLastShape channels_last_shape(const View& x) {
   return {x.shape[0], x.shape[2], x.shape[3], x.shape[1]};
 }
-// Whether to use the channels-last loops. Images of one pixel have both layouts; they follow the layout of
-// `others`.
+// True if the channels-last loops are used. Images of one pixel have both layouts; for them the layout of
+// `others` decides.
 inline bool use_channels_last(const View& images, const View& others) {
   if (!images.contiguous()) return is_dense_channels_last(images);
   return channels_at_end(images).contiguous() && is_dense_channels_last(others);

@@ -346,7 +346,7 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
 // arg_extreme of columns, where adjacent elements belong to different results: a strip at a time.
 template <class T>
 void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) {
-  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T
+  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // an integer of the width of T
   constexpr int64_t kColumns = 512;
   const auto keep = largest ? update_extremes<true, T, Position> : update_extremes<false, T, Position>;
   const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;

@@ -120,7 +120,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
   static constexpr const char* kName = "linear_cross_entropy";
   CrossEntropyOptions options;
   int64_t rows;                       // largest number of rows of a chunk; 0: determined by the memory budget
-  bool wants_features, wants_weight;  // which gradients are needed
+  bool wants_features, wants_weight;  // true if the gradient is needed
   DType dtype;                        // dtype of features and weight
   LinearCrossEntropy(CrossEntropyOptions o, int64_t r, bool x, bool w, DType t)
       : options(o), rows(r), wants_features(x), wants_weight(w), dtype(t) {

@@ -147,7 +147,8 @@ void for_even_tiles(int64_t n, int64_t most, const F& f) {
   for (int64_t p = 0; p < pieces; ++p) f(n * p / pieces, n * (p + 1) / pieces - n * p / pieces);
 }
 
-// Where results [rows, cols] are written: from (down, right) of an image on, `step` pixels apart.
+// The pixels of an image that results [rows, cols] are written to: the first is at (down, right), and they
+// are `step` pixels apart.
 struct OutputGrid {
   int64_t down, right, step, rows, cols;
 };

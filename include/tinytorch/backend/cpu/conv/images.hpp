@@ -30,7 +30,7 @@ struct Images {
   T* at(int64_t n, int64_t c, int64_t h = 0) const { return data + n * sample + c * channel + h * row; }
 };
 
-// Whether all values of one channel of a channels-first image are finite.
+// True if all values of one channel of a channels-first image are finite.
 template <class T>
 bool is_channel_finite(const Images<T>& images, int64_t n, int64_t c) {
   if (images.row == images.W) return all_finite(images.at(n, c), images.H * images.W);

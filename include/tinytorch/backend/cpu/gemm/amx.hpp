@@ -71,7 +71,7 @@ void amx_tile_by_loops(int64_t depth, const int32_t* a, const int32_t* b, T* c, 
 #if defined(__linux__) && ((defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) || \
                            (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__)))
 
-// Whether this process may use AMX. Linux grants AMX on request, because its registers make context switches
+// True if this process may use AMX. Linux grants AMX on request, because its registers make context switches
 // slower.
 inline bool has_amx() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -85,7 +85,7 @@ struct Int8QuadOperand {
   Matrix<uint8_t> at;
   uint8_t flip = 0;         // bits to invert: 128 converts signed bytes to unsigned + 128, and back
   int32_t* sums = nullptr;  // if not null: sums[i] += the sum of row i as packed, after `flip`
-  bool is_signed = false;   // whether the packed bytes are signed
+  bool is_signed = false;   // true if the packed bytes are signed
 
   template <int64_t kWidth>
   void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool first_time) const {
@@ -122,7 +122,7 @@ class BlockedProduct {
         epilogue_(epilogue) {}
 
   void run() {
-    const bool shared = M_ > kPrivatePackingRows;  // whether all tasks share one packed B
+    const bool shared = M_ > kPrivatePackingRows;  // true if all tasks share one packed B
     const int64_t height = std::min(round_up(M_, kRows), kMacroRows / kRows * kRows),
                   steps = round_up(ceil_div(K_, kDepth), kDepthMultiple);
     const int64_t width = std::min(round_up(N_, kCols), shared ? kNC : N_ + kCols);

@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Whether all of x are positive normal numbers. Adding one exponent step to the bits overflows infinity and
+// True if all of x are positive normal numbers. Adding one exponent step to the bits overflows infinity and
 // NaN to negative integers; bits of negative numbers stay negative, and those of zeros and subnormal numbers
 // stay below two steps.
 template <class T>
@@ -26,14 +26,14 @@ bool all_positive_and_normal(const T* x, int64_t n) {
   return least >= static_cast<I>(2 * kOneExponent);
 }
 
-// Whether fn has a faster version for arguments in the restricted range.
+// True if fn has a faster version for arguments in a restricted range.
 template <UnaryFn fn, class T>
 constexpr bool tells_ordinary() {
   using enum UnaryFn;
   if constexpr (fn == exp || fn == log || fn == sigmoid || fn == silu) return std::is_floating_point_v<T>;
   return std::is_same_v<T, float> && (fn == tanh || fn == sin || fn == cos);
 }
-// Whether all of x are in the restricted range of fn.
+// True if all of x are in the restricted range of fn.
 template <UnaryFn fn, class T>
 bool all_ordinary(const T* x, int64_t n) {
   using enum UnaryFn;

@@ -68,8 +68,8 @@ void copy_same_dtype(T* out, const T* x, const Shape& shape, const Strides& to, 
   });
 }
 
-// Whether x broadcasts one element. Such a fill uses ordinary stores: it reads nothing that the stores could
-// evict, and a filled tensor is usually read next.
+// True if x broadcasts one element. Such a fill uses ordinary stores, because it reads nothing that the
+// stores could evict from the cache, and a filled tensor is usually read next.
 inline bool is_one_element(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
 
 TT_API void copy_view(const View& out, const View& x) {

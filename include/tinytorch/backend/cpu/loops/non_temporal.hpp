@@ -21,9 +21,9 @@ inline int64_t bytes_of(const View& v) {
   return bytes;
 }
 
-// Whether a call writes its result with non-temporal stores: the result is contiguous, is not in place of an
-// input, whose cache lines have just been read, and together with the inputs exceeds this process's share of
-// the caches.
+// True if a call writes its result with non-temporal stores: the result is contiguous, it does not overwrite
+// an input, whose cache lines have just been read, and result and inputs together exceed this process's share
+// of the caches.
 template <size_t kInputs>
 bool uses_non_temporal_stores(const View& out, const View (&in)[kInputs]) {
   int64_t bytes = bytes_of(out);

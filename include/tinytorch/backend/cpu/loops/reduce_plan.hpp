@@ -14,7 +14,7 @@ using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 // `kept` dimensions index the results, `reduced` dimensions the values of one result.
 struct ReducePlan {
-  View kept, reduced;  // the same data, each with its own collapsed dimensions
+  View kept, reduced;  // two views of one memory, each with collapsed dimensions
   int64_t results = 1, length = 1;
   bool by_columns = false;  // adjacent elements in memory belong to different results
 
@@ -35,7 +35,7 @@ struct ReducePlan {
     length = reduced.shape.numel();
     by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
   }
-  // Whether the values of each result are contiguous, and consecutive results are one stride apart.
+  // True if the values of each result are contiguous, and consecutive results are one stride apart.
   bool has_contiguous_rows() const { return length > 0 && reduced.contiguous() && kept.shape.size() == 1; }
   // The values of result r. `index` is scratch memory for kMaxRank numbers.
   View values_of(int64_t r, int64_t* index) const {

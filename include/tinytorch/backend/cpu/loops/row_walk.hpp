@@ -30,9 +30,9 @@ void run_non_temporal(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* 
   }
 }
 
-// Whether v is contiguous and has as many elements as out;
+// True if v is contiguous and has as many elements as out.
 inline bool is_flat(const View& v, const View& out) { return v.numel() == out.numel() && v.contiguous(); }
-// and whether it has that dtype.
+// True if v also has this dtype.
 inline bool is_flat(const View& v, DType dtype, const View& out) {
   return v.dtype == dtype && is_flat(v, out);
 }

@@ -128,8 +128,8 @@ void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
   for (int64_t j = 0; j < width; ++j) sums[j] = static_cast<T>(total[j]);
 }
 
-// Whether |x| <= limit for all of x and no x is NaN. The bits of floats of one sign compare like the floats,
-// and an integer maximum vectorizes where one of floats would not.
+// True if |x| <= limit for all of x and no x is NaN. The bits of floats of one sign compare like the floats,
+// and a maximum of integers is vectorized, but a maximum of floats is not.
 template <class T>
 bool all_within(T limit, const T* x, int64_t n) {
   using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
@@ -138,7 +138,7 @@ bool all_within(T limit, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<Bits>(x[i]) & kMagnitude);
   return most <= std::bit_cast<Bits>(limit);
 }
-// Whether no value is infinite or NaN.
+// True if no value is infinite or NaN.
 template <class T>
 bool all_finite(const T* x, int64_t n) {
   return all_within(std::numeric_limits<T>::max(), x, n);

@@ -56,7 +56,7 @@ class TileLoop {
     non_temporal_ = non_temporal && (whole_rows_ || row_bytes % 64 == 0);
   }
 
-  // Whether the result is contiguous along its last dimension, and some input is transposed.
+  // True if the result is contiguous along its last dimension, and an input is transposed.
   bool applies() const { return down_ >= 0 && strides_[0].back() == 1; }
 
   void run() const {
@@ -88,7 +88,8 @@ class TileLoop {
   // cache.
   static constexpr int64_t kTogether = kPackLength<T> / kMaxTransposeCols;
   struct Buffers {
-    alignas(64) double tile[kInputs][kTransposeRows * kMaxTransposeCols];  // of each input, in its dtype
+    // Buffers for a tile of each input, in the input's dtype.
+    alignas(64) double tile[kInputs][kTransposeRows * kMaxTransposeCols];
     alignas(64) T rows[kInputs + 1][kTogether * kMaxTransposeCols];
   };
 

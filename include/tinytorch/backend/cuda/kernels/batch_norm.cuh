@@ -1,13 +1,12 @@
 // Normalization of channels on CUDA: batch_norm, forward and backward, and the kernels that it shares with
 // group_norm.cuh. x is [N, C, S] (contract: backend/cpu/batch_norm.hpp).
 //
-// As on the CPU there are two large kernels: statistics of channels, and out = a dy + b (x - center) + c
+// There are two large kernels, as on the CPU: statistics of channels, and out = a dy + b (x - center) + c
 // with coefficients per channel, or per sample and channel. Small kernels compute the coefficients from the
-// statistics in double. The blocks that share a statistic depend on the shape alone and their parts are
-// added in order: results are deterministic. Means and sums of squared distances are merged pairwise, which
-// reads x once and avoids cancellation. Limit: memory bandwidth.
-// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-// 1979.
+// statistics in double. The blocks that share a statistic depend only on the shape, and their parts are
+// added in a fixed order, so results are deterministic. Means and sums of squared distances are merged
+// pairwise, which reads x once and avoids cancellation. Limit: memory bandwidth. Source: Chan, Golub,
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 #pragma once
 
 #include <algorithm>

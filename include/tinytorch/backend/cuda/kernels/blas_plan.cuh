@@ -185,7 +185,7 @@ class BlasPlan {
   BlasProduct product_;
   cublasComputeType_t compute_;
   cublasLtMatmulDescOpaque_t operation_;
-  cublasLtMatrixLayoutOpaque_t layouts_[4];  // of a, b, d, c
+  cublasLtMatrixLayoutOpaque_t layouts_[4];  // layouts of a, b, d, c
   cublasLtMatmulHeuristicResult_t choice_{};
 };
 

@@ -48,7 +48,7 @@ struct ImplicitConv {
   int K = 0, line = 0;             // K: summed elements; line: elements per row of weight
   int kernel_w = 0;                // taps per row of the whole window
   int plane = 0, width = 0;        // pixels per output image and per row of it
-  int outputs = 0, positions = 0;  // of this product, per image and in total
+  int outputs = 0, positions = 0;  // outputs of this product per image, and in total
   int row_tiles = 0;
   ConvAxis vertical, horizontal;
   FastDivide by_depth, by_taps_w, by_outputs, by_width;

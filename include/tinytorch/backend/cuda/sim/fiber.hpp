@@ -14,7 +14,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 inline constexpr size_t kStackBytes = 256 * 1024, kGuardBytes = 4096;
 
 struct Fiber {
-  boost::context::detail::fcontext_t context = nullptr;  // where the suspended fiber continues
+  boost::context::detail::fcontext_t context = nullptr;  // point at which the suspended fiber continues
   char* stack = nullptr;                                 // lowest address, above the guard page
   unsigned thread = 0;                                   // number of the kernel thread in its block
 

@@ -70,7 +70,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline thread_local int present_device = 0;
-inline thread_local std::vector<cudaStream_t> capturing_streams;  // of this thread
+inline thread_local std::vector<cudaStream_t> capturing_streams;  // streams that this thread captures
 inline thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeThreadLocal;
 
 inline cudaError_t answer(cudaError_t error) {
