@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <tinymlperf/race/lobby.hpp>
+#include <tinymlperf/race/candidates.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
@@ -11,7 +11,7 @@ using namespace tinymlperf;
 namespace {
 
 struct Folder {
-  fs::path path = fs::temp_directory_path() / "tinymlperf_lobby_test";
+  fs::path path = fs::temp_directory_path() / "tinymlperf_candidates_test";
   Folder() {
     fs::remove_all(path);
     fs::create_directories(path);
