@@ -1,13 +1,13 @@
-"""Writes ops.safetensors: results and gradients by PyTorch for every operation of tensor/functions.hpp.
+"""Writes ops.safetensors: what PyTorch says about every operation of tensor/functions.hpp.
 
 Run with torch and safetensors installed:  python3 tests/golden/make_ops.py
-A case is a call in C++ ("sum(x, {-1}, true)") and the same operation in PyTorch. The table of ops.cpp has the call
-under the same text. Inputs are x, y, z, u, v. Results and gradients are computed in float64 from inputs that are
-rounded to the dtype of the case, then rounded to this dtype. The gradient that flows into the k-th result is not
-stored: its element i is ((7 (i + k) + 3) mod 11 - 5) / 4, which is exact in every floating dtype.
+A case is a call written as in C++ ("sum(x, {-1}, true)") and the same in PyTorch; ops.cpp has the call in its
+table under that very text. Inputs are x, y, z, u, v. Results and gradients are computed in float64 from inputs
+already rounded to the case's dtype, then rounded to it. The gradient of the k-th result is not stored: its
+element i is ((7 (i + k) + 3) mod 11 - 5) / 4, exact in every floating dtype.
 
-Keys are "<call>|<label>|<role>". The role is x y z u v (inputs), 0 1 .. (results), dx dy .. (gradients), or tol, the
-absolute tolerance of a statistical case.
+Keys: "<call>|<label>|<role>", role: x y z u v (inputs), 0 1 .. (results), dx dy .. (gradients), and tol where
+a case is statistical and brings its own absolute tolerance.
 """
 
 import pathlib
@@ -42,7 +42,7 @@ def store(key, t, dtype):
 
 
 def case(call, fn, *inputs, label=None, grad=True, tol=None):
-    """Stores a case. All floating inputs have the same dtype; fn receives them as float64."""
+    """inputs: tensors, all floating ones of one dtype. fn: takes them (floating ones as float64)."""
     dtype = next((t.dtype for t in inputs if t.is_floating_point()), None)
     first = dtype or (inputs[0].dtype if inputs else f32)
     prefix = f"{call}|{label or LABELS[first]}"
@@ -72,7 +72,7 @@ count = 0
 
 
 def normal(*shape, dtype=f32, scale=1.0, shift=0.0):
-    """Normal numbers, which are different in each call and the same in every run."""
+    """Normal numbers, different at each call, the same in every run."""
     global count
     count += 1
     g = torch.Generator().manual_seed(zlib.crc32(str((count, shape)).encode()))
@@ -106,7 +106,7 @@ def unary_cases():
         case(f"{name}(x)", fn, make(2, 3, dtype=f64))
         case(f"{name}(x)", fn, make(5, dtype=bf16))
         case(f"{name}(x)", fn, make(5, dtype=f16))
-        # sign(NaN) is NaN in tinytorch, as in NumPy, but 0 in PyTorch.
+        # sign(NaN) is NaN here, as in NumPy; PyTorch says 0.
         case(f"{name}(x)", fn, special[~special.isnan()] if name == "sign" else special, label="special", grad=False)
     case("clamp(x, -0.5, 1.25)", lambda x: x.clamp(-0.5, 1.25), normal(3, 5))
     case("clamp(x, -0.5, 1.25)", lambda x: x.clamp(-0.5, 1.25), torch.tensor([nan, inf, -inf, -0.5, 1.25]), label="special")
@@ -117,7 +117,7 @@ def unary_cases():
         for name in ("neg", "abs", "sign", "square", "relu"):
             case(f"{name}(x)", functions[name], x)
     case("logical_not(x)", torch.logical_not, torch.tensor([True, False]))
-    # Large arguments, for which an inaccurate range reduction by pi loses digits.
+    # Arguments large enough that a careless reduction by pi loses digits.
     case("sin(x)", torch.sin, torch.tensor([100.0, -1000.5, 12345.678, 5e6]), label="large")
     case("cos(x)", torch.cos, torch.tensor([100.0, -1000.5, 12345.678, 5e6]), label="large")
 
@@ -173,8 +173,8 @@ def creation_cases():
     case("linspace(-1, 2, 7)", lambda: torch.linspace(-1, 2, 7))
     case("linspace(3, 3.5, 1, f64)", lambda: torch.linspace(3, 3.5, 1, dtype=f64))
     case("eye(3)", lambda: torch.eye(3))
-    # Random numbers differ from PyTorch's by design, but must have the same distribution. At each point x, the share
-    # of samples that are at most x is compared with PyTorch's distribution function, within 5 standard deviations.
+    # Random numbers differ from PyTorch's by design; their distribution must not. x: points at which the share
+    # of samples below or at x is compared with PyTorch's distribution function, within 5 standard deviations.
     d = torch.distributions
     points = torch.tensor([-1.0, 0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 2.0])
     tol = 5 * 0.5 / 200_000**0.5
@@ -421,7 +421,7 @@ def attention_cases():
 
 
 def joined_cases():
-    """Ops that combine several operations of PyTorch."""
+    """Ops that are several of PyTorch's."""
 
     def joined(x, heads, groups, **rules):
         q, k, v = x.unflatten(2, (heads + 2 * groups, -1)).transpose(1, 2).split((heads, groups, groups), 1)
@@ -452,7 +452,7 @@ def joined_cases():
 
 
 def check_complete():
-    """Exits with an error if functions.hpp declares an operation without a case."""
+    """Every operation that functions.hpp declares is called by some case."""
     declared = set(re.findall(r"^TT_API \w+ (\w+)\(", FUNCTIONS.read_text(), re.MULTILINE))
     called = set(re.findall(r"\w+", " ".join(key.split("|")[0] for key in tensors)))
     missing = sorted(declared - called)
