@@ -337,7 +337,7 @@ def main():
     for width in (320, 1280):
         for dark in (False, True):
             for script in (True, False):
-                title = f"pages at {width} px, {'dark' if dark else 'light'}, {'with' if script else 'without'} script"
+                title = f"pages at {width} px, {'dark' if dark else 'light'}, {'with' if script else 'without'} scripts"
                 checks.append((title, lambda w=width, d=dark, s=script: check_pages(browser, site, w, d, s)))
     checks += [("light and dark color schemes", lambda: check_dark(browser, site)),
                ("a table can be used with the keyboard", lambda: check_keyboard(browser, site)),
