@@ -10,9 +10,9 @@
 // JSON has errors and latencies. Server and visitors share this machine. Exit status 0: no error, and the
 // readers' p99 latency is below the bound of the option --bound; else 1.
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
 #include <common/results_file.hpp>
 #include <cstdio>
-#include <guarded.hpp>
 #include <nlohmann/json.hpp>
 #include <tinymlperf/board/load.hpp>
 #include <tinymlperf/board/pages/export.hpp>

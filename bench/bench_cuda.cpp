@@ -10,9 +10,9 @@
 // does not contain the host's work (mode "graph"). If the capture fails, the calls are launched one by one
 // (mode "stream"), and "capture_error" gives the reason. The result is the median of many samples.
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
 #include <cstdio>
 #include <cuda_work.hpp>
-#include <guarded.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>

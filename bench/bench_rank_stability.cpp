@@ -15,10 +15,10 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <common/guarded.hpp>
 #include <common/results_file.hpp>
 #include <common/source_folder.hpp>
 #include <fstream>
-#include <guarded.hpp>
 #include <memory>
 #include <support/steps_benchmark.hpp>
 #include <thread>

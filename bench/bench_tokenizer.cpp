@@ -7,8 +7,8 @@
 // Each number is the median of the runs that fit into --seconds of processor time, which other users of a
 // shared machine change least. The program fails if the decoded text differs from the input.
 #include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
 #include <ctime>
-#include <guarded.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <tinytorch/transformer/bpe_files.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>

@@ -1,4 +1,4 @@
-"""A browser without a window, steered by the DevTools protocol: JSON over a WebSocket, with the standard library alone."""
+"""Controls a headless browser by the DevTools protocol (JSON over a WebSocket). Uses only the standard library."""
 import base64
 import json
 import os
@@ -18,7 +18,7 @@ def browser_path():
 
 
 class WebSocket:
-    """A client of RFC 6455: what goes out is masked and in one frame; what comes in may be in several."""
+    """A WebSocket client (RFC 6455). Sent messages are masked and have one frame; received ones may have several."""
 
     def __init__(self, host, port, path):
         self.socket = socket.create_connection((host, port), timeout=30)
@@ -63,7 +63,7 @@ class WebSocket:
                 size = struct.unpack(">H", self._take(2))[0] if size == 126 else struct.unpack(">Q", self._take(8))[0]
             data = self._take(size)
             if first & 0x0F == 9:
-                self._frame(10, data)  # ping, pong
+                self._frame(10, data)  # answers a ping with a pong
             elif first & 0x0F == 8:
                 raise OSError("the browser closed the connection")
             else:
@@ -118,13 +118,13 @@ class Browser:
         return self.call(method, self.session, **parameters)
 
     def wait_for(self, method, seconds=20):
-        """The first event of that name that was not taken yet."""
+        """Waits for an event of this name, removes it from self.events, and returns its parameters."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             for i, event in enumerate(self.events):
                 if event.get("method") == method:
                     return self.events.pop(i)["params"]
-            self.page("Runtime.getIsolateId")  # an answer comes behind all events before it
+            self.page("Runtime.getIsolateId")  # the reply arrives after all earlier events, so it fetches them
             time.sleep(0.02)
         raise OSError(f"no {method} within {seconds} s")
 
@@ -145,7 +145,7 @@ class Browser:
         return self.page("DOM.getOuterHTML", nodeId=root["nodeId"])["outerHTML"]
 
     def overflow(self):
-        """By how many CSS pixels the page is wider than the window."""
+        """The width of the page minus the width of the window, in CSS pixels."""
         metrics = self.page("Page.getLayoutMetrics")
         return metrics["cssContentSize"]["width"] - metrics["cssLayoutViewport"]["clientWidth"]
 
@@ -159,7 +159,7 @@ class Browser:
         return base64.b64decode(self.page("Page.captureScreenshot", format="png")["data"])
 
     def complaints(self, base):
-        """Messages of the browser since the last call: errors, violations of the content security policy, requests to other hosts."""
+        """Errors, warnings, policy violations and requests to other hosts since the last call."""
         out = []
         for event in self.events:
             method, p = event.get("method"), event.get("params", {})
@@ -170,7 +170,7 @@ class Browser:
             elif method == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
                 out.append("console: " + str([a.get("value") for a in p["args"]]))
             elif method == "Network.requestWillBeSent" and not p["request"]["url"].startswith(base):
-                out.append("asks elsewhere: " + p["request"]["url"][:200])
+                out.append("request to another host: " + p["request"]["url"][:200])
         self.events = []
         return out
 

@@ -1,5 +1,5 @@
-"""The leaderboard in a real browser: pages load in silence, fit a narrow window, work without script, follow a job.
-Prints `ok - name`, `not ok - name` and `skipped - name: why`.
+"""Tests the leaderboard in a real browser: pages load without errors, fit a narrow window, work without scripts, and
+follow a job. Prints `ok - name`, `not ok - name` or `skipped - name: reason` for each check.
 
   python3 tests/browser/run.py build/bin/bench_board [--only WORD]
   python3 tests/browser/run.py build/bin/bench_board --screenshots modules/10_benchmarking/images
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from devtools import Browser, browser_path
 
-PAGES = {  # and a text that a reader must find there
+PAGES = {  # path: a text that the page must contain
     "/": "Who leads",
     "/tables/dig/closed/cpu-1t": "lenet-int8-fused",
     "/tables/dig/closed/cpu-1t/pareto": "Hypervolume of the front",
@@ -46,13 +46,13 @@ def require(condition, why):
 
 
 class Site:
-    """A board with made-up data, served by bench_board."""
+    """A leaderboard with synthetic data, served by bench_board."""
 
     def __init__(self, program, *flags):
         self.process = subprocess.Popen([str(program), "--serve", *flags], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         line = self.process.stdout.readline().decode()
         found = re.search(r"(http://127\.0\.0\.1:\d+)/", line)
-        require(found, f"{program} --serve said {line!r}")
+        require(found, f"{program} --serve printed no address, but {line!r}")
         self.base = found[1]
 
     def close(self):
@@ -61,19 +61,19 @@ class Site:
 
 
 def check_self(browser, site):
-    """The tools of the other checks find a missing page, a page that is too wide and violations of the policy."""
+    """Tests that complaints() and overflow(), which the other checks use, detect errors."""
     browser.window(320)
     browser.open(site.base + "/nowhere")
-    require(any("404" in c for c in browser.complaints(site.base)), "a missing page was not noticed")
+    require(any("404" in c for c in browser.complaints(site.base)), "a missing page was not detected")
     browser.open(site.base + "/")
     browser.complaints(site.base)
     browser.evaluate("document.body.append(Object.assign(document.createElement('div'), {id: 'wide'})); "
                      "Object.assign(document.getElementById('wide').style, {width: '2000px', height: '9px'})")
-    require(browser.overflow() > 1000, "a page that is too wide was not noticed")
+    require(browser.overflow() > 1000, "a page that is too wide was not detected")
     browser.evaluate("document.body.setAttribute('onclick', 'x'); document.head.append(document.createElement('style')); "
                      "document.head.lastChild.textContent = 'p{}'; fetch('https://example.org/').catch(() => 0)")
     complaints = browser.complaints(site.base)
-    require(any("Content Security Policy" in c for c in complaints), f"violations were not noticed: {complaints}")
+    require(any("Content Security Policy" in c for c in complaints), f"policy violations were not detected: {complaints}")
 
 
 def check_pages(browser, site, width, dark, script):
@@ -81,7 +81,7 @@ def check_pages(browser, site, width, dark, script):
         browser.window(width, dark=dark, script=script)
         browser.open(site.base + path)
         html = browser.html()
-        require(text in html, f"{path} lacks {text!r}")
+        require(text in html, f"{path} does not contain {text!r}")
         require(browser.overflow() <= 0, f"{path} is {browser.overflow()} px wider than a window of {width} px")
         complaints = browser.complaints(site.base)
         require(not complaints, f"{path}: " + "; ".join(complaints[:5]))
@@ -96,7 +96,7 @@ def answers(url):
 
 
 def check_hostile(browser, program):
-    """Pages full of hostile text: nothing of it runs, asks elsewhere or widens the page."""
+    """Pages with hostile text: it starts no script, causes no request to another host, and does not widen the page."""
     site = Site(program, "--hostile")
     try:
         ids = [i for i in range(100, 140) if answers(f"{site.base}/submissions/{i}")]
@@ -106,21 +106,21 @@ def check_hostile(browser, program):
             browser.open(site.base + path)
             complaints = browser.complaints(site.base)
             require(not complaints, f"{path}: " + "; ".join(complaints[:5]))
-            require(browser.overflow() <= 0, f"{path} is {browser.overflow()} px too wide")
-            require(browser.evaluate("document.scripts.length") == 1, f"{path} has more than its own script")
+            require(browser.overflow() <= 0, f"{path} is {browser.overflow()} px wider than the window")
+            require(browser.evaluate("document.scripts.length") == 1, f"{path} must have exactly one script, its own")
     finally:
         site.close()
 
 
 def check_dark(browser, site):
-    def ground():
+    def background():
         return browser.evaluate("getComputedStyle(document.body).backgroundColor")
     browser.window(1280)
     browser.open(site.base + "/")
-    light = ground()
+    light = background()
     browser.window(1280, dark=True)
-    require(sum(map(int, re.findall(r"\d+", light)[:3])) > 600, f"light is {light}")
-    require(sum(map(int, re.findall(r"\d+", ground())[:3])) < 150, f"dark is {ground()}")
+    require(sum(map(int, re.findall(r"\d+", light)[:3])) > 600, f"the light background is {light}")
+    require(sum(map(int, re.findall(r"\d+", background())[:3])) < 150, f"the dark background is {background()}")
 
 
 def press(browser, key, code, text=""):
@@ -130,30 +130,31 @@ def press(browser, key, code, text=""):
 
 
 def check_keyboard(browser, site):
-    """The first Tab leads to the skip link; a table is sorted by Enter on a column's head, and says how."""
+    """The first Tab focuses the skip link. Enter on a column's heading sorts the table and sets aria-sort."""
     browser.window(1280)
     browser.open(site.base + "/tables/dig/closed/cpu-1t")
     press(browser, "Tab", 9)
-    require(browser.evaluate("document.activeElement.className") == "skip", "the first stop is not the skip link")
+    require(browser.evaluate("document.activeElement.className") == "skip", "the first Tab did not focus the skip link")
     outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    require(outline == "solid", f"the focus cannot be seen: {outline}")
+    require(outline == "solid", f"the focused link has no visible outline: {outline}")
     heads = "Array.from(document.querySelectorAll('th[data-sort]'))"
     names = "Array.from(document.querySelectorAll('tbody th a'), (a) => a.textContent)"
     before = browser.evaluate(names)
     browser.evaluate(f"{heads}.find((h) => h.textContent.startsWith('Model')).querySelector('button').focus()")
     press(browser, "Enter", 13, "\r")
     upwards = browser.evaluate(names)
-    require(upwards != before and upwards[0] == "pruned 90 %" and upwards[-1] == "lenet", f"Enter sorted {upwards}")
+    require(upwards != before and upwards[0] == "pruned 90 %" and upwards[-1] == "lenet",
+            f"Enter did not sort by model; the order is {upwards}")
     press(browser, "Enter", 13, "\r")
-    require(browser.evaluate(names) == upwards[::-1], "Enter did not turn the order round")
+    require(browser.evaluate(names) == upwards[::-1], "a second Enter did not reverse the order")
     sorted_by = browser.evaluate(f"{heads}.filter((h) => h.hasAttribute('aria-sort'))"
                                  ".map((h) => h.textContent + h.getAttribute('aria-sort'))")
-    require(sorted_by == ["Modeldescending"], f"aria-sort says {sorted_by}")
-    require(not browser.complaints(site.base), "sorting was not silent")
+    require(sorted_by == ["Modeldescending"], f"aria-sort is {sorted_by}")
+    require(not browser.complaints(site.base), "sorting caused errors")
 
 
 def upload(browser, site, name):
-    """Sends a bundle by the form, as a visitor would; the browser is then at the job's page."""
+    """Uploads a bundle with the form. Afterwards the browser shows the page of the job, whose path is returned."""
     browser.window(1280)
     browser.open(site.base + "/submit")
     with tempfile.TemporaryDirectory() as folder:
@@ -167,13 +168,13 @@ def upload(browser, site, name):
         browser.evaluate("document.querySelector('form button').click()")
         browser.wait_for("Page.loadEventFired")
     where = browser.evaluate("location.pathname")
-    require(re.fullmatch(r"/jobs/\d+", where), f"the form led to {where}")
+    require(re.fullmatch(r"/jobs/\d+", where), f"the form did not lead to a job's page, but to {where}")
     return where
 
 
 def wait_until(what, seconds):
-    """`what` may fail while the browser is between two pages."""
-    until, problem = time.monotonic() + seconds, "it was never so"
+    """Waits until what() is true. It may raise OSError while the browser loads the next page."""
+    until, problem = time.monotonic() + seconds, "the condition was never true"
     while time.monotonic() < until:
         try:
             if what():
@@ -181,11 +182,11 @@ def wait_until(what, seconds):
         except OSError as between:
             problem = str(between)
         time.sleep(0.1)
-    raise Failure(f"not within {seconds} s: {problem}")
+    raise Failure(f"timeout after {seconds} s: {problem}")
 
 
 def check_live(browser, site):
-    """A job is followed to its end without loading the page, then the page is loaded once more."""
+    """The page of a job shows its progress without being reloaded, and is reloaded once when the job ends."""
     upload(browser, site, "live")
     browser.evaluate("window.first = true")
     seen = []
@@ -196,12 +197,13 @@ def check_live(browser, site):
         return seen[-1][1:] == [False, "done"]
     wait_until(over, 40)
     moved = [value for value, first, _ in seen if first and value is not None]
-    require(len(set(moved)) >= 3 and moved == sorted(moved), f"the bar stood at {moved}")
-    require(not browser.complaints(site.base), "following was not silent")
+    require(len(set(moved)) >= 3 and moved == sorted(moved), f"the progress bar had the values {moved}")
+    require(not browser.complaints(site.base), "following the job caused errors")
 
 
 def check_live_submission(browser, site):
-    """A submission's page follows its job in the table; what a visitor writes there is not lost when the job ends."""
+    """The page of a submission follows its job in the table. If the visitor has filled in a form, the page is not reloaded
+    when the job ends, so that the input is not lost."""
     upload(browser, site, "followed from the submission")
     where = browser.evaluate("document.querySelector('.facts a[href^=\"/submissions/\"]').getAttribute('href')")
 
@@ -220,52 +222,52 @@ def check_live_submission(browser, site):
         return seen
     seen = over("7")
     moved = [value for value, first, _, _ in seen if first and value is not None]
-    require(len(set(moved)) >= 2 and moved == sorted(moved), f"the bar stood at {moved}")
-    require(seen[-1][1] and "have ended" in seen[-1][3], f"the page with a written form was loaded again: {seen[-1]}")
+    require(len(set(moved)) >= 2 and moved == sorted(moved), f"the progress bar had the values {moved}")
+    require(seen[-1][1] and "have ended" in seen[-1][3], f"the page with a filled form was reloaded: {seen[-1]}")
     upload(browser, site, "followed, nothing written")
     where = browser.evaluate("document.querySelector('.facts a[href^=\"/submissions/\"]').getAttribute('href')")
-    require(not over("")[-1][1], "the page was not loaded again")
-    require(not browser.complaints(site.base), "following was not silent")
+    require(not over("")[-1][1], "the page with an empty form was not reloaded")
+    require(not browser.complaints(site.base), "following the job caused errors")
 
 
 def check_appeal(browser, site):
-    """A refused run is appealed against by its form, and the note stands escaped where the form was."""
+    """The form of a refused run sends an appeal. Afterwards the page shows the escaped note in place of the form."""
     browser.window(320)
     browser.open(site.base + "/submissions/9")
     browser.evaluate("document.querySelector('form[action=\"/appeal\"]').closest('details').open = true; "
                      "document.getElementById('note-0').value = 'one <b>line</b>\\nand two'; "
                      "document.getElementById('owner-0').value = 'secret'")
-    require(browser.overflow() <= 0, "the open form is wider than the page")
+    require(browser.overflow() <= 0, "the open form is wider than the window")
     browser.events = []
     browser.evaluate("document.querySelector('form[action=\"/appeal\"] button').click()")
     browser.wait_for("Page.loadEventFired")
     html = browser.html()
-    require("one &lt;b&gt;line&lt;/b&gt;\nand two" in html, "the appeal is not there, or not as it was written")
-    require('action="/appeal"' not in html, "a second appeal is offered")
+    require("one &lt;b&gt;line&lt;/b&gt;\nand two" in html, "the page does not show the appeal as it was written")
+    require('action="/appeal"' not in html, "the page offers a second appeal")
 
 
 def check_left(browser, site):
-    """Pages that follow a job give their connection back when they are left: the browser has six for a site, and keeps left
-    pages for a minute. Back on such a page, the job is followed again."""
+    """A page that follows a job closes its connection when the visitor leaves it, since a browser has six connections for a
+    site and keeps left pages for a minute. When the visitor returns, the page follows the job again."""
     browser.window(320)
     began = time.monotonic()
     for _ in range(8):
         browser.open(site.base + "/jobs/2")
         browser.open(site.base + "/queue")
     took = time.monotonic() - began
-    require(took < 25, f"sixteen pages took {took:.0f} s")
+    require(took < 25, f"16 pages took {took:.0f} s to load")
     browser.events = []
     browser.evaluate("history.back()")
 
     def followed():
-        browser.evaluate("0")  # brings the events
+        browser.evaluate("0")  # receives pending events
         return any(e.get("method") == "Network.requestWillBeSent" and e["params"]["request"]["url"].endswith("/jobs/2/events")
                    for e in browser.events)
     wait_until(followed, 20)
 
 
 def check_pause(browser, site):
-    """A page whose jobs end at once, again and again, is loaded again after a pause, not in a spin."""
+    """If the jobs of a page end at once each time, the page pauses between reloads."""
     ends = ("window.EventSource = class extends EventTarget { "
             "constructor() { super(); setTimeout(() => this.dispatchEvent(new Event('end'))); } close() {} }")
     browser.window(320)
@@ -295,16 +297,16 @@ def check_match_form(browser, site):
     browser.events = []
     browser.evaluate("document.querySelector('form button').click()")
     browser.wait_for("Page.loadEventFired")
-    require("head-to-head" in browser.html(), "the form did not lead to a match")
+    require("head-to-head" in browser.html(), "the form did not request a match")
 
 
 def check_stop(site):
     code = site.close()
-    require(code == 0, f"the server ended with {code} after SIGTERM")
+    require(code == 0, f"the server exited with code {code} after SIGTERM")
 
 
 def take_screenshots(browser, site, folder):
-    """The images of the lesson; made-up data is served."""
+    """Writes the images of the lesson. The pages show synthetic data."""
     folder.mkdir(parents=True, exist_ok=True)
     for title, path, dark, height in (("leaderboard_light", "/", False, 2000), ("leaderboard_dark", "/", True, 2000),
                                       ("submission", "/submissions/1", False, 1560)):
@@ -315,39 +317,39 @@ def take_screenshots(browser, site, folder):
         try:
             from PIL import Image
         except ImportError:
-            continue  # larger, and as good
+            continue  # without Pillow the file is only larger
         with Image.open(path) as image:
             image.convert("RGB").quantize(128).save(path, optimize=True)
     return 0
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--screenshots", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=Path, help="the built program bench_board")
+    parser.add_argument("--only", default="", help="run only the checks whose name contains this text")
+    parser.add_argument("--screenshots", type=Path, help="run no check, but write screenshots to this folder")
     options = parser.parse_args()
     if not browser_path():
-        print("skipped - the leaderboard in a browser: chromium is not here")
+        print("skipped - the leaderboard in a browser: no Chromium was found")
         return 0
     site, browser = Site(options.program, "--live"), Browser()
-    checks = [("the checks notice what is wrong", lambda: check_self(browser, site))]
+    checks = [("the checks detect errors", lambda: check_self(browser, site))]
     for width in (320, 1280):
         for dark in (False, True):
             for script in (True, False):
-                title = f"pages at {width} px, {'dark' if dark else 'light'}, {'with' if script else 'without'} script"
+                title = f"pages at {width} px, {'dark' if dark else 'light'}, {'with' if script else 'without'} scripts"
                 checks.append((title, lambda w=width, d=dark, s=script: check_pages(browser, site, w, d, s)))
-    checks += [("light and dark", lambda: check_dark(browser, site)),
-               ("keyboard", lambda: check_keyboard(browser, site)),
-               ("a bundle is sent and its job followed", lambda: check_live(browser, site)),
-               ("a job is followed from its submission's page", lambda: check_live_submission(browser, site)),
-               ("pages that follow a job are left", lambda: check_left(browser, site)),
-               ("a job that ends at once", lambda: check_pause(browser, site)),
-               ("an appeal", lambda: check_appeal(browser, site)),
-               ("a job is followed without script", lambda: check_live_without_script(browser, site)),
-               ("a match is asked for", lambda: check_match_form(browser, site)),
-               ("hostile text", lambda: check_hostile(browser, options.program)),
-               ("the server stops in order", lambda: check_stop(site))]
+    checks += [("light and dark color schemes", lambda: check_dark(browser, site)),
+               ("a table can be used with the keyboard", lambda: check_keyboard(browser, site)),
+               ("a bundle is uploaded and its job followed", lambda: check_live(browser, site)),
+               ("the page of a submission follows its job", lambda: check_live_submission(browser, site)),
+               ("a page that is left closes its connection", lambda: check_left(browser, site)),
+               ("a page pauses between reloads", lambda: check_pause(browser, site)),
+               ("an appeal is sent by a form", lambda: check_appeal(browser, site)),
+               ("a job is followed without scripts", lambda: check_live_without_script(browser, site)),
+               ("a match is requested by a form", lambda: check_match_form(browser, site)),
+               ("hostile text has no effect", lambda: check_hostile(browser, options.program)),
+               ("the server exits with code 0 after SIGTERM", lambda: check_stop(site))]
     failed = 0
     try:
         if options.screenshots:

@@ -1,7 +1,8 @@
-// What every fuzz target does with one input: run the reader, and accept a result or a refusal.
+// Helpers of the fuzz targets. run() calls a reader with one input, which must give a result or an Error with
+// a TT-IO code.
 //
-// A refusal is an Error with a TT-IO code. Any other exception, a crash, a sanitizer report, or memory beyond
-// libFuzzer's limits stops the run. tests/fuzz/run.py runs all targets on their corpora.
+// Any other exception, a crash, a sanitizer report, or memory beyond libFuzzer's limits stops the run.
+// tests/fuzz/run.py runs all targets on their corpora.
 #pragma once
 
 #include <cstdint>

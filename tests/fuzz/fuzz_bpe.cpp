@@ -1,6 +1,8 @@
-// Byte pair encoding: any bytes; pieces cover them exactly, decode gives them back, specials allowed or not.
+// Byte pair encoding: for any bytes, the pieces cover the text exactly, and decode(encode(text)) is the text,
+// with and without special tokens.
 //
-// The vocabulary is learned from the input itself with few merges, so that they apply; and from a fixed text.
+// One vocabulary is learned from a fixed text, and one from the input itself with few merges, so that merges
+// apply.
 #include <tinytorch/transformer/bpe.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>
 

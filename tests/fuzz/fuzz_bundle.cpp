@@ -1,5 +1,5 @@
-// A stranger's bundle: any bytes give a bundle in which manifest, sizes and digests agree, or a Refusal.
-// Nothing else.
+// Bundles as untrusted input: any bytes give a bundle in which manifest, sizes and digests agree, or a
+// Refusal.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// A header whose sum is wrong is refused before anything in it is read: so the sums are made right.
+// Corrects the checksums of the tar headers. Otherwise most inputs are refused before a header is read.
 std::string with_sums(std::string bytes) {
   for (size_t block = 0; block + 512 <= bytes.size(); block += 512) {
     if (bytes.compare(block + 257, 5, "ustar") != 0) continue;
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<ArchiveFile> files = read_archive(input);
     for (const ArchiveFile& file : files)
       if (!is_plain_path(file.path) || file.content.size() > size) std::abort();
-    // What was understood can be written and is understood the same way again.
+    // An accepted archive can be written and read again, with the same result.
     const std::string again = write_archive(files);
     if (write_archive(read_archive(again)) != again) std::abort();
     const Bundle b = read_bundle(input);

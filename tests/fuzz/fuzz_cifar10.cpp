@@ -1,4 +1,4 @@
-// CIFAR-10: any bytes; accepted files hold labels 0 to 9.
+// CIFAR-10: any bytes are accepted or refused, and an accepted file holds only labels from 0 to 9.
 #include <tinytorch/io/cifar10.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,5 +1,5 @@
-// A stranger's model.json: any bytes give an entry that keeps the limits, or a Refusal. Nothing else,
-// whichever task it is read for.
+// model.json as untrusted input: for the task of each benchmark, any bytes give an entry within the limits,
+// or a Refusal.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -13,7 +13,7 @@ void read(const std::string& text, const tinymlperf::Task& task) {
     const EntrySpec spec = parse_entry(text, task);
     if (spec.parameters > limits::kParameters || spec.multiply_adds > limits::kMultiplyAdds) std::abort();
     if (!is_plain_name(spec.name) || spec.layers.empty() != spec.gpt.has_value()) std::abort();
-    // What was understood can be written and is understood the same way again.
+    // An accepted entry can be written and read again, with the same result.
     const std::string written = to_json(spec).dump();
     if (to_json(parse_entry(written, task)).dump() != written) std::abort();
   } catch (const Refusal&) {

@@ -1,5 +1,5 @@
-// A stranger's frames: any bytes, in pieces of any size, give the same frames or the same refusal; tensors
-// that were understood are written as the bytes that they were read from.
+// Frames of the channel as untrusted input: any bytes give the same frames or the same error, independent of
+// the size of the pieces in which they arrive. Accepted tensors are encoded as the same bytes again.
 #include <cstdint>
 #include <cstdlib>
 #include <tinymlperf/channel/conversation.hpp>
@@ -9,7 +9,7 @@ namespace {
 
 using namespace tinymlperf::channel;
 
-// Everything that the reader makes of the input, as text; `piece` bytes at a time.
+// All frames and errors of the input as text. The reader receives `piece` bytes at a time.
 std::string read_all(std::span<const std::byte> input, size_t piece) {
   std::string out;
   Limits limits;

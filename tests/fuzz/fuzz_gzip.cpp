@@ -1,4 +1,4 @@
-// gzip: any bytes; the output keeps to its limit.
+// gzip: any bytes are accepted or refused, and the output does not exceed its limit.
 #include <tinytorch/io/gzip.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,5 +1,5 @@
-// Descriptions of models and indices of shards: any bytes; an accepted description survives writing and
-// reading.
+// config.json and the index of shards of Hugging Face models: any bytes are accepted or refused, and an
+// accepted config can be written and read again with the same result.
 #include <tinytorch/transformer/hugging_face.hpp>
 
 #include <fuzz/fuzz.hpp>

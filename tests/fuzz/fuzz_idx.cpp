@@ -1,4 +1,4 @@
-// IDX: any bytes, plain and compressed.
+// IDX files, plain and compressed: any bytes are accepted or refused.
 #include <tinytorch/io/idx.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,10 +1,11 @@
-// A stranger's board: whatever its texts say, `tinymlperf import` takes it in whole or refuses it with a
-// Refusal, and a board that took it in stands: its pages are made, it verifies, and it can be carried on to
-// the next one.
+// An exported board as untrusted input: `tinymlperf import` imports it completely or throws a Refusal. After
+// an import, the pages of the board can be made, the board verifies, and it can be exported and imported
+// again.
 //
-// An input is board.json and the texts of the runs, with a line `----` before each run; @0 to @4 stand for
-// the digests of five sound bundles that are always in the archive. What follows from a run's samples, and
-// the ranks, are also put right, since a board in which they are wrong is refused before most of it is read.
+// An input is board.json and the texts of the runs, with a line `----` before each run. @0 to @4 stand for
+// the digests of five valid bundles, which every archive holds. The target imports the input as it is, and a
+// second time with the numbers that follow from samples and the ranks corrected, since otherwise most inputs
+// are refused early.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -39,7 +40,7 @@ const std::array<std::string, 5>& bundles() {
   return all;
 }
 
-// With the digests in place of @0, @1, ...
+// The text with the digests in place of @0, @1, ...
 std::string filled(std::string text) {
   static const auto digests = [] {
     std::array<std::string, 5> out;
@@ -76,13 +77,15 @@ struct Sections {
   }
 };
 
-void put_right(Sections& sections) {
+// Corrects the numbers that follow from the samples of each run.
+void correct_runs(Sections& sections) {
   for (std::string& run : sections.runs) try {
       run = judge::to_json(judge::read_any_run(Json::parse(run))).dump();
     } catch (const std::exception&) {
     }
 }
-bool put_ranks(Sections& sections) {
+// Corrects the ranks in board.json. Returns false if the board is refused.
+bool correct_ranks(Sections& sections) {
   try {
     board::detail::Luggage luggage = board::detail::open_luggage(sections.archive());
     Store store(":memory:");
@@ -108,7 +111,7 @@ void show(Store& store) {
     (void)submission_page(site, *submission);
 }
 
-// A value of the document, each as likely as another.
+// A random value of the document, all with the same probability.
 Json& any_value(Json& document, tinytorch::Generator& random) {
   std::vector<Json*> all{&document};
   for (size_t i = 0; i < all.size(); ++i)
@@ -117,7 +120,7 @@ Json& any_value(Json& document, tinytorch::Generator& random) {
   return *all[random.below(all.size())];
 }
 
-// Bytes that change at random are seldom JSON: one value becomes another, or comes or goes.
+// Replaces, duplicates or removes one value. Random changes of bytes would seldom give valid JSON.
 void change(Json& document, tinytorch::Generator& random) {
   static const Json others = Json::parse(R"([null, true, false, 0, 1, -1, 2, 0.5, 1e308, 1e-308, -1e308, 1001,
     2147483648, 9223372036854775807, -9223372036854775808, 18446744073709551615, "", "0", "@0", "@1", "@3", "b/0", "r/0",
@@ -161,8 +164,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Sections sent(filled(std::string(reinterpret_cast<const char*>(data), size)));
   Sections right = sent;
   if (right.runs.size() > 8) return 0;
-  put_right(right);
-  if (!put_ranks(right)) return 0;
+  correct_runs(right);
+  if (!correct_ranks(right)) return 0;
   Store store(":memory:"), next(":memory:");
   try {
     (void)import_board(store, sent.archive());

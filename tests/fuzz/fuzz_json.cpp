@@ -1,11 +1,12 @@
-// JSON: any bytes; accepted values survive writing and reading again.
+// JSON: any bytes are accepted or refused, and an accepted value can be written and read again with the same
+// result.
 #include <tinytorch/io/json.hpp>
 
 #include <fuzz/fuzz.hpp>
 
 namespace {
 
-// The value as JSON; numbers by their integer, or by 17 digits, which name one double.
+// The value as JSON. Integers are exact, and 17 digits identify every double.
 std::string to_text(const tt::Json& value) {
   if (value.is_null()) return "null";
   if (const bool* b = value.boolean()) return *b ? "true" : "false";

@@ -1,4 +1,5 @@
-// npy: any bytes; accepted arrays survive writing and reading again.
+// npy: any bytes are accepted or refused, and an accepted array can be written and read again with the same
+// result.
 #include <tinytorch/io/npy.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,4 +1,4 @@
-// npz: any bytes, through libzip.
+// npz files, which libzip reads: any bytes are accepted or refused.
 #include <tinytorch/io/npz.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,5 +1,5 @@
-// A stranger's launch plan and its arithmetic: any bytes give a plan whose numbers are within a GPU's limits,
-// or a reason why not. Nothing else.
+// Launch plans and their arithmetic as untrusted input: any bytes give a plan whose numbers are within the
+// limits of a GPU, or an error.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -37,8 +37,8 @@ bool has_form(const std::string& text) {
   }
 }
 
-// What is true of every sum: brackets and two signs change nothing, and it is one more than one less than
-// itself.
+// Identities of arithmetic: for each expression e, (e) = e, -(-(e)) = e, (e) - 1 is one less, and (e) / (e) =
+// 1 if e > 0.
 void check_arithmetic(const std::string& text) {
   (void)has_form(text);
   if (text.size() > 190) return;

@@ -1,4 +1,5 @@
-// safetensors: any bytes; accepted files survive writing and reading again.
+// safetensors: any bytes are accepted or refused, and an accepted file can be written and read again with the
+// same result.
 #include <tinytorch/io/safetensors.hpp>
 
 #include <fuzz/fuzz.hpp>
@@ -8,7 +9,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     tt::Metadata metadata;
     const tt::TensorMap tensors = tt::parse_safetensors(bytes, "input", &metadata);
     for (const auto& item : tensors) fuzz::touch(item.second);
-    // What was read and is written again must be read as the same.
     const std::vector<std::byte> written = tt::to_safetensors(tensors, metadata);
     tt::Metadata metadata_again;
     const tt::TensorMap again = tt::parse_safetensors(written, "written", &metadata_again);

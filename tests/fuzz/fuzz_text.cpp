@@ -1,4 +1,4 @@
-// Text: any bytes; what is accepted is UTF-8, and lines hold no line ends.
+// Text files: any bytes are accepted or refused. Accepted text is UTF-8, and its lines hold no line ends.
 #include <tinytorch/io/text.hpp>
 
 #include <fuzz/fuzz.hpp>

@@ -1,8 +1,8 @@
-// tokenizer.json, GPT-2's files and character tokenizers: any bytes; what is accepted is written and read
-// back equal.
+// tokenizer.json, GPT-2's files and character tokenizers: any bytes are accepted or refused. Accepted
+// tokenizers decode what they encode, and can be written and read again with the same result.
 //
-// Byte 0 chooses the reader. A whole vocabulary is too long for a fuzzer to find: for tokenizer.json the
-// input is put into a valid file, from a place and over a length that it chooses.
+// Byte 0 selects the reader. A complete vocabulary is too long for a fuzzer to find, so one mode for
+// tokenizer.json writes the input into a valid file, at a position and over a length that the input chooses.
 #include <tinytorch/transformer/bpe_files.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
@@ -20,7 +20,8 @@ const tt::BpeModel& small_model() {
   return model;
 }
 
-// `valid` with the bytes from the place that the input's first four name replaced by the rest of it.
+// Returns `valid` with a part replaced by the input from byte 4 on. Bytes 0 and 1 of the input are the
+// position of this part, and bytes 2 and 3 its length.
 std::string patched(std::string valid, std::string_view input) {
   if (input.size() < 4) return valid;
   const auto number = [&](size_t i) {

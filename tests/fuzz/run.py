@@ -3,10 +3,10 @@
   cmake -B build-fuzz -DCMAKE_CXX_COMPILER=clang++ -DTINYTORCH_FUZZ=ON && cmake --build build-fuzz --target all_fuzzers
   python3 tests/fuzz/run.py build-fuzz/bin/fuzz --seconds 15            every target, 15 seconds each
   python3 tests/fuzz/run.py build-fuzz/bin/fuzz --runs 10000000 npy     one target, by executions
-  python3 tests/fuzz/run.py build-fuzz/bin/fuzz --merge                 put what was found (--keep) into the corpora
+  python3 tests/fuzz/run.py build-fuzz/bin/fuzz --keep FOLDER --merge   add the inputs in FOLDER to the corpora
 
-Prints `ok - name` or `not ok - name` with the end of the fuzzer's log; exit code 1 when a target fails or is missing.
-Inputs that fail stay in the folder named by --keep, else in the working folder.
+Prints `ok - name` or `not ok - name` with the end of the fuzzer's log. The exit code is 1 if a target fails or is
+missing. Inputs that fail are written to the folder named by --keep, or to the working folder without --keep.
 """
 import argparse
 import os
@@ -17,10 +17,11 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Longest input tried: enough for every part of the format, short enough for many executions a second.
+# Maximal length of an input: long enough for every part of the format, short enough for many executions per second.
 MAX_LENGTH = {"bpe": 300, "bundle": 4096, "cifar10": 3200, "entry": 800, "frame": 300, "gzip": 200, "hugging_face": 600, "idx": 128, "import": 6000, "json": 96, "npy": 300,
               "npz": 500, "plan": 700, "safetensors": 400, "text": 64, "tokenizer_json": 200}
-# Most of a short execution is the sanitizer's bookkeeping for exceptions and allocations; no check is given up here.
+# The sanitizer's bookkeeping of exceptions and allocations takes most of the time of a short execution. These options
+# reduce it, and disable no check.
 SANITIZER = "malloc_context_size=0:quarantine_size_mb=16:use_sigaltstack=0:max_malloc_fill_size=0"
 
 
@@ -51,7 +52,7 @@ def run(options, name):
 
 
 def merge(options, name):
-    """Adds to the corpus the inputs that reach code no input there reaches; counts of loops do not matter."""
+    """Adds the new inputs that reach code which no input of the corpus reaches. Loop counts are ignored."""
     done = subprocess.run([str(Path(options.bin) / f"fuzz_{name}"), "-merge=1", "-use_counters=0",
                            str(HERE / "corpus" / f"fuzz_{name}"), str(Path(options.keep) / name)], capture_output=True, text=True,
                           errors="replace")
@@ -62,17 +63,18 @@ def merge(options, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", help="folder of the built fuzz targets")
-    parser.add_argument("names", nargs="*", help="targets; all when left out")
-    parser.add_argument("--seconds", type=int, default=15)
-    parser.add_argument("--runs", type=int, help="executions instead of seconds")
-    parser.add_argument("--keep", help="folder for new inputs; left out, they are dropped")
-    parser.add_argument("--merge", action="store_true", help="run nothing; merge --keep into the corpora")
+    parser.add_argument("names", nargs="*", help="names of targets (default: all)")
+    parser.add_argument("--seconds", type=int, default=15, help="duration of each target (default: 15)")
+    parser.add_argument("--runs", type=int, help="number of executions of each target, instead of a duration")
+    parser.add_argument("--keep", help="folder for new inputs (default: they are deleted)")
+    parser.add_argument("--merge", action="store_true",
+                        help="run no target, but add the inputs in the folder of --keep to the corpora")
     options = parser.parse_intermixed_args()
     if options.merge and not options.keep:
         parser.error("--merge needs --keep")
     unknown = set(options.names) - set(targets())
     if unknown:
-        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(targets())}")
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))}; the targets are {', '.join(targets())}")
     action = merge if options.merge else run
     results = []
     for name in options.names or targets():

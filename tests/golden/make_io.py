@@ -1,7 +1,8 @@
-"""Writes tests/golden/io/: small files from other tools, read by tests/io/*.cpp.
+"""Writes tests/golden/io/: small files made by other tools, which tests/io/*.cpp read.
 
 Run with numpy and safetensors installed:  python tests/golden/make_io.py
-Values are formulas that the tests repeat, so nothing but the files is stored. `ramp(n)` is k -> (k * 7) % 23 - 5.
+The values follow from formulas that the tests repeat, so no expected values are stored. Element k of `ramp` is
+(k * 7) % 23 - 5.
 """
 
 import gzip
@@ -27,7 +28,7 @@ def ramp(shape, dtype):
 
 
 def to_bf16(values):
-    """The upper half of each float; the ramp's integers fit exactly."""
+    """Keeps the upper half of each float, which is exact for the integers of the ramp."""
     return (values.astype("<f4").view("<u4") >> 16).astype("<u2")
 
 
@@ -62,7 +63,7 @@ def write_safetensors():
     save_file(tensors, FOLDER / "all.safetensors", metadata={"format": "np"})
     save_file({}, FOLDER / "none.safetensors")
     save_file({"x": ramp((3,), "u4")}, FOLDER / "u32.safetensors")
-    # numpy has no bfloat16; the same layout by hand.
+    # NumPy has no bfloat16, so this writes the file layout by hand.
     values = to_bf16(ramp((2, 3), "f4")).tobytes()
     header = json.dumps({"x": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, len(values)]}}).encode()
     (FOLDER / "bf16.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + values)

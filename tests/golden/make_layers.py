@@ -1,7 +1,7 @@
-"""Writes layers.json: optimizer trajectories, schedules, clipping and batch norm statistics from PyTorch.
+"""Writes layers.json: trajectories of optimizers, schedules, gradient clipping and batch norm statistics from PyTorch.
 
-Run: python tests/golden/make_layers.py   (needs torch; rewrites the file next to this script)
-All in f64, so that the comparison can be tight.
+Run with torch installed:  python tests/golden/make_layers.py
+All values are computed in f64, so that the tests can use small tolerances.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Writes statistics.json: sample sets and what SciPy and NumPy say about them.
+"""Writes statistics.json: sample sets and their statistics by SciPy and NumPy.
 
 Run with numpy and scipy installed:  python3 tests/golden/make_statistics.py
-Bootstrap bounds come from SciPy's percentile method with many resamples; the C++ test compares them within
-the Monte Carlo error, everything else to rounding.
+Bootstrap bounds come from SciPy's percentile method with many resamples. The C++ test compares them within the Monte Carlo
+error, and all other values within rounding errors.
 """
 
 import json
@@ -82,7 +82,8 @@ def distribution_tails():
 
 
 def percentile_ranks():
-    """By search over all ranks. The t-th highest of n is a bound if at most 1 % of runs have fewer than t above."""
+    """Ranks of certified bounds and confidence intervals of percentiles, by a search over all ranks. The t-th largest of n
+    samples is an upper bound (99 %) if at most 1 % of runs have fewer than t samples above the percentile."""
     bounds, intervals = [], []
     for percent in (0, 10, 50, 90, 95, 99, 99.9):
         for n in (1, 2, 10, 11, 63, 64, 129, 130, 661, 662, 6635, 6636, 20_000):
@@ -97,7 +98,8 @@ def percentile_ranks():
 
 
 def signed_rank_by_enumeration(d, alternative):
-    """Wilcoxon's test with midranks: the share of all 2^n choices of signs that are as extreme."""
+    """Wilcoxon's signed-rank test with midranks. The p-value is the share of all 2^n choices of signs with a statistic at
+    least as extreme."""
     d = d[d != 0]
     ranks = stats.rankdata(np.abs(d))
     signs = (np.arange(2 ** len(d))[:, None] >> np.arange(len(d))) & 1
@@ -132,7 +134,7 @@ def hypothesis_tests(rng):
                 large = len(d) > 200
                 less = stats.wilcoxon(d, alternative="greater", method="asymptotic" if large else "exact",
                                       correction=large)
-                statistic = float(less.statistic)  # of the positive ones
+                statistic = float(less.statistic)  # sum of the ranks of positive differences
                 p = float(stats.wilcoxon(d, alternative=alternative, method="asymptotic" if large else "exact",
                                          correction=large).pvalue)
             signed.append({"differences": d.tolist(), "alternative": alternative, "statistic": statistic, "p": p})

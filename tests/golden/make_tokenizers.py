@@ -1,19 +1,19 @@
-"""Writes tests/golden/transformer/: 12,000 awkward strings, and what other tokenizers make of them.
+"""Writes tests/golden/transformer/: 12,000 strings that are hard to tokenize, and their tokens by other tokenizers.
 
   pip install tiktoken==0.14.0 tokenizers==0.23.3 regex safetensors numpy unicodedata2==16.0.0
   python tests/golden/make_tokenizers.py DATA BENCH_TOKENIZER
 
-DATA holds gpt2/encoder.json, gpt2/vocab.bpe and tinyshakespeare/input.txt; BENCH_TOKENIZER is the built program, which
-trains the two small vocabularies (small_gpt2.json, small_cl100k.json). tokenizers' own trainer must find the same.
+DATA holds gpt2/encoder.json, gpt2/vocab.bpe and tinyshakespeare/input.txt. BENCH_TOKENIZER is the built program, which
+trains the two small vocabularies (small_gpt2.json, small_cl100k.json). The trainer of `tokenizers` must give the same merges.
 
-tokenizers.safetensors: the strings, one after the other (`text`, `ends`), and per string a 32-bit FNV-1a hash of
-  pieces_*       lengths in bytes of what `regex` finds with the pattern
-  gpt2           ids of GPT-2's vocabulary by tiktoken, special tokens as text; tokenizers must agree
-  gpt2_special   the same with special tokens allowed
-  cl100k         ids by GPT-2's ranks and the pattern of cl100k, by tiktoken
-  small_*        ids of the small vocabularies by tokenizers, special tokens allowed
-  small_llama3   the same for small_llama3.json, a file with all that Llama 3's has, and its template applied
-  small_around   the same with a template that ends the text too
+tokenizers.safetensors holds the concatenated strings (`text`, `ends`), and for each string a 32-bit FNV-1a hash of
+  pieces_*       the lengths in bytes of the pieces that `regex` finds with the pattern
+  gpt2           ids of GPT-2's vocabulary by tiktoken, special tokens encoded as text; `tokenizers` must agree
+  gpt2_special   ids of GPT-2's vocabulary by tiktoken, special tokens allowed
+  cl100k         ids with GPT-2's ranks and the pattern of cl100k, by tiktoken; `tokenizers` must agree
+  small_*        ids of the small vocabularies by `tokenizers`, special tokens allowed
+  small_llama3   ids of small_llama3.json by `tokenizers`, with a template; the file has all features of Llama 3's file
+  small_around   ids of the same vocabulary with a template that also appends tokens to the text
 """
 
 import json
@@ -48,7 +48,7 @@ WORDS = ["the", " the", "Hello", " world", "don't", "I'LL", "we'Ve", "'S", "'s",
 
 
 def usable_characters():
-    """By class; without surrogates, and without those to which `regex`, of a later Unicode, gives another class."""
+    """Characters by class, without surrogates and without those whose class differs in `regex`, which has a later Unicode."""
     tests = {"L": regex.compile(r"\p{L}"), "N": regex.compile(r"\p{N}")}
     out = {"L": [], "N": [], "": []}
     for code in range(0x80, 0x110000):
@@ -123,7 +123,7 @@ def ids_by(tokenizer, strings, add_special_tokens=False):
 
 
 def gpt2_ranks(folder):
-    """tiktoken's form of GPT-2's vocabulary: bytes to ranks, from the spelling in encoder.json."""
+    """GPT-2's vocabulary as {bytes: rank}, the form of tiktoken. encoder.json spells each byte as a printable character."""
     printed = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
     byte_of = {chr(b): b for b in printed}
     byte_of.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in printed)})
@@ -132,7 +132,7 @@ def gpt2_ranks(folder):
 
 
 def train(name, bench, text_path, size, special):
-    """The small vocabulary, by the library; tokenizers' trainer has to learn the same merges."""
+    """Trains a small vocabulary with the library. The trainer of `tokenizers` must learn the same merges."""
     path = FOLDER / f"small_{name}.json"
     subprocess.run([bench, text_path, "--vocabulary", str(size), "--pattern", name, "--special", special, "--min-count", "1",
                     "--seconds", "0", "--save", path], check=True)
@@ -147,7 +147,7 @@ def train(name, bench, text_path, size, special):
 
 
 def llama3(text):
-    """A tokenizer built as Llama 3's file is, on a small vocabulary of which some tokens have no merge."""
+    """A tokenizer with the structure of Llama 3's, and a small vocabulary in which some tokens have no merge."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizer("cl100k")
     trained.train_from_iterator([text], trainers.BpeTrainer(
@@ -157,7 +157,7 @@ def llama3(text):
     tokenizer = Tokenizer(models.BPE(model["vocab"], merges, ignore_merges=True))
     tokenizer.pre_tokenizer = pre_tokenizer("cl100k")
     tokenizer.decoder = decoders.ByteLevel()
-    # Texts that occur in the strings, and one that begins another.
+    # Special tokens that occur in the strings; one is a prefix of another.
     tokenizer.add_special_tokens([AddedToken(content, normalized=False, special=True) for content in
                                   ["<|begin_of_text|>", "<|endoftext|>", "<|end", "/* */"]])
     return tokenizer

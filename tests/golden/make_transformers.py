@@ -1,9 +1,9 @@
-"""Writes tests/golden/transformers/<case>/: tiny random models with the logits, loss and gradients of transformers,
-and tests/golden/sampling.json: probabilities after transformers' filters.
+"""Writes tests/golden/transformers/<case>/: tiny random models, with their logits, loss and gradients by `transformers`;
+and tests/golden/sampling.json: probabilities after the logits processors of `transformers`.
 
 Run:    python tests/golden/make_transformers.py                (needs torch, transformers and safetensors)
 Check:  python tests/golden/make_transformers.py --check FOLDER
-        FOLDER holds models that tests/transformer/hugging_face.cpp saved (TINYTORCH_SAVED_MODELS=FOLDER): transformers
+        FOLDER holds models that tests/transformer/hugging_face.cpp saved (TINYTORCH_SAVED_MODELS=FOLDER). `transformers`
         must load each of them and give the expected logits.
 
 Weights are stored in the dtype of the case; expected values are computed in f64 from the stored weights.
@@ -54,7 +54,8 @@ CASES = {
 
 
 def randomize(model, generator):
-    """Larger than an initialization, so that attention is far from uniform and every term matters."""
+    """Fills the parameters with larger numbers than an initialization has, so that attention is far from uniform and every
+    term has an effect."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=generator)
@@ -67,7 +68,7 @@ def randomize(model, generator):
 
 
 def run(folder, dtype, attention, inputs, targets):
-    """Logits, loss and gradients by name."""
+    """Returns the logits, the loss, and the gradients by name."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention).eval()
     logits = model(inputs).logits
     loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
@@ -76,7 +77,7 @@ def run(folder, dtype, attention, inputs, targets):
 
 
 def relative_error(values, exact):
-    """Norm of the difference over the norm, all tensors as one vector."""
+    """The norm of the difference divided by the norm of the exact values, with all tensors as one vector."""
     difference = sum((a.double() - b).square().sum() for a, b in zip(values, exact))
     return (difference / sum(b.square().sum() for b in exact)).sqrt()
 
@@ -90,7 +91,7 @@ def expected_values(folder, batch, tokens, generator):
     out = {"tokens": inputs, "targets": targets, "logits": logits.float(), "loss": loss}
     for name, grad in grads.items():
         out["grad." + name] = grad.float().contiguous()
-    # How far PyTorch's own bf16 is from that.
+    # The relative errors of PyTorch's own bf16 results.
     narrow_logits, _, narrow_grads = run(folder, torch.bfloat16, "sdpa", inputs, targets)
     out["bf16.logits"] = relative_error([narrow_logits], [logits])
     out["bf16.gradients"] = relative_error(narrow_grads.values(), grads.values())
@@ -106,13 +107,13 @@ def write_case(name, config, dtype, batch, tokens):
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, max_shard_size="30KB" if name == "llama_scaled" else "1GB")
     (folder / "generation_config.json").unlink(missing_ok=True)
-    if name == "gpt2_bare":  # as the first GPT-2 files are: the bare model's names, and masks among the weights
+    if name == "gpt2_bare":  # like the first GPT-2 files: names without the prefix `transformer.`, and stored masks
         path = folder / "model.safetensors"
         tensors = {key.removeprefix("transformer."): value for key, value in load_file(path).items()}
         tensors["h.0.attn.bias"] = torch.ones(1, 1, 8, 8).tril()
         tensors["h.0.attn.masked_bias"] = torch.tensor(-1e4)
         save_file(tensors, path, {"format": "pt"})
-    if name == "llama_grouped":  # as transformers 4 wrote it
+    if name == "llama_grouped":  # config.json in the format of transformers 4
         path = folder / "config.json"
         text = json.loads(path.read_text())
         text["rope_theta"] = text.pop("rope_parameters")["rope_theta"]
@@ -152,8 +153,8 @@ def check(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--check", type=pathlib.Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", type=pathlib.Path, metavar="FOLDER", help="check saved models instead of writing files")
     arguments = parser.parse_args()
     if arguments.check:
         return check(arguments.check)

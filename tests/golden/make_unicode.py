@@ -1,8 +1,8 @@
-"""Writes include/tinytorch/transformer/unicode_tables.hpp: where the class of code points changes.
+"""Writes include/tinytorch/transformer/unicode_tables.hpp: the code points at which the class of characters changes.
 
-Run with Unicode 16 at hand, which tiktoken 0.14 and tokenizers 0.23 use:
+Run with the data of Unicode 16, which tiktoken 0.14 and tokenizers 0.23 use:
   pip install unicodedata2==16.0.0 && python tests/golden/make_unicode.py
-Without that package the tables are those of Python's own unicodedata, which is named in the header.
+Without that package the tables come from Python's own unicodedata. The header names the version of Unicode.
 """
 
 import pathlib
@@ -38,7 +38,7 @@ inline constexpr uint32_t kClassChanges[] = {{
 
 def class_of(code):
     category = unicodedata.category(chr(code))
-    # White_Space: the separators, and the control characters that move the cursor.
+    # The property White_Space: separators, and the control characters for tabs and line ends.
     if category[0] == "Z" or 9 <= code <= 13 or code == 0x85:
         return SPACE
     return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)

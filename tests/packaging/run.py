@@ -1,5 +1,5 @@
-"""Builds one program in every way in which the library can be used; the program must compute the right numbers. Tests the
-options of CMakeLists.txt, too. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
+"""Builds a small program in each way of using the library (CMake, pkg-config, bare compilers), and checks its results. Also
+tests the options of CMakeLists.txt. Prints `ok - name`, `not ok - name` or `skipped - name: reason` for each check.
 
   python3 tests/packaging/run.py [--only WORD]
 """
@@ -24,7 +24,7 @@ class Failure(Exception):
 
 
 class Skipped(Exception):
-    """The check needs something that this machine lacks; the message says what."""
+    """The check needs something that this machine does not have. The message names it."""
 
 
 def sh(*command, cwd=None, env=None, expect=0):
@@ -32,18 +32,18 @@ def sh(*command, cwd=None, env=None, expect=0):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
     text = done.stdout.decode("utf-8", "replace")
     if (done.returncode == 0) != (expect == 0):
-        raise Failure(f"{' '.join(str(c) for c in command)}\nended with {done.returncode}\n{text[-3000:]}")
+        raise Failure(f"{' '.join(str(c) for c in command)}\nexited with code {done.returncode}\n{text[-3000:]}")
     return text
 
 
-def says_right(program, env=None):
+def require_right_results(program, env=None):
     text = sh(program, env=env)
     if not re.search(r"tinytorch \d+\.\d+\.\d+: right", text):
-        raise Failure(f"{program} said: {text}")
+        raise Failure(f"{program} did not print `right`: {text}")
 
 
 def checkout(folder):
-    """A copy of the sources, as a user's clone or archive holds them, without our builds."""
+    """Copies the sources without builds and student files, like a user's clone."""
     if (folder / "tinytorch-source").exists():
         return folder / "tinytorch-source"
     skip = shutil.ignore_patterns("build*", ".git", "__pycache__", "student", ".cache")
@@ -52,19 +52,19 @@ def checkout(folder):
 
 def consumer(folder, way, library, *flags):
     build = folder / f"{way}-{library}"
-    # -O0: what is proved is that the pieces fit, and header-only code optimizes for half a minute.
+    # -O0, since this tests whether the program builds and links, and optimizing header-only code takes half a minute.
     sh("cmake", "-S", CONSUMER, "-B", build, f"-DWAY={way}", f"-DLIBRARY={library}", "-DCMAKE_CXX_FLAGS=-O0", *flags)
     sh("cmake", "--build", build, "-j", CORES, "--target", "consumer")
-    says_right(build / "consumer")
+    require_right_results(build / "consumer")
 
 
 def bare(folder):
     sh("g++", "-std=c++20", "-I", ROOT / "include", CONSUMER / "main.cpp", "-o", folder / "bare")
-    says_right(folder / "bare")
+    require_right_results(folder / "bare")
 
 
 def find_package(folder):
-    """Reuses the objects of build/ when they are there: what is tested is the installation."""
+    """Tests the installation. It reuses the object files in build/ if they exist."""
     build = ROOT / "build"
     sh("cmake", "-S", ROOT, "-B", build)
     sh("cmake", "--build", build, "-j", CORES, "--target", "tinytorch_compiled")
@@ -74,28 +74,28 @@ def find_package(folder):
         consumer(folder, "find_package", library, f"-DCMAKE_PREFIX_PATH={prefix}")
     stray = [p for p in prefix.rglob("*.cmake") if str(ROOT) in p.read_text()]
     if stray:
-        raise Failure(f"{stray[0].name} names the source folder")
+        raise Failure(f"the installed file {stray[0].name} contains the path of the source folder")
 
 
 def pkg_config(folder):
     env = dict(os.environ, PKG_CONFIG_PATH=str(folder / "prefix" / "share" / "pkgconfig"))
     flags = sh("pkg-config", "--cflags", "--libs", "tinytorch", env=env).split()
     sh("g++", CONSUMER / "main.cpp", *flags, "-o", folder / "by-pkg-config")
-    says_right(folder / "by-pkg-config")
+    require_right_results(folder / "by-pkg-config")
 
 
 def add_subdirectory(folder):
     consumer(folder, "add_subdirectory", "tinytorch", f"-DSOURCE={checkout(folder)}")
-    # A user's build makes nothing of ours unasked, and takes no flag of this machine.
+    # A user's build must not build targets that it does not use, and must not use -march=native.
     sh("cmake", "--build", folder / "add_subdirectory-tinytorch", "-j", CORES)
     if list((folder / "add_subdirectory-tinytorch").rglob("libtinytorch.a")):
-        raise Failure("the compiled library was built though nobody links it")
+        raise Failure("the compiled library was built, although no target links it")
     if "-march=native" in sh("cmake", "--build", folder / "add_subdirectory-tinytorch", "--clean-first", "--verbose"):
-        raise Failure("-march=native in a user's build")
+        raise Failure("the user's build uses -march=native")
 
 
 def fetch_content(folder):
-    # Header-only: the compiled library of a user's project is built by the same rules as in add_subdirectory.
+    # Only header-only: the compiled library would be built by the same rules as in add_subdirectory.
     consumer(folder, "FetchContent", "tinytorch", f"-DSOURCE={checkout(folder)}")
 
 
@@ -103,21 +103,22 @@ def configure(source, folder, *flags, expect=0):
     return sh("cmake", "-S", source, "-B", folder / "configured", *flags, expect=expect)
 
 
-def must_say(text, *parts):
+def require_parts(text, *parts):
+    """Fails if a part is missing in the text. White space is normalized."""
     for part in parts:
         if part not in " ".join(text.split()):
-            raise Failure(f"{part!r} is not in\n{text[-3000:]}")
+            raise Failure(f"{part!r} is missing in this output:\n{text[-3000:]}")
 
 
 def cuda_switch(folder):
     source = checkout(folder)
-    must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=AUTO"), "tinytorch: CUDA ")
+    require_parts(configure(source, folder, "-DTINYTORCH_WITH_CUDA=AUTO"), "tinytorch: CUDA ")
     if shutil.which("nvcc"):
-        must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON"), "tinytorch: CUDA ", "for sm_")
+        require_parts(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON"), "tinytorch: CUDA ", "for sm_")
     else:
-        must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON", expect=1), "no CUDA compiler was found", "OFF")
+        require_parts(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON", expect=1), "no CUDA compiler was found", "OFF")
     if "CUDA" in configure(source, folder, "-DTINYTORCH_WITH_CUDA=OFF"):
-        raise Failure("OFF is to be quiet")
+        raise Failure("TINYTORCH_WITH_CUDA=OFF must print nothing about CUDA")
 
 
 def gpu_found():
@@ -126,31 +127,31 @@ def gpu_found():
 
 
 def bare_nvcc(folder):
-    """The command of include/tinytorch/README.md, with options that compile faster: one file compiles, links and runs."""
+    """One file compiles, links and runs with the command in include/tinytorch/README.md, with options for a faster build."""
     if not shutil.which("nvcc"):
-        raise Skipped("nvcc is not here")
+        raise Skipped("nvcc was not found")
     lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "include/tinytorch/README.md").read_text(encoding="utf-8"), re.M)
     if len(lines) != 1:
-        raise Failure(f"include/tinytorch/README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
+        raise Failure(f"include/tinytorch/README.md must have one line `nvcc ... program.cu ...`, but has {len(lines)}")
     replaced = {"-O3": "-Xcicc=-O0 -Xptxas=-O0", "-I include": f"-I {ROOT / 'include'}"}
-    if not gpu_found():  # then -arch=native has nothing to go by
+    if not gpu_found():  # -arch=native needs a GPU
         replaced["-arch=native"] = "-arch=sm_75"
     command = lines[0]
     for theirs, ours in replaced.items():
         if theirs not in command:
-            raise Failure(f"{theirs} is not in the command of include/tinytorch/README.md; adapt this check\n{command}")
+            raise Failure(f"the command in include/tinytorch/README.md lacks {theirs}; adapt this check:\n{command}")
         command = command.replace(theirs, ours)
     shutil.copy(CONSUMER / "cuda.cu", folder / "program.cu")
     said = sh(*command.split(), cwd=folder)
     if "warning" in said:
-        raise Failure(f"nvcc warned:\n{said[-3000:]}")
+        raise Failure(f"nvcc printed warnings:\n{said[-3000:]}")
     if gpu_found():
-        says_right(folder / "program")
+        require_right_results(folder / "program")
         return
     said = sh(folder / "program", expect=1)
-    must_say(said, "TT-CUDA-04: looking for a CUDA device: ", "hint: check nvidia-smi", "at program.cu:")
+    require_parts(said, "TT-CUDA-04: looking for a CUDA device: ", "hint: check nvidia-smi", "at program.cu:")
     if "right" in said:
-        raise Failure(f"without a GPU it said {said}")
+        raise Failure(f"the program printed `right` without a GPU: {said}")
 
 
 def student_guards(folder):
@@ -159,7 +160,7 @@ def student_guards(folder):
     cases = [("tinytorch/tensor/strydes.hpp", "replaces nothing"), ("tinytorch/core/shape.hpp", "never replaced"),
              ("tensor/strides.hpp", "replaces nothing"), ("tasks/tensor/strides.hpp", "replaces nothing"),
              ("tinytorch/backend/cpu/elementwise.hpp", "modules/tt migrate 01"), ("tinytorch/tensor/strides.hpp", "modules/tt migrate 01")]
-    must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), "does not exist")
+    require_parts(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), "does not exist")
     old, new = next(iter(json.loads((source / "modules" / "moved.json").read_text()).items()))
     moved = [f"old path: {old}", f"new path: {new}"]
     cases += [(old, "replaces a header that has moved", *moved),
@@ -168,42 +169,42 @@ def student_guards(folder):
         path = student / name
         path.parent.mkdir(parents=True)
         path.write_text(f"#pragma once\n#include <tinytorch/core/shape.hpp>\n#include <{old}>  // moved\n")
-        must_say(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, *complaints)
+        require_parts(configure(source, folder, "-DTINYTORCH_STUDENT=01_tensor", expect=1), name, *complaints)
         shutil.rmtree(student)
 
 
 def student_header(folder):
-    """A student's functors.hpp, wrong on purpose, changes what the program computes."""
+    """A student's functors.hpp with a deliberate error changes the program's results."""
     source = checkout(folder)
     ours = source / "include" / "tinytorch" / "backend" / "functors.hpp"
     text = ours.read_text()
     wrong = text.replace("if constexpr (fn == square) return x * x;", "if constexpr (fn == square) return x + x;")
     if wrong == text:
-        raise Failure("functors.hpp has no line for square; adapt this check")
+        raise Failure("functors.hpp does not contain the expected line for square; adapt this check")
     theirs = source / "modules" / "01_tensor" / "student" / "tinytorch" / "backend" / "functors.hpp"
     theirs.parent.mkdir(parents=True)
     theirs.write_text(wrong)
-    must_say(configure(source, folder, "-DTINYTORCH_STUDENT=all", "-DTINYTORCH_WITH_CUDA=OFF"),
+    require_parts(configure(source, folder, "-DTINYTORCH_STUDENT=all", "-DTINYTORCH_WITH_CUDA=OFF"),
              "student header modules/01_tensor/student/tinytorch/backend/functors.hpp replaces")
     build = folder / "student"
     sh("cmake", "-S", CONSUMER, "-B", build, "-DWAY=add_subdirectory", "-DLIBRARY=tinytorch", f"-DSOURCE={source}",
        "-DTINYTORCH_STUDENT=all", "-DCMAKE_CXX_FLAGS=-O0")
     sh("cmake", "--build", build, "--target", "consumer")
-    must_say(sh(build / "consumer", expect=1), "WRONG")
+    require_parts(sh(build / "consumer", expect=1), "WRONG")
 
 
-# Checks of one lane share a folder and follow each other; the lanes run side by side, for most steps use one core.
+# The checks of one lane share a folder and run one after the other. The lanes run in parallel, since most steps use one core.
 LANES = [
     [("add_subdirectory", add_subdirectory), ("FetchContent from a local path", fetch_content)],
     [("cmake --install and find_package", find_package), ("pkg-config", pkg_config), ("bare g++", bare)],
     [("bare nvcc", bare_nvcc)],
-    [("TINYTORCH_WITH_CUDA", cuda_switch), ("TINYTORCH_STUDENT refuses strays", student_guards),
+    [("TINYTORCH_WITH_CUDA", cuda_switch), ("TINYTORCH_STUDENT refuses headers that replace nothing", student_guards),
      ("TINYTORCH_STUDENT replaces a header", student_header)],
 ]
 
 
 def run_lane(lane, folder, only):
-    """(title, what was wrong or lacking or None) of every check of the lane that is wanted."""
+    """Runs the checks of a lane whose title contains `only`. Returns (title, problem) for each; None: no problem."""
     outcomes = []
     folder.mkdir()
     for title, check in lane:
@@ -221,7 +222,7 @@ def run_lane(lane, folder, only):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="")
+    options.add_argument("--only", default="", help="run only the checks whose name contains this text")
     only = options.parse_args().only
     failed = 0
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(max_workers=CORES) as pool:

@@ -1,9 +1,10 @@
-// A plain tar file: written so that the same content gives the same bytes, read as a stranger's file.
+// Writes and reads the tar file of a bundle. Writing is deterministic: the same files give the same bytes.
+// Reading treats the bytes as untrusted input.
 //
-// What is read must be headers and contents back to back, of plain files with plain relative paths, each
-// once, and zeros at the end. Everything else that tar can say (links, devices, folders, sparse files,
-// extended headers, something behind the end) is refused and not interpreted, so that there is nothing to
-// hide a trick in. A size is compared with the bytes that are there before memory is taken for it.
+// A valid archive holds headers and contents back to back, and zeros at the end. Each entry is a plain file
+// with a plain relative path that occurs once. Everything else that tar allows (links, devices, folders,
+// sparse files, extended headers, bytes after the end) is refused and not interpreted, so that an archive
+// cannot hide anything. A size is compared with the remaining bytes before memory is allocated for it.
 #pragma once
 
 #include <archive.h>
@@ -25,13 +26,13 @@ using ArchiveFile = tinytorch::benchmarking::BundleFile;
 
 struct ArchiveLimits {
   size_t files = 160;
-  int64_t bytes = limits::kWeightBytes + (int64_t{1} << 22);  // of the archive
+  int64_t bytes = limits::kWeightBytes + (int64_t{1} << 22);  // size of the archive
 };
 
 constexpr size_t kPathLength = 100, kPathDepth = 6;
 
-// Parts of plain letters joined by '/': nothing absolute, no "..", no hidden file, nothing that a shell or a
-// page would read differently.
+// True for plain names joined by '/'. Absolute paths, "..", hidden files and characters with a meaning in a
+// shell or in HTML are not plain.
 inline bool is_plain_path(const std::string& path) {
   if (path.size() > kPathLength) return false;
   size_t parts = 0;
@@ -61,10 +62,11 @@ inline la_ssize_t append(archive*, void* to, const void* bytes, size_t count) {
 inline void require(int status, archive* a) {
   if (status == ARCHIVE_OK) return;
   const char* why = archive_error_string(a);
-  throw std::runtime_error(std::string("libarchive: ") + (why ? why : "an unnamed error"));
+  throw std::runtime_error(std::string("libarchive: ") + (why ? why : "an error without a message"));
 }
 
-// Checks one header; returns the path. `type` is the letter that tar has for the kind of file.
+// Checks one header and returns its path. `type` is the header's typeflag, which names the kind of file.
+// `room` is the number of bytes behind the header.
 inline std::string check_header(archive_entry* header, char type, size_t room) {
   const char* name = archive_entry_pathname(header);
   const std::string path = name ? name : "";
@@ -80,7 +82,8 @@ inline std::string check_header(archive_entry* header, char type, size_t room) {
   const bool fits = archive_entry_size_is_set(header) && archive_entry_size(header) >= 0 &&
                     static_cast<uint64_t>(archive_entry_size(header)) <= room;
   if (!fits)
-    throw Refusal(kArchive, path, "at most the " + std::to_string(room) + " bytes that are left",
+    throw Refusal(kArchive, path,
+                  "at most the " + std::to_string(room) + " bytes that are left in the archive",
                   "a size of " + std::to_string(archive_entry_size(header)));
   return path;
 }
@@ -95,7 +98,7 @@ inline std::string read_content(archive* a, const std::string& path, size_t size
   return content;
 }
 
-// No file stands where another one needs a folder.
+// Refuses a file whose path is the folder of another file.
 inline void check_folders(const std::set<std::string>& paths) {
   for (const std::string& path : paths)
     for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1))
@@ -103,18 +106,18 @@ inline void check_folders(const std::set<std::string>& paths) {
         throw Refusal(kArchive, path, "a folder " + path.substr(0, slash), "a file of that name");
 }
 
-// Two empty blocks at least, no more than tar's usual padding, and nothing in them.
+// The archive ends with at least two blocks of zeros and no more than tar's usual padding.
 inline void check_end(std::string_view bytes, size_t end) {
   constexpr size_t kLeast = 2 * kBlock, kMost = 40 * kBlock;
   const bool sized = bytes.size() >= end + kLeast && bytes.size() <= end + kMost;
   if (!sized || bytes.substr(end).find_first_not_of('\0') != std::string_view::npos)
-    throw Refusal(kArchive, "", "2 to 40 empty blocks after the last file, and nothing behind them",
-                  sized ? "other bytes" : std::to_string(bytes.size()) + " bytes in all");
+    throw Refusal(kArchive, "", "2 to 40 blocks of zeros after the last file, and nothing after them",
+                  sized ? "other bytes" : "an archive of " + std::to_string(bytes.size()) + " bytes");
 }
 
 }  // namespace detail
 
-// In the order given; without dates and owners.
+// Returns an archive with the files in the given order, without dates and owners.
 inline std::string write_archive(const std::vector<ArchiveFile>& files) {
   using namespace detail;
   std::string out;
@@ -148,20 +151,20 @@ inline std::vector<ArchiveFile> read_archive(std::string_view bytes, const Archi
   const Reader a(archive_read_new(), &archive_read_free);
   require(archive_read_support_format_tar(a.get()), a.get());
   if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK)
-    throw Refusal(kArchive, "", "a tar file", "something else");
+    throw Refusal(kArchive, "", "a tar file", "another format");
   std::vector<ArchiveFile> files;
   std::set<std::string> paths;
-  size_t end = 0;  // of what was read
+  size_t end = 0;  // position after the last file that was read
   archive_entry* header = nullptr;
   for (int status; (status = archive_read_next_header(a.get(), &header)) != ARCHIVE_EOF;) {
     if (status != ARCHIVE_OK) {
       const char* why = archive_error_string(a.get());
-      throw Refusal(kArchive, "", "a tar file", why ? why : "something else");
+      throw Refusal(kArchive, "", "a tar file", why ? why : "another format");
     }
     if (static_cast<size_t>(archive_read_header_position(a.get())) != end || bytes.size() < end + kBlock)
-      throw Refusal(kArchive, "", "files back to back, without extended headers", "something in between");
+      throw Refusal(kArchive, "", "files back to back, without extended headers", "other bytes between them");
     std::string path = check_header(header, bytes[end + kTypeAt], bytes.size() - end - kBlock);
-    if (!paths.insert(path).second) throw Refusal(kArchive, path, "each file once", "it a second time");
+    if (!paths.insert(path).second) throw Refusal(kArchive, path, "each file once", "the same path again");
     if (paths.size() > most.files)
       throw Refusal(kArchive, "", "at most " + std::to_string(most.files) + " files", "more");
     const auto size = static_cast<size_t>(archive_entry_size(header));

@@ -1,11 +1,10 @@
-// A bundle (.tmlp): everything about a submission in one file, named by its SHA-256.
+// A bundle (.tmlp) is a submission in one file, identified by the SHA-256 of that file.
 //
-//   archive.hpp   the tar file, and what it must not contain
-//   manifest.hpp  manifest.json, its first file
-//   here          both together: every file is named with its size and digest, and nothing else is there
-//   rules.hpp     what a submission of a tier must hold
-// A bundle in memory (struct Bundle) has always passed these checks: read_bundle() and pack() are the ways to
-// one.
+//   archive.hpp   the tar file: its format and limits
+//   manifest.hpp  manifest.json, the first file of the archive
+//   bundle.hpp    both together: the manifest lists exactly the files, with their sizes and digests
+//   rules.hpp     the files and fields that a submission of each tier needs
+// A Bundle in memory comes from read_bundle(), which makes the checks of the first three.
 #pragma once
 
 #include <stdlib.h>
@@ -25,10 +24,10 @@ namespace tinymlperf::bundle {
 struct Bundle {
   std::string id;  // SHA-256 of the whole file
   Manifest manifest;
-  std::string manifest_text;       // as it stands in the file
-  std::vector<ArchiveFile> files;  // without the manifest, in its order
+  std::string manifest_text;       // the bytes of manifest.json
+  std::vector<ArchiveFile> files;  // without the manifest, in the order that it lists them
 
-  // The content of a file; nullptr: there is no such file.
+  // Returns the content of a file, or nullptr if the bundle has no such file.
   const std::string* find(std::string_view path) const {
     for (const ArchiveFile& file : files)
       if (file.path == path) return &file.content;
@@ -50,10 +49,10 @@ inline Bundle read_bundle(std::string_view bytes) {
   const std::vector<FileRecord>& named = out.manifest.files;
   for (size_t i = 0; i < std::max(files.size(), named.size()); ++i) {
     const std::string where = "files[" + std::to_string(i) + "]";
-    if (i >= named.size()) throw Refusal(kManifestFile, where, "a line on " + files[i].path, "none");
+    if (i >= named.size()) throw Refusal(kManifestFile, where, "an entry for " + files[i].path, "none");
     if (i >= files.size() || files[i].path != named[i].path)
-      throw Refusal("bundle", where, named[i].path + ", as the manifest says",
-                    i < files.size() ? files[i].path : "no more file");
+      throw Refusal("bundle", where, named[i].path + ", which the manifest lists",
+                    i < files.size() ? files[i].path : "no further file");
     const std::string content =
         std::to_string(files[i].content.size()) + " bytes, " + sha256(files[i].content);
     const std::string expected = std::to_string(named[i].bytes) + " bytes, " + named[i].sha256;
@@ -63,8 +62,8 @@ inline Bundle read_bundle(std::string_view bytes) {
   return out;
 }
 
-// The bytes of the bundle of these files; the manifest's list of files is formed here. Files in the order of
-// their paths, so that the same content has the same id. Throws Refusal where read_bundle would.
+// Returns the bytes of a bundle with these files. Fills the manifest's list of files, and sorts the files by
+// path, so that the same content has the same id. Throws Refusal if read_bundle() would refuse the result.
 inline std::string pack(Manifest manifest, std::vector<ArchiveFile> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   manifest.files = tinytorch::benchmarking::records_of(files, sha256);
@@ -74,7 +73,8 @@ inline std::string pack(Manifest manifest, std::vector<ArchiveFile> files) {
   return bytes;
 }
 
-// Every file below the folder, but a manifest. Throws Refusal for links and for what is too large.
+// Returns all files below the folder except a manifest. Throws Refusal for links, devices, and too many files
+// or bytes.
 inline std::vector<ArchiveFile> read_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::vector<ArchiveFile> files;
@@ -96,11 +96,12 @@ inline std::vector<ArchiveFile> read_folder(const std::filesystem::path& folder)
   return files;
 }
 
-// Makes the folder, with all files or not at all. The manifest comes along.
+// Writes all files and the manifest to a new folder. If that fails, the folder does not exist afterwards.
+// Throws Refusal if the path exists already.
 inline void unpack(const Bundle& bundle, const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(fs::symlink_status(folder)))
-    throw Refusal(folder.string(), "", "a name that is not taken", "a file or folder");
+    throw Refusal(folder.string(), "", "a path that does not exist yet", "a file or folder");
   const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
   fs::create_directories(parent);
   TemporaryFolder temporary(parent);

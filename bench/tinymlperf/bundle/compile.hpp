@@ -1,11 +1,11 @@
-// C2: source is compiled before anybody waits for a match of it, in the sandbox and within the time and
-// memory that the match's own compilation has (judge/match/stage.hpp).
+// Check C2: a submission's source compiles. It is compiled before its match, in the sandbox, with the limits
+// of time and memory of the match's own compilation (judge/match/stage.hpp).
 //
-//   who asks                  `tinymlperf check` and `submit`, on the author's machine: at once
-//   the board's worker        between two matches, for all that wait: whoever uploaded by a page is told by
-//   then
-// Not the thread that takes an upload: compilers would disturb the match that is timed on the same machine,
-// as many at once as there are uploads.
+//   `tinymlperf check` and `submit`   compile at once, on the author's machine
+//   the board's worker                compiles all waiting submissions between two matches, so that an
+//                                     author who uploaded with a browser learns of errors early
+// The thread that receives an upload does not compile: many uploads would start many compilers, which would
+// disturb the match that is timed on the same machine.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 
 namespace tinymlperf::bundle {
 
-// Returns reasons to look that its text does not show and the preprocessor does. Throws Refusal with the
-// compiler's message, sandbox::Unavailable where this machine cannot hold a compiler, and judge::WithoutGpu,
-// with such reasons, where it has no GPU to compile for.
+// Returns the reasons for a review (static_rules.hpp) that appear only after preprocessing. Throws Refusal
+// with the compiler's message, sandbox::Unavailable if this machine cannot run a sandboxed compiler, and
+// judge::WithoutGpu, which holds the same reasons, if this machine has no GPU to compile for.
 inline std::vector<std::string> check_compiles(const Bundle& bundle, const sandbox::Offers& offers) {
   if (bundle.manifest.tier == "T0") return {};
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// SHA-256 as 64 hexadecimal digits: the name of a content. Two files with the same digest are the same file.
+// SHA-256 digests as 64 hexadecimal digits. Files with the same digest are treated as the same file.
 #pragma once
 
 #include <openssl/evp.h>
@@ -24,7 +24,7 @@ inline std::string sha256(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
-    throw std::runtime_error("OpenSSL cannot form a SHA-256 digest");
+    throw std::runtime_error("OpenSSL cannot compute a SHA-256 digest");
   return hexadecimal(digest.data(), size);
 }
 

@@ -1,6 +1,6 @@
-// manifest.json of a bundle: who submits what, for which table, and the digest of every file. The library
-// writes it (benchmarking/submission.hpp shows one). Here it is read as a stranger's file: unknown keys,
-// wrong types and everything beyond a limit are refused.
+// Reads manifest.json of a bundle, which names the author, the entry, its table of the leaderboard, and the
+// digest of each file. The library writes it (benchmarking/submission.hpp shows an example). It is read as
+// untrusted input: unknown keys, wrong types and values beyond a limit are refused.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr size_t kShort = 60, kLong = 2000, kMostFiles = 159, kMostNames = 16, k
 using tinymlperf::detail::Fields;
 using tinymlperf::detail::show;
 
-// Without control characters; a long text may have lines.
+// Reads a string without control characters. With `lines`, line ends and tabs are allowed.
 inline std::string text(const Fields& f, const char* key, size_t longest, const char* fallback,
                         bool lines = false) {
   std::string value = f.text(key, longest, fallback);
@@ -95,7 +95,7 @@ inline void read_claims(const Fields& f, Manifest& m) {
 
 }  // namespace detail
 
-// Reads what tinytorch::benchmarking::manifest_json() writes; throws Refusal.
+// Reads the text that tinytorch::benchmarking::manifest_json() writes. Throws Refusal.
 inline Manifest parse_manifest(const std::string& source) {
   using namespace detail;
   const Json document = tinymlperf::detail::parse_json(source, kManifestFile);
@@ -111,7 +111,7 @@ inline Manifest parse_manifest(const std::string& source) {
     f.refuse("name", "letters, digits, '.', '_' or '-', starting with a letter, digit or '_'",
              show(Json(m.name)));
   m.author = text(f, "author", kShort, nullptr);
-  if (m.author.empty()) f.refuse("author", "a name", "an empty text");
+  if (m.author.empty()) f.refuse("author", "a name", "an empty string");
   m.team = text(f, "team", kShort, "");
   m.division = f.one_of("division", nullptr, {"closed", "open", "kernel"});
   m.tier = f.one_of("tier", nullptr, {"T0", "T1", "T2"});

@@ -1,5 +1,5 @@
-// What a submission must hold beyond a sound bundle, so that the judge can run it: the rules of its tier.
-// Read by `tinymlperf check`, and by the leaderboard when it takes a bundle in; one answer for both.
+// The rules of each tier: the files and fields that a valid bundle needs, so that the judge can run it.
+// `tinymlperf check` and the leaderboard use the same rules, so both give the same answer.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,27 +19,28 @@
 
 namespace tinymlperf::bundle {
 
-constexpr int64_t kTextBytes = int64_t{1} << 18;  // of a file that pages show
+constexpr int64_t kTextBytes = int64_t{1} << 18;  // the largest file that the leaderboard's pages show
 
-// What pages show as text: of a known kind, not too long, UTF-8 without control characters.
 inline bool is_text_path(const std::string& path) {
   for (const char* end : {".json", ".md", ".txt", ".cpp", ".hpp", ".h", ".cu", ".cuh"})
     if (path.ends_with(end)) return true;
   return false;
 }
+// True for files that pages show: UTF-8 text without control characters, with a known file ending and a
+// limited size.
 inline bool is_shown(const ArchiveFile& file) {
   if (!is_text_path(file.path) || static_cast<int64_t>(file.content.size()) > kTextBytes) return false;
   for (const char c : file.content)
     if ((c >= 0 && c < 32 && c != '\n' && c != '\t' && c != '\r') || c == 127) return false;
   try {
-    (void)Json(file.content).dump();  // complains about what is not UTF-8
+    (void)Json(file.content).dump();  // throws if the content is not UTF-8
     return true;
   } catch (const Json::exception&) {
     return false;
   }
 }
 
-// The library's headers that it replaces. Throws Refusal.
+// Returns the library's headers that the submission replaces. Throws Refusal.
 inline HeaderSet header_set_of(const Bundle& bundle) {
   return tinymlperf::header_set_of(
       bundle.files, [](const ArchiveFile& file) { return static_cast<int64_t>(file.content.size()); });
@@ -47,20 +48,21 @@ inline HeaderSet header_set_of(const Bundle& bundle) {
 
 namespace detail {
 
-// Kernels are a division of their own, asked one by one; they are code.
+// Kernels have a benchmark (krn) and a division of their own, one scenario, and a tier with code.
 inline void check_kernels(const Manifest& m) {
   if (m.benchmarks != std::vector<std::string>{kKernelBenchmark})
     throw Refusal(kManifestFile, "benchmark",
-                  std::string(kKernelBenchmark) + " alone, and it alone in the division " + kKernelDivision,
+                  std::string(kKernelBenchmark) + " alone, since it is the only benchmark of the division " +
+                      kKernelDivision,
                   show(Json(m.benchmarks)) + " in the division " + m.division);
   if (m.division != kKernelDivision)
     throw Refusal(kManifestFile, "division", std::string(kKernelDivision) + " for " + kKernelBenchmark,
                   m.division);
-  const char* one_by_one = judge::name_of(judge::Scenario::single_stream);
-  if (m.scenarios != std::vector<std::string>{one_by_one})
-    throw Refusal(kManifestFile, "scenario", std::string(one_by_one) + " for " + kKernelBenchmark,
+  const char* single_stream = judge::name_of(judge::Scenario::single_stream);
+  if (m.scenarios != std::vector<std::string>{single_stream})
+    throw Refusal(kManifestFile, "scenario", std::string(single_stream) + " for " + kKernelBenchmark,
                   show(Json(m.scenarios)));
-  if (m.tier == "T0") throw Refusal(kManifestFile, "tier", "one with code, since a kernel is code", m.tier);
+  if (m.tier == "T0") throw Refusal(kManifestFile, "tier", "T1 or T2, since a kernel is code", m.tier);
 }
 
 inline void check_names(const Manifest& m) {
@@ -70,7 +72,7 @@ inline void check_names(const Manifest& m) {
     try {
       judge::make_benchmark(b);
     } catch (const std::invalid_argument&) {
-      throw Refusal(kManifestFile, "benchmark", "of " + judge::benchmark_ids() + ", " + kKernelBenchmark,
+      throw Refusal(kManifestFile, "benchmark", "one of " + judge::benchmark_ids() + ", " + kKernelBenchmark,
                     show(Json(b)));
     }
   }
@@ -78,12 +80,12 @@ inline void check_names(const Manifest& m) {
     try {
       judge::scenario_named(s);
     } catch (const std::invalid_argument& e) {
-      throw Refusal(kManifestFile, "scenario", "a scenario that a match can have", e.what());
+      throw Refusal(kManifestFile, "scenario", "a known scenario", e.what());
     }
     for (const std::string& b : m.benchmarks)
       if (is_training(b) != (s == judge::name_of(judge::Scenario::time_to_quality)))
         throw Refusal(kManifestFile, "scenario",
-                      "time_to_quality for what is trained (ttq-...), and for nothing else", b + " in " + s);
+                      "time_to_quality for training benchmarks (ttq-...), and only for them", b + " in " + s);
   }
 }
 
@@ -92,13 +94,13 @@ inline void require_shown(const ArchiveFile& file) {
     throw Refusal("bundle", file.path,
                   "text (.json, .md, .txt, .cpp, .hpp, .h, .cu, .cuh; UTF-8; at most " +
                       std::to_string(kTextBytes) + " bytes)",
-                  "something else");
+                  "another kind of file");
 }
 inline void require_file(const Bundle& bundle, const char* path) {
   if (!bundle.find(path)) throw Refusal("bundle", "", std::string("a file ") + path, "none");
 }
 
-// A model of text is loaded as one.
+// Loads the entry as a text model or as layers, as its benchmark needs. Throws if it cannot be loaded.
 inline void require_loads(const std::filesystem::path& entry, const std::string& benchmark) {
   if (task_of(benchmark).text)
     (void)load_text_model(entry);
@@ -106,7 +108,8 @@ inline void require_loads(const std::filesystem::path& entry, const std::string&
     (void)load_entry(entry, task_of(benchmark));
 }
 
-// A model and its weights, or how it is to be trained, and texts about them.
+// Checks an entry of data: model.json with either weights or, for training benchmarks, a training recipe. All
+// other files are text.
 inline void check_model(const Bundle& bundle) {
   const std::vector<std::string>& benchmarks = bundle.manifest.benchmarks;
   const bool trained = std::ranges::all_of(benchmarks, [](const auto& b) { return is_training(b); });
@@ -132,16 +135,17 @@ inline void check_model(const Bundle& bundle) {
   }
 }
 
-// T0 is data alone; nobody runs the texts.
+// T0: data without code. Text files may hold source (such as a training script), which the judge never runs.
 inline void check_data(const Bundle& bundle) {
-  const char* of_code = "nothing that runs: source of this name is of tier T2";
-  if (bundle.find(kPluginFile)) throw Refusal("bundle", kPluginFile, of_code, "a file");
+  const char* no_code = "no code in tier T0: a file of this name needs tier T2";
+  if (bundle.find(kPluginFile)) throw Refusal("bundle", kPluginFile, no_code, "a file");
   for (const ArchiveFile& file : bundle.files)
-    if (HeaderSet::holds(file.path)) throw Refusal("bundle", file.path, of_code, "a file");
+    if (HeaderSet::holds(file.path)) throw Refusal("bundle", file.path, no_code, "a file");
   check_model(bundle);
 }
 
-// Source that lies beside `main`, all of which pages show; `headers` have rules of their own.
+// Checks `main` and the source files beside it. All files must be text that pages can show. The replaced
+// headers in `headers` have other rules (header_set.hpp).
 inline void check_sources(const Bundle& bundle, const char* main, const HeaderSet& headers = {}) {
   constexpr size_t kMostSources = 32;
   constexpr int64_t kSourceBytes = int64_t{1} << 20;
@@ -152,57 +156,56 @@ inline void check_sources(const Bundle& bundle, const char* main, const HeaderSe
     require_shown(file);
     if (!is_source_path(file.path) || (!headers.empty() && HeaderSet::holds(file.path))) continue;
     if (file.path.find('/') != std::string::npos)
-      throw Refusal("bundle", file.path, std::string("source beside ") + main, "a folder");
+      throw Refusal("bundle", file.path, std::string("source beside ") + main, "a file in a subfolder");
     bytes += static_cast<int64_t>(file.content.size());
     ++sources;
   }
   if (sources > kMostSources || bytes > kSourceBytes)
     throw Refusal("bundle", "",
-                  fmt::format("at most {} files of source and {} bytes of it", kMostSources, kSourceBytes),
-                  fmt::format("{} of {} bytes", sources, bytes));
+                  fmt::format("at most {} source files with {} bytes in total", kMostSources, kSourceBytes),
+                  fmt::format("{} files with {} bytes", sources, bytes));
 }
 
-// Headers alone replace the library's in a program of the judge's own: the one that answers for a model, or
-// its kernels.
+// Headers without a plugin replace the library's headers in a program of the judge: the program that runs the
+// model of the submission, or the library's kernels.
 inline void check_headers_alone(const Bundle& bundle) {
   const bool kernels = bundle.manifest.division == kKernelDivision;
   if (kernels && bundle.find(kModelFile))
     throw Refusal("bundle", kModelFile,
-                  "headers alone, on which the library's kernels are compiled: leave the model out",
+                  "only headers, with which the library's kernels are compiled: leave the model out",
                   "a file");
   if (!kernels && !bundle.find(kModelFile))
     throw Refusal("bundle", "",
                   std::string("beside include/ a ") + kPluginFile + ", or a " + kModelFile + " with its " +
-                      kWeightsFile + " that is answered for on these headers, or the benchmark " +
-                      kKernelBenchmark + " alone (pack --benchmark " + kKernelBenchmark + ")",
-                  "headers alone");
+                      kWeightsFile + ", which runs with these headers, or the benchmark " + kKernelBenchmark +
+                      " alone (pack --benchmark " + kKernelBenchmark + ")",
+                  "only headers");
   if (!kernels) return check_model(bundle);
   for (const ArchiveFile& file : bundle.files) require_shown(file);
 }
 
-// T2: plugin.cpp and what it includes, or headers that replace the library's, or both.
+// T2: plugin.cpp and the files that it includes, or headers that replace the library's, or both.
 inline void check_plugin(const Bundle& bundle) {
   if (bundle.manifest.division == "closed")
-    throw Refusal(kManifestFile, "division", "open, since nobody can see which model a plugin computes",
+    throw Refusal(kManifestFile, "division", "open, since nobody can check which model a plugin computes",
                   bundle.manifest.division);
   const HeaderSet headers = header_set_of(bundle);
   if (!headers.empty() && !bundle.find(kPluginFile)) return check_headers_alone(bundle);
   check_sources(bundle, kPluginFile, headers);
 }
 
-// T1: plan.json and the device code that it launches; nothing that runs on the host.
+// T1: plan.json and the device code that it launches, without host code.
 inline void check_device_code(const Bundle& bundle) {
   if (bundle.manifest.division != kKernelDivision)
     throw Refusal(kManifestFile, "division", std::string(kKernelDivision) + ", since a plan launches kernels",
                   bundle.manifest.division);
   if (!bundle.manifest.hardware.starts_with("gpu("))
-    throw Refusal(kManifestFile, "hardware", "gpu(NAME), since a plan is for a GPU (pack --hardware)",
+    throw Refusal(kManifestFile, "hw_class", "gpu(NAME), since a plan is for a GPU (pack --hardware)",
                   bundle.manifest.hardware);
   check_sources(bundle, device::kPlanFile);
   for (const ArchiveFile& file : bundle.files)
     if (file.path.ends_with(".cpp"))
-      throw Refusal("bundle", file.path, "nothing that runs on the host: such source is of tier T2",
-                    "a file");
+      throw Refusal("bundle", file.path, "no host code in tier T1: a .cpp file needs tier T2", "a file");
   for (const auto& [name, op] : device::parse_plan(*bundle.find(device::kPlanFile))) {
     try {
       (void)judge::kernels::task_named(name);
@@ -213,7 +216,7 @@ inline void check_device_code(const Bundle& bundle) {
   }
 }
 
-// Numbers that come along follow from the samples that come along.
+// If the bundle holds a result.json, its numbers must follow from its samples.
 inline void check_result(const Bundle& bundle) {
   const std::string* const text = bundle.find(tinytorch::benchmarking::kResultFile);
   if (!text) return;
@@ -221,13 +224,13 @@ inline void check_result(const Bundle& bundle) {
     (void)tinytorch::benchmarking::read_result(*text);
   } catch (const tinytorch::Error& e) {
     throw Refusal(tinytorch::benchmarking::kResultFile, "",
-                  "a result, whose numbers follow from its samples (benchmarking/submission.hpp)", e.what());
+                  "a result whose numbers follow from its samples (benchmarking/submission.hpp)", e.what());
   }
 }
 
 }  // namespace detail
 
-// Throws Refusal when the judge cannot run it.
+// Throws Refusal if the bundle breaks a rule of its tier.
 inline void check_rules(const Bundle& bundle) {
   detail::check_names(bundle.manifest);
   detail::check_result(bundle);
@@ -241,7 +244,7 @@ inline void check_rules(const Bundle& bundle) {
   }
 }
 
-// What somebody should look at in its source; empty for data.
+// Returns the findings of static_rules.hpp in the submission's source, for a reviewer. Empty for tier T0.
 inline std::vector<std::string> reasons_to_look(const Bundle& bundle) {
   std::vector<std::string> out;
   if (bundle.manifest.tier == "T0") return out;

@@ -9,7 +9,7 @@
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/race/lobby.hpp>
+#include <tinymlperf/race/candidates.hpp>
 #include <tinymlperf/race/report.hpp>
 #include <vector>
 

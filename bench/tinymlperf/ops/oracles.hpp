@@ -1,5 +1,5 @@
-// What is right: a row of each op's output in f64, from the definition, in the plainest loops. None of it is
-// the library's, so that a mistake there is not a mistake here as well.
+// Oracles: for each op, a function that computes one row of the output in f64, from the definition, with
+// plain loops. They use no code of the library, so a mistake in the library is not repeated here.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace tinymlperf::judge::kernels::oracle {
 using In = std::span<const channel::Tensor>;
 using Out = std::span<double>;
 
-// The values of an input from an element on.
+// The values of an input, starting at an element.
 inline const float* at(const channel::Tensor& t, int64_t element = 0) {
   return t.values<float>().data() + element;
 }
 
-// Row of x [..., K] times a matrix that is found by element(k, j).
+// out = x [k] times the matrix [k, n] whose elements are element(i, j).
 template <class F>
 void product_row(const float* x, int64_t k, Out out, F&& element) {
   std::ranges::fill(out, 0.0);
@@ -26,7 +26,7 @@ void product_row(const float* x, int64_t k, Out out, F&& element) {
       out[j] += double{x[i]} * double{element(i, static_cast<int64_t>(j))};
 }
 
-// [..., m, k] x [..., k, n]; each batch has its own matrix.
+// [..., m, k] x [..., k, n]: each batch has its own matrix.
 inline void matmul(In in, int64_t row, Out out) {
   const auto& a = in[0].shape;
   const int64_t k = a.back(), m = a[a.size() - 2], n = in[1].shape.back();
@@ -41,7 +41,7 @@ inline void linear(In in, int64_t row, Out out) {
   for (size_t j = 0; j < out.size(); ++j) out[j] += double{at(in[2])[j]};
 }
 
-// A row of pixels of one channel: each sums its 3 x 3 neighbours, of which those outside are not there.
+// Computes a row of pixels of one output channel: 3 x 3 filters, stride 1, padding 1.
 inline void conv2d(In in, int64_t row, Out out) {
   const auto& x = in[0].shape;
   const int64_t c = x[1], h = x[2], w = x[3], m = in[1].shape[0];
@@ -71,7 +71,7 @@ inline void gelu(In in, int64_t row, Out out) {
     out[j] = 0.5 * double{x[j]} * std::erfc(-double{x[j]} / std::numbers::sqrt2);
 }
 
-// exp(x - max) of a row, and their sum. A NaN is the maximum of whatever holds one.
+// Writes exp(x - max) of a row, and returns their sum. The maximum of a row with a NaN is NaN.
 inline double exponentials(const float* x, Out out) {
   double most = -INFINITY, sum = 0;
   for (size_t j = 0; j < out.size(); ++j)
@@ -128,7 +128,7 @@ inline void max_pool2d(In in, int64_t row, Out out) {
   }
 }
 
-// Query t of a head sees the keys up to its own.
+// Causal attention: query t of a head attends to the keys 0 to t.
 inline void attention(In in, int64_t row, Out out) {
   const int64_t t = in[0].shape[1], d = in[0].shape[2], seen = row % t + 1, first = row / t * t;
   std::vector<double> score(static_cast<size_t>(seen));
@@ -152,7 +152,8 @@ inline void embedding(In in, int64_t row, Out out) {
   std::copy_n(from, out.size(), out.begin());
 }
 
-// Row 0: the parameter; 1 and 2: the moments. Step 10 with a rate of 0.001 and a decay of 0.01.
+// Row 0 is the parameter; rows 1 and 2 are the first and the second moment. Step 10 with a learning rate of
+// 0.001 and a weight decay of 0.01.
 inline void adamw(In in, int64_t row, Out out) {
   constexpr double kRate = 1e-3, kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8, kDecay = 0.01, kStep = 10;
   for (size_t i = 0; i < out.size(); ++i) {

@@ -1,8 +1,9 @@
-// What the judge knows of an op: its inputs, its output, its shapes, what is right, and how much work it is.
+// KernelTask describes an op of the benchmark `krn`: its inputs, its output, its shapes, its oracle and its
+// work.
 //
-// An answer is looked at row by row (the last side of the output), and the oracle gives one row at a time, in
-// f64, by its definition, without the library: so large answers are checked in rows that are drawn after they
-// came.
+// A row is a run of elements along the last dimension of the output. The judge checks answers row by row, and
+// the oracle computes one row in f64 from the definition, without the library. Large answers are checked in a
+// sample of rows, which is drawn after the answer has arrived.
 #pragma once
 
 #include <tinymlperf/channel/tensor.hpp>
@@ -12,42 +13,48 @@
 
 namespace tinymlperf::judge::kernels {
 
-// A Shape is the sides of a tensor, or the numbers from which those of an op follow: m, k, n of a product.
+// A Shape holds the sides of a tensor, or the numbers from which the shapes of an op's operands follow, for
+// example m, k, n of a matrix product.
 
-// What an input holds.
-// Any numbers; rows of which an index names some; none below 0; i64, of something with so many places.
-enum class Role { data, table, square, index };
+// The values of an input.
+enum class Role {
+  data,    // any numbers
+  table,   // rows, of which an index selects some
+  square,  // numbers of at least 0
+  index    // i64, 0 to places - 1
+};
 struct Operand {
   Shape shape;
   Role role = Role::data;
-  int64_t places = 0;
+  int64_t places = 0;  // rows of the indexed table
 };
 
-// What stands in the input that is stressed; the others are ordinary, but for zero_one, which is in all.
+// The values of the stressed input. The other inputs are ordinary, except with zero_one, which applies to
+// all.
 enum class Distribution {
-  ordinary,    // about 1 in size, both signs
-  zero_one,    // 0 or 1: sums of products are whole numbers, so any order gives the same bits
-  offset,      // 1000 + ordinary: what is subtracted leaves few digits
-  huge,        // 1e15 times as large
-  zeros,       // nothing but 0
-  subnormal,   // 1e-40 times as large
-  one_hot,     // one 1 in each row
-  duplicates,  // one number in each row
-  not_finite,  // ordinary, with infinities and a NaN in some rows
+  ordinary,    // mean 0, variance 1
+  zero_one,    // 0 or 1: sums of products are integers, so any order of summation gives the same bits
+  offset,      // 1000 + ordinary: subtraction cancels most digits
+  huge,        // 1e15 * ordinary
+  zeros,       // only 0
+  subnormal,   // 1e-40 * ordinary
+  one_hot,     // a single 1 in each row, else 0
+  duplicates,  // the same number throughout each row
+  not_finite,  // ordinary, with one infinity or NaN in some rows
 };
 inline constexpr std::array kDistributionNames{"ordinary",  "zero_one", "offset",     "huge",      "zeros",
                                                "subnormal", "one_hot",  "duplicates", "not_finite"};
 inline std::string name_of(Distribution d) { return kDistributionNames[static_cast<size_t>(d)]; }
 
-enum class Exact { never, for_zero_one, always };  // in which case another bit is a wrong answer
+enum class Exact { never, for_zero_one, always };  // the inputs for which every bit of an answer must agree
 
 struct KernelTask {
-  std::string name, text;            // "softmax"; what it computes of what, in a line
-  std::vector<Shape> shapes;         // that everybody knows, and that are ranked
-  std::vector<Shape> device_shapes;  // instead of them on a GPU, which takes microseconds for those
-  Shape least, most;                 // between which hidden shapes are drawn
+  std::string name, text;            // for example "softmax"; a line about its operands and its result
+  std::vector<Shape> shapes;         // published shapes, which are ranked
+  std::vector<Shape> device_shapes;  // larger ones for a GPU, which needs only microseconds for `shapes`
+  Shape least, most;                 // limits of the hidden shapes
   Exact exact = Exact::never;
-  size_t stressed = 0;  // the input that a distribution is about
+  size_t stressed = 0;  // the input to which a distribution applies
   std::vector<Distribution> adversarial;
   std::vector<Operand> (*operands)(const Shape&) = nullptr;
   Shape (*output)(const Shape&) = nullptr;
@@ -59,7 +66,7 @@ inline int64_t count(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// What must be read at least.
+// The minimal number of bytes that the op must read.
 inline double read_bytes_of(const KernelTask& task, const Shape& sides) {
   double bytes = 0;
   for (const Operand& o : task.operands(sides)) {
@@ -69,12 +76,13 @@ inline double read_bytes_of(const KernelTask& task, const Shape& sides) {
   }
   return bytes;
 }
-// The least bytes that an op must move: those of its inputs and of its output.
+// The minimal number of bytes that the op must read and write.
 inline double bytes_of(const KernelTask& task, const Shape& sides) {
   return read_bytes_of(task, sides) + 4 * static_cast<double>(count(task.output(sides)));
 }
 
-// One of each kind: as small as can be, and twice with sides that are prime numbers, where the range has one.
+// Draws three hidden shapes: one with sides close to the smallest, and two with prime sides, where the limits
+// of a side include a prime number.
 inline std::vector<Shape> draw_hidden_shapes(const KernelTask& task, tinytorch::Generator& random) {
   constexpr std::array<int64_t, 20> kPrimes{5,  7,  11, 13, 17, 19, 23, 29, 31,  37,
                                             41, 43, 53, 61, 67, 71, 79, 97, 101, 127};
@@ -96,8 +104,9 @@ inline std::vector<Shape> draw_hidden_shapes(const KernelTask& task, tinytorch::
 
 namespace detail {
 
-// Sums of four uniform numbers: mean 0, variance 1, all bits of a float in use.
-inline void fill_bell(std::span<float> out, tinytorch::Generator& random) {
+// Fills with sums of four uniform numbers, which are close to normal with mean 0 and variance 1. All bits of
+// a float are in use.
+inline void fill_nearly_normal(std::span<float> out, tinytorch::Generator& random) {
   const uint64_t seed = random.state().seed, first = random.reserve(out.size());
   tinytorch::parallel_for(static_cast<int64_t>(out.size()), 1 << 14, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -109,6 +118,7 @@ inline void fill_bell(std::span<float> out, tinytorch::Generator& random) {
   });
 }
 
+// Applies the distribution to ordinary values x with rows of length `row`.
 inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::Generator& random) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto each = static_cast<size_t>(row);
@@ -131,7 +141,8 @@ inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::G
 
 }  // namespace detail
 
-// The same seed gives the same inputs; every query of a match has its own.
+// Draws the inputs of one query. The same seed gives the same inputs; every query of a match has its own
+// seed.
 inline channel::Tensors draw_inputs(const KernelTask& task, const Shape& sides, Distribution d,
                                     uint64_t seed) {
   tinytorch::Generator random(seed);
@@ -150,7 +161,7 @@ inline channel::Tensors draw_inputs(const KernelTask& task, const Shape& sides, 
     if (d == Distribution::zero_one) {
       for (float& v : values) v = static_cast<float>(random.below(2));
     } else {
-      detail::fill_bell(values, random);
+      detail::fill_nearly_normal(values, random);
     }
     if (i == task.stressed) detail::stress(values, o.shape.back(), d, random);
     if (o.role == Role::square)

@@ -1,5 +1,5 @@
-// All ops of the benchmark `krn`. A new one is an oracle, an entry here, and a kernel of the library's
-// plugin.
+// All ops of the benchmark `krn`. A new op needs an oracle (oracles.hpp), an entry here, and a kernel in the
+// library's plugin.
 #pragma once
 
 #include <tinymlperf/ops/oracles.hpp>
@@ -14,7 +14,7 @@ inline double product(const Shape& sides) { return static_cast<double>(count(sid
 using D = Distribution;
 using Operands = std::vector<Operand>;
 
-// For ops that are defined for everything.
+// The distributions for ops that are exact for zero_one and defined for all numbers.
 inline std::vector<D> every_distribution() {
   return {D::zero_one, D::offset, D::huge, D::zeros, D::subnormal, D::one_hot, D::duplicates, D::not_finite};
 }
@@ -38,7 +38,7 @@ inline void add_products(std::vector<KernelTask>& out) {
                  oracle::matmul,
                  [](const Shape& s) { return product(s); }});
   out.push_back({"batched_matmul",
-                 "a [b, m, k] times b [b, k, n], each batch with its own",
+                 "a[i] times b[i] for each i of a [b, m, k] and b [b, k, n]",
                  {{4, 256, 256, 256}, {8, 192, 192, 192}, {12, 256, 64, 256}, {16, 128, 128, 128}},
                  {{32, 512, 512, 512}, {64, 256, 256, 256}, {96, 512, 64, 512}, {16, 1024, 256, 1024}},
                  {1, 1, 1, 1},
@@ -90,13 +90,13 @@ inline void add_conv2d(std::vector<KernelTask>& out) {
                    return {s[0], s[2], s[3], s[4]};
                  },
                  oracle::conv2d,
-                 // The padding is no work: in a row of w pixels the three taps find 3 w - 2.
+                 // Padding costs no work: in a row of w pixels, the three taps read 3 w - 2 pixels.
                  [](const Shape& s) {
                    return static_cast<double>(s[0] * s[1] * s[2] * (3 * s[3] - 2) * (3 * s[4] - 2));
                  }});
 }
 
-// x [m, n] and parameters [n], row by row.
+// A task on the rows of x [m, n], with parameters [n].
 inline KernelTask row_task(const char* name, const char* text, std::vector<D> adversarial,
                            Operands (*operands)(const Shape&), decltype(KernelTask::oracle) oracle) {
   return {name,
@@ -124,38 +124,41 @@ inline void add_row_ops(std::vector<KernelTask>& out) {
   out.push_back(row_task("add", "x [m, n] plus b [n]", all, with_row, oracle::add));
   out.back().exact = Exact::for_zero_one, out.back().adversarial.push_back(D::zero_one);
   out.push_back(row_task("gelu", "x (1 + erf(x / sqrt 2)) / 2 of x [m, n]", finite, x, oracle::gelu));
-  out.push_back(row_task("softmax", "of each row of x [m, n]", all, x, oracle::softmax));
-  out.push_back(row_task("log_softmax", "of each row of x [m, n]", all, x, oracle::log_softmax));
-  out.push_back(row_task("layer_norm", "of each row of x [m, n], eps 1e-5, times w [n], plus b [n]", finite,
-                         with_rows, oracle::layer_norm));
-  out.push_back(row_task("rms_norm", "of each row of x [m, n], eps 1e-6, times w [n]", finite, with_row,
-                         oracle::rms_norm));
+  out.push_back(row_task("softmax", "exp(x) / sum(exp(x)) of each row of x [m, n]", all, x, oracle::softmax));
+  out.push_back(row_task("log_softmax", "log(exp(x) / sum(exp(x))) of each row of x [m, n]", all, x,
+                         oracle::log_softmax));
+  out.push_back(row_task(
+      "layer_norm", "(x - mean) / sqrt(variance + 1e-5) of each row of x [m, n], times w [n], plus b [n]",
+      finite, with_rows, oracle::layer_norm));
+  out.push_back(row_task("rms_norm", "x / sqrt(mean(x^2) + 1e-6) of each row of x [m, n], times w [n]",
+                         finite, with_row, oracle::rms_norm));
   out.push_back(row_task("sum_rows", "the sum of each row of x [m, n]: [m]", all, x, oracle::sum_rows));
   out.back().exact = Exact::for_zero_one, out.back().adversarial.push_back(D::zero_one);
   out.back().output = [](const Shape& s) -> Shape { return {s[0]}; };
 }
 
 inline void add_max_pool2d(std::vector<KernelTask>& out) {
-  out.push_back({"max_pool2d",
-                 "the largest of each 2 x 2 of x [n, c, h, w], an odd last row or column left out",
-                 {{8, 32, 64, 64}, {4, 16, 128, 128}, {32, 16, 32, 32}, {2, 64, 56, 56}},
-                 {{64, 32, 64, 64}, {16, 16, 128, 128}, {128, 16, 32, 32}, {8, 64, 112, 112}},
-                 {1, 1, 2, 2},
-                 {3, 5, 41, 41},
-                 Exact::always,
-                 0,
-                 {D::offset, D::huge, D::zeros, D::subnormal, D::one_hot, D::duplicates, D::not_finite},
-                 [](const Shape& s) -> Operands { return {{s}}; },
-                 [](const Shape& s) -> Shape {
-                   return {s[0], s[1], s[2] / 2, s[3] / 2};
-                 },
-                 oracle::max_pool2d,
-                 [](const Shape&) { return 0.0; }});
+  out.push_back(
+      {"max_pool2d",
+       "the maximum of each 2 x 2 window of x [n, c, h, w], stride 2, without an odd last row or column",
+       {{8, 32, 64, 64}, {4, 16, 128, 128}, {32, 16, 32, 32}, {2, 64, 56, 56}},
+       {{64, 32, 64, 64}, {16, 16, 128, 128}, {128, 16, 32, 32}, {8, 64, 112, 112}},
+       {1, 1, 2, 2},
+       {3, 5, 41, 41},
+       Exact::always,
+       0,
+       {D::offset, D::huge, D::zeros, D::subnormal, D::one_hot, D::duplicates, D::not_finite},
+       [](const Shape& s) -> Operands { return {{s}}; },
+       [](const Shape& s) -> Shape {
+         return {s[0], s[1], s[2] / 2, s[3] / 2};
+       },
+       oracle::max_pool2d,
+       [](const Shape&) { return 0.0; }});
 }
 
 inline void add_transformer_ops(std::vector<KernelTask>& out) {
   out.push_back({"attention",
-                 "causal, of q, k and v [h, t, d]: softmax(q k^T / sqrt d) v",
+                 "causal attention, softmax(q k^T / sqrt d) v, of q, k and v [h, t, d]",
                  {{4, 256, 64}, {8, 256, 32}, {12, 192, 64}, {2, 512, 64}},
                  {{12, 1024, 64}, {16, 512, 64}, {8, 2048, 64}, {32, 512, 32}},
                  {1, 1, 1},
@@ -170,7 +173,7 @@ inline void add_transformer_ops(std::vector<KernelTask>& out) {
                  oracle::attention,
                  [](const Shape& s) { return static_cast<double>(s[0] * s[1] * (s[1] + 1) * s[2]); }});
   out.push_back({"embedding",
-                 "rows of table [v, d] that index [t] (i64) names: [t, d]",
+                 "the rows of table [v, d] that index [t] (i64) selects: [t, d]",
                  {{1024, 256, 2048}, {512, 768, 1024}, {2048, 128, 4096}, {256, 1024, 512}},
                  {{16384, 256, 16384}, {8192, 768, 8192}, {32768, 128, 32768}, {4096, 1024, 4096}},
                  {1, 1, 1},
@@ -188,7 +191,7 @@ inline void add_transformer_ops(std::vector<KernelTask>& out) {
                  [](const Shape&) { return 0.0; }});
   out.push_back(
       {"adamw",
-       "step 10 of p, g, m, v [n], rate 1e-3, betas 0.9 and 0.999, eps 1e-8, decay 0.01: p, m, v as [3, n]",
+       "step 10 of p, g, m, v [n] (rate 1e-3, betas 0.9 and 0.999, eps 1e-8, decay 0.01): p, m, v as [3, n]",
        {{262144}, {131072}, {200000}, {393216}},
        {{4194304}, {2097152}, {3000000}, {1048576}},
        {1},
@@ -218,7 +221,7 @@ inline const std::vector<KernelTask>& tasks() {
   return all;
 }
 
-// With the shapes of a GPU.
+// Replaces the published shapes by those for a GPU.
 inline std::vector<KernelTask> on_device(std::vector<KernelTask> all) {
   for (KernelTask& task : all) task.shapes = task.device_shapes;
   return all;
@@ -227,7 +230,7 @@ inline std::vector<KernelTask> on_device(std::vector<KernelTask> all) {
 inline const KernelTask& task_named(std::string_view name) {
   for (const KernelTask& task : tasks())
     if (task.name == name) return task;
-  throw std::invalid_argument("no op is named \"" + std::string(name) + "\"");
+  throw std::invalid_argument("there is no op \"" + std::string(name) + "\"");
 }
 
 }  // namespace tinymlperf::judge::kernels

@@ -1,9 +1,9 @@
-// One race as data: what was trained, the two matches that were played, and the ranking. Read and written as
+// The data of one race: the training curves, the two matches, and the ranking. Written to and read from
 // race.json.
 //
-// The file holds both matches whole, as run.json does, every sample and every seed with them; `verify_race`
-// forms the results again from the file alone. A race that could not be played to its end holds the matches
-// that were, and says in "missing" what has no result and why; nobody is ranked in it.
+// The file holds both matches in the format of run.json, with every sample and every seed, so verify_race()
+// recomputes the results from the file alone. If a race could not be completed, the file holds the matches
+// that were played, "missing" lists each part without a result and its reason, and no entry is ranked.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct RefusedEntry {
   std::string path, reason;
 };
 
-// A match, by its scenario, or the ranking, which has no result.
+// A part of the race without a result: a match, named by its scenario, or the ranking.
 struct Missing {
   std::string what, reason;
 };
@@ -37,14 +37,14 @@ struct Race {
   double floor = 0.80;             // accuracy that the lower bound must reach
   std::vector<EntryInfo> entries;  // in the order of the contenders
   Matches matches;
-  std::vector<Missing> missing;  // none: the race is whole
+  std::vector<Missing> missing;  // empty: the race is complete
   std::vector<Result> results;
-  std::vector<RefusedEntry> refused;  // and those who were out of a match
+  std::vector<RefusedEntry> refused;  // before the race, or put out in a match
   std::vector<TrainingCurve> training;
   uint64_t training_seed = 0, validation_seed = 0;
   int64_t training_samples = 0, validation_samples = 0;
-  double seconds = 0;              // the whole command
-  std::vector<std::string> notes;  // what a reader must know about this very race
+  double seconds = 0;              // duration of the whole command
+  std::vector<std::string> notes;  // remarks on this race for the reader of its report
 };
 
 namespace detail {
@@ -62,7 +62,7 @@ inline Json to_json(const Result& r, const std::string& name) {
           {"efficiency", r.efficiency ? Json(*r.efficiency) : Json(nullptr)}};
 }
 
-// Reads the matches of an unfinished race. The scenario of a match says which of the two it is.
+// Reads the matches of an incomplete race, which are told apart by their scenario.
 inline Matches read_unfinished(const Json& matches) {
   Matches out;
   for (const Json& match : matches) {
@@ -76,7 +76,7 @@ inline void require_same(const Race& race) {
   const auto same = [](const EntryInfo& e, const judge::ContenderRecord& c) { return e.name == c.name; };
   for (const judge::RunDocument* match : played(race.matches))
     if (!std::ranges::equal(race.entries, match->contenders, same))
-      throw std::invalid_argument("race file: expected a contender for every entry, in their order");
+      throw std::invalid_argument("race file: expected one contender for each entry, in the same order");
 }
 
 }  // namespace detail
@@ -114,7 +114,8 @@ inline Json to_json(const Race& race) {
           {"training", training}};
 }
 
-// The part from which the results follow: rules, entries and matches. Throws std::invalid_argument otherwise.
+// Reads the parts from which the results follow: rules, entries and matches. Throws std::invalid_argument if
+// the document is not a valid race file.
 inline Race race_from_json(const Json& document) {
   try {
     if (document.at("schema") != detail::kRaceSchema)
@@ -140,8 +141,8 @@ inline Race race_from_json(const Json& document) {
   }
 }
 
-// Forms both matches' numbers and every result again from the raw samples; returns the first difference to
-// what the file claims, or "".
+// Recomputes the numbers of both matches and all results from the raw samples. Returns a text about the first
+// difference to the numbers in the file, or "" if there is none.
 inline std::string verify_race(const Json& document) {
   Race race = race_from_json(document);
   for (const Json& match : document.at("matches"))
@@ -154,7 +155,7 @@ inline std::string verify_race(const Json& document) {
   for (size_t i = 0; i < recomputed.size(); ++i)
     if (!detail::agree(recomputed[i], claimed[i]))
       return "result " + std::to_string(i + 1) + " is claimed as " + claimed[i].dump() +
-             " but the samples give " + recomputed[i].dump();
+             ", but the samples give " + recomputed[i].dump();
   return "";
 }
 

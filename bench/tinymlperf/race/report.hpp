@@ -1,7 +1,7 @@
-// A race for reading: a table for the terminal and one self-contained HTML page with inline charts.
+// The report of a race: a table for the terminal, and one self-contained HTML page with inline charts.
 //
-// The page loads nothing from anywhere and every text from an entry is escaped. It states what the numbers
-// rest on: how many samples, the floor, the baseline, the seeds and the machine.
+// The page loads nothing from elsewhere, and every text from an entry is escaped. Both reports list the
+// conditions of the measurement: numbers of samples, quality floor, baseline, seeds and machine.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,6 @@ namespace tinymlperf {
 namespace svg = tinytorch::svg;
 
 // ---- numbers as text
-// ----------------------------------------------------------------------------------------
 
 using tinytorch::document::Row;
 using tinytorch::document::Rows;
@@ -43,7 +42,6 @@ inline std::string show_accuracy(const Interval& i) {
 inline std::string show_known_bytes(int64_t n) { return n ? show_bytes(n) : "-"; }
 
 // ---- the table
-// ----------------------------------------------------------------------------------------------
 
 inline Rows table_rows(const Race& race) {
   Rows rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p90", "per second", "parameters", "file",
@@ -60,7 +58,7 @@ inline Rows table_rows(const Race& race) {
   return rows;
 }
 
-// What the numbers rest on, one sentence each; the same words in the terminal and on the page.
+// The conditions of the measurement, one line each, for the terminal and for the page.
 inline std::vector<std::string> conditions(const Race& race) {
   const judge::RunDocument &one = race.matches.single_stream, &all = race.matches.offline;
   const size_t blocks = one.contenders.empty() ? 0 : one.contenders[0].turns.size() / 2;
@@ -70,39 +68,36 @@ inline std::vector<std::string> conditions(const Race& race) {
           : fmt::format("trained on {} (seed {}), validated on {} others (seed {})", race.training_samples,
                         race.training_seed, race.validation_samples, race.validation_seed);
   std::vector<std::string> lines{
-      fmt::format("Accuracy: {} + {} hidden samples, seeds {} and {} chosen when the race started; {}.",
+      fmt::format("Accuracy: {} + {} hidden samples, seeds {} and {} (chosen when the race started); {}.",
                   one.hidden_samples, all.hidden_samples, one.seed, all.seed, training),
-      "Judge: every entry answers from a sandboxed process of its own; the answers that are timed are those "
-      "that are "
-      "graded.",
+      "Judge: each entry answers from its own sandboxed process. The judge grades the same answers that it "
+      "times.",
       fmt::format(
-          "Score: 100 x geometric mean of how many times better than {} (= 100) in p90 of one sample and in "
-          "samples per second.",
+          "Score: 100 x the geometric mean of two ratios, how many times better than {} (= 100) an entry is "
+          "in the p90 latency of one sample and in samples per second.",
           race.baseline),
-      fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %; an entry below it is shown, "
-                  "not ranked.",
+      fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %. An entry below it is shown "
+                  "but not ranked.",
                   100 * race.floor),
-      fmt::format("Intervals: 95 %, from {} blocks in random order, each beside the baseline's; entries that "
-                  "the same "
-                  "blocks, one beside the other, do not tell apart share a rank (=).",
+      fmt::format("Intervals: 95 %, from {} blocks in random order, each compared with the baseline's block. "
+                  "Entries share a rank (=) if a comparison block by block shows no difference.",
                   blocks),
-      "Efficiency: latency to the power 1/2, peak bytes and file bytes to the power 1/4 each, baseline = "
-      "100. Peak "
-      "counts weights, input and activations of one sample.",
+      "Efficiency: the ratio of latencies to the power 1/2 times the ratios of peak bytes and of file bytes "
+      "to "
+      "the power 1/4 each (baseline = 100). Peak counts weights, input and activations of one sample.",
   };
   lines.insert(lines.end(), race.notes.begin(), race.notes.end());
   return lines;
 }
 
-// Says of an unfinished race what failed and what to do, one sentence each.
+// For an incomplete race: what failed and what to do, one line each.
 inline std::vector<std::string> failures(const Race& race) {
   std::vector<std::string> lines;
   for (const Missing& m : race.missing) lines.push_back(fmt::format("{} failed: {}.", m.what, m.reason));
   lines.push_back(
-      "So nobody is ranked in the race; each match that was played has a table of its own. Mend what failed "
-      "and run the "
-      "same command again: with --no-train, and the models that are trained under --entries, it starts with "
-      "the matches.");
+      "Therefore no entry is ranked; each match that was played has its own table. Fix the cause and run the "
+      "same command again. With --no-train, and --entries for the folder of the trained models, it starts "
+      "with the matches.");
   return lines;
 }
 
@@ -120,7 +115,6 @@ inline std::string text_table(const Race& race) {
 }
 
 // ---- the page
-// -----------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -142,7 +136,7 @@ inline std::string pareto_chart(const Race& race) {
   for (const Result& r : race.results)
     points.push_back({race.entries[r.index].name, 1e3 * r.p90, 100 * r.accuracy.estimate, r.on_front});
   return svg::scatter_chart(
-      "Accuracy against latency, Pareto front joined",
+      "Accuracy against latency, with the Pareto front",
       {.title = "latency p90 of one sample (ms, logarithmic)", .scale = svg::Scale::kLog},
       {.title = "accuracy on the hidden set (%)"}, points);
 }
@@ -182,7 +176,7 @@ inline std::string ranking_html(const Race& race) {
   if (race.missing.empty())
     return html_table(table_rows(race)) + html_list(conditions(race)) + "<figure>" + ranking_chart(race) +
            "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
-  std::string out = "<h2>Not finished</h2>\n" + html_list(failures(race));
+  std::string out = "<h2>Incomplete race</h2>\n" + html_list(failures(race));
   for (const judge::RunDocument* match : played(race.matches))
     out +=
         "<h2>" + svg::escape(judge::match_title(*match)) + "</h2>\n" + html_table(judge::match_rows(*match));

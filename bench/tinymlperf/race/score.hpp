@@ -1,15 +1,13 @@
-// From two matches of the same entries, one by one and everything at once, to a ranking. Nothing here
-// measures, so that anyone can form it again from race.json.
+// Computes the ranking of a race from its two matches, single_stream and offline. The ranking depends on
+// race.json alone, so anyone can recompute it.
 //
-//   score = 100 * geometric mean over both scenarios of how many times better than the baseline       100: as
-//   good as it
-//     single stream: p90 of the time of one sample      offline: samples per second
-//   efficiency = 100 * exp(1/2 ln r_latency + 1/4 ln r_peak_bytes + 1/4 ln r_model_bytes)
-// Ratios are clipped to [1/64, 64], so that one extreme cannot decide. An entry is ranked if the lower bound
-// of its accuracy, over the hidden samples of both matches, reaches the floor. A score's interval is that of
-// the blocks: block i of an entry stands beside block i of the baseline (paired_ratio.hpp), since a slow
-// stretch of the machine hits both. For ranks entries stand beside each other in the same way
-// (block_ranking.hpp).
+//   score      = 100 sqrt(r_p90 r_throughput)
+//   efficiency = 100 exp(1/2 ln r_p90 + 1/4 ln r_peak_bytes + 1/4 ln r_model_bytes)
+// Each r is a ratio to the baseline, above 1 if the entry is better. The square root of the score and each r
+// of the efficiency are clipped to [1/64, 64], so that one extreme ratio does not dominate. An entry is
+// ranked if the lower bound of its accuracy, over the hidden samples of both matches, reaches the floor.
+// Intervals and ranks come from paired blocks: block i of an entry is compared with block i of the baseline
+// (paired_ratio.hpp) or of another entry (block_ranking.hpp), since a slow phase of the machine affects both.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +26,9 @@ namespace statistics = tinytorch::statistics;
 using statistics::Interval;
 
 // The two matches of a race, with the same contenders in the same order; the first is the baseline. A
-// contender that is out of one match is in neither.
+// contender that was put out of one match is in neither.
 struct Matches {
-  judge::RunDocument single_stream, offline;  // without contenders: not played
+  judge::RunDocument single_stream, offline;  // no contenders: not played
 };
 
 inline std::vector<const judge::RunDocument*> played(const Matches& m) {
@@ -45,10 +43,10 @@ struct Result {
   int64_t rank = 0;  // 0: below the floor, not ranked
   bool on_front = false;
   Interval accuracy;      // share of all hidden samples
-  double p90 = 0;         // seconds for one sample
+  double p90 = 0;         // 90th percentile of the seconds for one sample
   double throughput = 0;  // samples per second
   Interval score;
-  std::optional<double> efficiency;  // none where memory or size is not known, as a plugin's may be
+  std::optional<double> efficiency;  // empty if memory or size is not known, for example of a plugin
 };
 
 namespace detail {
@@ -57,22 +55,23 @@ constexpr double kLargestRatio = 64;
 
 inline double clipped(double ratio) { return std::clamp(ratio, 1 / kLargestRatio, kLargestRatio); }
 
-// Seconds of work in each block: the geometric mean of p90 and of the time that a sample takes among many.
+// The cost of each block in seconds: the geometric mean of the p90 latency (single_stream) and of the time
+// per sample (offline).
 inline std::vector<double> block_costs(const Matches& m, size_t i) {
   std::vector<double> costs =
       judge::block_costs(judge::Scenario::single_stream, m.single_stream.contenders[i].turns);
-  const std::vector<double> among_many =
+  const std::vector<double> offline =
       judge::block_costs(judge::Scenario::offline, m.offline.contenders[i].turns);
-  if (costs.size() != among_many.size())
-    throw std::invalid_argument("race file: " + m.offline.contenders[i].name +
-                                " has another number of turns in each of the matches");
-  for (size_t b = 0; b < costs.size(); ++b) costs[b] = std::sqrt(costs[b] * among_many[b]);
+  if (costs.size() != offline.size())
+    throw std::invalid_argument("race file: the two matches have different numbers of turns of " +
+                                m.offline.contenders[i].name);
+  for (size_t b = 0; b < costs.size(); ++b) costs[b] = std::sqrt(costs[b] * offline[b]);
   return costs;
 }
 
 inline Interval score_of(const Matches& m, size_t i) {
   const auto ratio = statistics::paired_ratio(block_costs(m, 0), block_costs(m, i));
-  if (!ratio) throw std::invalid_argument("race file: six blocks at least are needed for an interval");
+  if (!ratio) throw std::invalid_argument("race file: an interval needs at least six blocks");
   return {100 * clipped(ratio->estimate), 100 * clipped(ratio->low), 100 * clipped(ratio->high)};
 }
 
@@ -84,7 +83,9 @@ inline std::optional<double> efficiency_of(const Matches& m, size_t i) {
   const auto bytes = [](int64_t x, int64_t y) {
     return std::log(clipped(static_cast<double>(x) / static_cast<double>(y)));
   };
-  if (!latency) throw std::invalid_argument("race file: " + ours.name + " has no latency to compare");
+  if (!latency)
+    throw std::invalid_argument("race file: the latency of " + ours.name +
+                                " cannot be compared with the baseline's");
   return 100 *
          std::exp(std::log(clipped(latency->estimate)) / 2 + bytes(base.peak_bytes, ours.peak_bytes) / 4 +
                   bytes(base.model_bytes, ours.model_bytes) / 4);
@@ -108,7 +109,8 @@ inline void check(const Matches& m) {
         "race file: expected a single_stream and an offline match of the same entries");
 }
 
-// Ranked entries by rank, then the others by accuracy; marks the front of accuracy against latency.
+// Orders the ranked entries by rank, then the others by accuracy. Sets on_front for the Pareto front of
+// accuracy and latency.
 inline void order_results(const Matches& m, std::vector<Result>& results, double floor) {
   std::vector<std::vector<double>> costs;
   for (const Result& r : results) costs.push_back({-r.accuracy.estimate, r.p90});
@@ -128,7 +130,8 @@ inline void order_results(const Matches& m, std::vector<Result>& results, double
 
 }  // namespace detail
 
-// Results in the order of the table. Throws std::invalid_argument when the matches cannot be scored.
+// Returns the results in the order of the table. Throws std::invalid_argument if the matches cannot be
+// scored.
 inline std::vector<Result> score_race(const Matches& m, double floor) {
   detail::check(m);
   std::vector<Result> results(m.offline.contenders.size());

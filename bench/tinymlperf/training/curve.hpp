@@ -1,4 +1,4 @@
-// How a model learned: its loss and its quality after each epoch.
+// The learning curve of a model: its loss and its quality after each epoch.
 #pragma once
 
 #include <string>

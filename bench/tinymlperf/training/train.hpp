@@ -1,9 +1,9 @@
-// Training of the bundled models: AdamW, a one-cycle learning rate, the loss of their benchmark, batches in a
-// seeded order.
+// Trains the bundled models and the recipes of training benchmarks: AdamW or SGD, a schedule of the learning
+// rate, the loss of the benchmark, and batches in a seeded order.
 //
-// A function of (recipe, data, options) alone, so every race on one machine starts from the same bundled
-// entries. Loss is the mean over an epoch's batches; quality is measured on samples that are never trained
-// on.
+// The result depends only on recipe, data and options, so every race on one machine starts from the same
+// bundled entries. The loss of an epoch is the mean over its batches. Quality is measured on samples that are
+// not trained on.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ namespace tinymlperf {
 struct TrainOptions {
   int64_t batch = 64;
   double weight_decay = 0.01;
-  uint64_t seed = 0;  // of the initial weights and of the order
+  uint64_t seed = 0;  // of the initial weights and of the order of samples
 };
 
 struct Trained {
@@ -40,7 +40,7 @@ struct Trained {
 
 namespace detail {
 
-// 0 .. n-1 in a random order.
+// The numbers 0 to n - 1 in a random order.
 inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -48,7 +48,7 @@ inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
   return order;
 }
 
-// Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
+// Trains one epoch, advances `step`, and returns the mean loss. An incomplete last batch is left out.
 inline double train_epoch(tt::Module& net, tt::Optimizer& optimizer, const tt::Schedule& schedule,
                           int64_t& step, const TrainingData& data, int64_t batch, tt::Generator& random) {
   net.train();
@@ -97,7 +97,7 @@ inline std::shared_ptr<tt::Module> build_model(const EntrySpec& spec, tt::Genera
   return build_gpt(spec);
 }
 
-// Calls progress(curve) after every epoch.
+// Trains a new model. Calls progress(curve) after every epoch.
 template <class Progress>
 Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions& options,
               Progress&& progress) {
@@ -123,7 +123,7 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
   return result;
 }
 
-// Trains it with a line for each epoch, and writes it as an entry.
+// Trains a new model, prints a line for each epoch, and writes the model as an entry.
 inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                                  const std::filesystem::path& folder) {
   const auto progress = [&](const TrainingCurve& c) {

@@ -1,5 +1,5 @@
-// All of a CUDA program in one file, the kernels' definitions after everything else. Without a GPU it says
-// so.
+// A CUDA program in one file, which includes the kernels' definitions (cuda_impl.cuh) last. Without a GPU it
+// prints an error.
 #include <cstdio>
 #include <exception>
 #include <tinytorch/tinytorch.hpp>

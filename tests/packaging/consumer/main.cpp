@@ -1,4 +1,5 @@
-// The same small program for every way to get the library: it must build, link and compute.
+// A small program that tests/packaging/run.py builds in each way of using the library. It checks its own
+// results.
 #include <cstdio>
 #include <tinytorch/tinytorch.hpp>
 

@@ -66,7 +66,7 @@ TEST_CASE("kernels are a division of their own: alone, asked one by one, and cod
   CHECK(holds(says([](auto& m) { m.benchmarks = {"dig"}; }), "krn alone"));
   CHECK(holds(says([](auto& m) { m.benchmarks = {"krn", "dig"}; }), "krn alone"));
   CHECK(holds(says([](auto& m) { m.scenarios = {"offline"}; }), "single_stream for krn"));
-  CHECK(holds(says([](auto& m) { m.tier = "T0"; }), "one with code"));
+  CHECK(holds(says([](auto& m) { m.tier = "T0"; }), "T1 or T2, since a kernel is code"));
   bundle::Manifest m = test::manifest("none");
   m.benchmarks = {"nothing"};
   CHECK(holds(

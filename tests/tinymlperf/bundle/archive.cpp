@@ -1,4 +1,5 @@
-// Tar files: the same content gives the same bytes, and what a stranger may put into one is refused by name.
+// Tests of the bundle's tar file: writing is deterministic, and reading refuses everything that is not a
+// plain file with a plain path.
 #include <doctest/doctest.h>
 
 #include <support/bundles.hpp>
@@ -20,7 +21,7 @@ std::string archive_refusal(const std::string& bytes, const ArchiveLimits& most 
 
 }  // namespace
 
-TEST_CASE("what is written is read, and written again as the same bytes") {
+TEST_CASE("an archive is read as it was written, and writing is deterministic") {
   const std::vector<ArchiveFile> files{{"a.json", "{}"}, {"b/c.bin", std::string(1025, 'x')}, {"empty", ""}};
   const std::string bytes = write_archive(files);
   CHECK(bytes == write_archive(files));
@@ -34,13 +35,13 @@ TEST_CASE("what is written is read, and written again as the same bytes") {
   CHECK(read_archive(write_archive({})).empty());
 }
 
-TEST_CASE("a plain tar file of another program is read") {
+TEST_CASE("a plain tar file that another program wrote is read") {
   const auto files = read_archive(tar_member("one", "1") + tar_member("two", "22") + tar_end());
   REQUIRE(files.size() == 2);
   CHECK(files[1].content == "22");
 }
 
-TEST_CASE("paths that lead elsewhere or look like something else are refused") {
+TEST_CASE("absolute paths, paths with '..' and paths with special characters are refused") {
   for (const char* path : {"../out", "a/../../out", "/etc/passwd", "a//b", "a/./b", ".hidden", "-rf", "a b",
                            "a\\b", "a/b/c/d/e/f/g", "<script>", "a\nb", "\xC3\xA4", "C:x", "a/", "./a"}) {
     CAPTURE(path);
@@ -59,7 +60,7 @@ TEST_CASE("links, folders, devices and pipes are refused") {
   }
 }
 
-TEST_CASE("extended headers are refused: they could say another path or size than the header") {
+TEST_CASE("extended headers are refused, since they could override the path or the size of a header") {
   const std::string pax = "20 path=../../evil1\n";
   REQUIRE(pax.size() == 20);
   for (const char type : {'x', 'g', 'L', 'K', 'S'}) {
@@ -68,7 +69,7 @@ TEST_CASE("extended headers are refused: they could say another path or size tha
   }
 }
 
-TEST_CASE("a file twice, a file where a folder is, too many files, too many bytes") {
+TEST_CASE("repeated paths, a file that is also a folder, too many files and too many bytes are refused") {
   CHECK(holds(archive_refusal(tar_member("a", "1") + tar_member("a", "2") + tar_end()), "each file once"));
   CHECK(holds(archive_refusal(tar_member("a/b", "1") + tar_member("a", "2") + tar_end()), "a folder a"));
   std::string many;
@@ -78,12 +79,12 @@ TEST_CASE("a file twice, a file where a folder is, too many files, too many byte
   CHECK(holds(archive_refusal(tar_member("a", "1") + tar_end(), {.bytes = 1000}), "at most 1000 bytes"));
 }
 
-TEST_CASE("a header cannot promise more bytes than there are") {
+TEST_CASE("a size beyond the end of the archive is refused") {
   CHECK(holds(archive_refusal(tar_member("a", "x", '0', "", 7LL << 30) + tar_end()), "bytes that are left"));
   CHECK_FALSE(archive_refusal(tar_member("a", "x", '0', "", 2000) + tar_end()).empty());
 }
 
-TEST_CASE("no truncated file is read, at whichever byte it ends") {
+TEST_CASE("an archive that is truncated at any byte is refused") {
   const std::string bytes = tar_member("a", "some text") + tar_member("b", std::string(600, 'b')) + tar_end();
   REQUIRE(archive_refusal(bytes).empty());
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -92,7 +93,7 @@ TEST_CASE("no truncated file is read, at whichever byte it ends") {
   }
 }
 
-TEST_CASE("nothing hides in front of, between or behind the files") {
+TEST_CASE("bytes before, between or after the files are refused") {
   const std::string a = tar_member("a", "x");
   CHECK_FALSE(archive_refusal(a + tar_end() + "behind").empty());
   CHECK_FALSE(archive_refusal(a + tar_end() + a).empty());
@@ -103,14 +104,14 @@ TEST_CASE("nothing hides in front of, between or behind the files") {
   CHECK_FALSE(archive_refusal(std::string(1 << 16, 'z')).empty());
 }
 
-TEST_CASE("a damaged file is refused or read as other content, and nothing else happens") {
+TEST_CASE("a damaged bundle is refused, or is a valid bundle with another id") {
   const std::string sound = test::bundle_bytes("mutated");
   tinytorch::Generator random(11);
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string bytes = sound;
     for (uint64_t changes = 1 + random.below(4); changes > 0; --changes) {
-      // Mostly in headers, where a byte means most.
+      // Three of four changes are in headers, where they have the most effect.
       const size_t block = random.below(bytes.size() / 512) * 512;
       const size_t at = random.below(4) == 0 ? random.below(bytes.size()) : block + random.below(345);
       bytes[at] = static_cast<char>(random.below(256));

@@ -1,4 +1,5 @@
-// Bundles: packed, read, unpacked whole or not at all; and the rules of tier T0.
+// Tests of bundles (pack, read, unpack), of the rules of the tiers T0, T1 and T2, and of the static rules for
+// source.
 #include <doctest/doctest.h>
 
 #include <common/source_folder.hpp>
@@ -40,7 +41,7 @@ TEST_CASE("the same folder packs to the same bundle, whose id is the digest of t
   CHECK_NOTHROW(check_rules(b));
 }
 
-TEST_CASE("unpacked and packed again it is the same bundle") {
+TEST_CASE("a bundle that is unpacked and packed again has the same bytes") {
   const TemporaryFolder folder;
   const std::string bytes = test::bundle_bytes("mlp");
   unpack(read_bundle(bytes), folder.path() / "out" / "mlp");
@@ -50,16 +51,16 @@ TEST_CASE("unpacked and packed again it is the same bundle") {
   CHECK(load_entry(folder.path() / "out" / "mlp").network.spec().name == "mlp");
 }
 
-TEST_CASE("what cannot be unpacked whole is not there at all") {
+TEST_CASE("unpacking that fails leaves no folder") {
   const TemporaryFolder folder;
   Bundle b = read_bundle(test::bundle_bytes("mlp"));
-  CHECK(holds(refusal([&] { unpack(b, folder.path()); }), "a name that is not taken"));
-  b.files.push_back({"model.json/inside", "a file is no folder"});
+  CHECK(holds(refusal([&] { unpack(b, folder.path()); }), "a path that does not exist yet"));
+  b.files.push_back({"model.json/inside", "a file is not a folder"});
   CHECK_THROWS(unpack(b, folder.path() / "mlp"));
   CHECK(entries_of(folder.path()) == 0);
 }
 
-TEST_CASE("manifest and files must say the same") {
+TEST_CASE("the manifest must list exactly the files, with their sizes and digests") {
   const auto files = test::entry_files("mlp");
   Manifest m = test::manifest("mlp");
   for (const ArchiveFile& f : files)
@@ -75,8 +76,8 @@ TEST_CASE("manifest and files must say the same") {
   changed = m, ++changed.files[1].bytes;
   CHECK(holds(read(changed, files), "weights.safetensors: expected"));
   changed = m, changed.files.pop_back();
-  CHECK(holds(read(changed, files), "a line on weights.safetensors"));
-  CHECK(holds(read(m, {files[0]}), "no more file"));
+  CHECK(holds(read(changed, files), "an entry for weights.safetensors"));
+  CHECK(holds(read(m, {files[0]}), "no further file"));
   CHECK(holds(read(m, {files[1], files[0]}), "expected model.json"));
   CHECK(holds(refusal([&] { read_bundle(write_archive(files)); }), "manifest.json as its first file"));
   CHECK(holds(refusal([&] { read_bundle(write_archive({})); }), "no file"));
@@ -89,7 +90,7 @@ TEST_CASE("a folder with links is not packed") {
   CHECK(holds(refusal([&] { read_folder(folder.path() / "none"); }), "a folder that can be read"));
 }
 
-TEST_CASE("tier T0: a model, its weights, and texts") {
+TEST_CASE("tier T0: a submission holds a model, its weights, and text files") {
   auto files = test::entry_files("mlp");
   Manifest m = test::manifest("mlp");
   CHECK(rules_refusal(m, files).empty());
@@ -103,17 +104,17 @@ TEST_CASE("tier T0: a model, its weights, and texts") {
   m.benchmarks = {"dig"}, m.scenarios = {"train"};
   CHECK(holds(rules_refusal(m, files), "scenario"));
   m.scenarios = {"time_to_quality"};
-  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+  CHECK(holds(rules_refusal(m, files), "for training benchmarks"));
   m = test::manifest("mlp");
-  // Whatever runs is of another tier, whatever the manifest says.
+  // A plugin is refused, although the manifest declares tier T0.
   files.push_back({"plugin.cpp", "int main() {}\n"});
-  CHECK(holds(rules_refusal(m, files), "nothing that runs"));
+  CHECK(holds(rules_refusal(m, files), "no code in tier T0"));
   files.pop_back();
   m = test::manifest("other");
   CHECK(holds(rules_refusal(m, files), "the manifest's name other"));
 }
 
-TEST_CASE("tier T0: nothing that is not text, and no weights that do not fit") {
+TEST_CASE("tier T0: files that are not text, and weights that do not fit the model, are refused") {
   const auto sound = test::entry_files("mlp");
   const Manifest m = test::manifest("mlp");
   for (const auto& [path, content] :
@@ -137,7 +138,7 @@ TEST_CASE("tier T0: nothing that is not text, and no weights that do not fit") {
   CHECK(holds(rules_refusal(m, files), "model.json"));
 }
 
-TEST_CASE("a result that comes along follows from its samples") {
+TEST_CASE("the numbers of a result.json in the bundle must follow from its samples") {
   namespace bm = tinytorch::benchmarking;
   auto files = test::entry_files("mlp");
   const Manifest m = test::manifest("mlp");
@@ -153,7 +154,7 @@ TEST_CASE("a result that comes along follows from its samples") {
   CHECK(holds(rules_refusal(m, files), "result.json"));
 }
 
-TEST_CASE("tier T0 without weights: a recipe, for what is trained") {
+TEST_CASE("tier T0 without weights: a training recipe for a training benchmark") {
   auto files = test::entry_files("mlp");
   files.pop_back();
   Manifest m = test::manifest("mlp");
@@ -166,12 +167,12 @@ TEST_CASE("tier T0 without weights: a recipe, for what is trained") {
   m.benchmarks = {"ttq-lm"};
   CHECK(holds(rules_refusal(m, files), "benchmark"));
   m.benchmarks = {"ttq-dig"}, m.scenarios = {"offline"};
-  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+  CHECK(holds(rules_refusal(m, files), "for training benchmarks"));
   m.benchmarks = {"ttq-dig", "dig"}, m.scenarios = {"time_to_quality"};
-  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+  CHECK(holds(rules_refusal(m, files), "for training benchmarks"));
 }
 
-TEST_CASE("tier T2: source beside plugin.cpp, of a size that can be read, in the open division") {
+TEST_CASE("tier T2: source of limited size beside plugin.cpp, in the open division only") {
   Manifest m = test::manifest("plugin");
   m.tier = "T2";
   const std::vector<ArchiveFile> sound{
@@ -192,14 +193,14 @@ TEST_CASE("tier T2: source beside plugin.cpp, of a size that can be read, in the
   CHECK(holds(refused({"a.hpp", std::string(kTextBytes + 1, 'x')}), "expected text"));
   auto many = sound, large = sound;
   for (int i = 0; i < 32; ++i) many.push_back({"h" + std::to_string(i) + ".h", "int x;\n"});
-  CHECK(holds(rules_refusal(m, many), "at most 32 files of source"));
+  CHECK(holds(rules_refusal(m, many), "at most 32 source files"));
   for (int i = 0; i < 5; ++i) large.push_back({"h" + std::to_string(i) + ".h", std::string(kTextBytes, 'x')});
-  CHECK(holds(rules_refusal(m, large), "bytes of it"));
+  CHECK(holds(rules_refusal(m, large), "1048576 bytes in total"));
   m.division = "closed";
-  CHECK(holds(rules_refusal(m, sound), "nobody can see which model"));
+  CHECK(holds(rules_refusal(m, sound), "nobody can check which model"));
 }
 
-TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model or nothing") {
+TEST_CASE("tier T2: headers that replace the library's, with a plugin, with a model, or alone for krn") {
   Manifest m = test::manifest("mine");
   m.tier = "T2";
   const ArchiveFile plugin{"plugin.cpp", "int main() {}\n"},
@@ -209,7 +210,7 @@ TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model
   const Bundle b = read_bundle(pack(m, {plugin, view, softmax}));
   CHECK(header_set_of(b).names() ==
         std::vector<std::string>{"tinytorch/backend/cpu/softmax.hpp", "tinytorch/tensor/strides.hpp"});
-  // The static rules read them, too.
+  // The static rules apply to replaced headers, too.
   REQUIRE(reasons_to_look(b).size() == 1);
   CHECK(holds(reasons_to_look(b)[0], "include/tinytorch/tensor/strides.hpp:2: reads a clock"));
 
@@ -237,7 +238,8 @@ TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model
   CHECK(holds(refusal([] { HeaderSet().add("include/tinytorch/tensor/strides.hpp", (1 << 20) + 1); }),
               "leave out those that are the library's"));
 
-  // Without a plugin: a model is answered for on them, or the library's kernels are compiled on them.
+  // Without a plugin, the judge compiles its program for the model, or the library's kernels, with these
+  // headers.
   CHECK(holds(rules_refusal(m, {view}), "beside include/ a plugin.cpp, or a model.json"));
   auto files = test::entry_files("mine");
   files.push_back(view);
@@ -249,13 +251,13 @@ TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model
   CHECK(rules_refusal(kernels, {view}) == "");
   CHECK(holds(rules_refusal(kernels, files), "leave the model out"));
   m.division = "closed";
-  CHECK(holds(rules_refusal(m, {plugin, view}), "nobody can see which model"));
-  // Data and device code have none.
+  CHECK(holds(rules_refusal(m, {plugin, view}), "nobody can check which model"));
+  // A submission of tier T0 must not replace headers.
   Manifest data = test::manifest("mine");
-  CHECK(holds(rules_refusal(data, files), "nothing that runs"));
+  CHECK(holds(rules_refusal(data, files), "no code in tier T0"));
 }
 
-TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs on the host") {
+TEST_CASE("tier T1: a plan and the device code that it names, without host code") {
   const fs::path source = fs::path(tinytorch_tree::kSourceFolder) / "bench/tinymlperf/kernels/plain";
   std::vector<ArchiveFile> files;
   for (const char* name : {"plan.json", "blocks.cuh"})
@@ -274,7 +276,7 @@ TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs
   CHECK(holds(rules_refusal(m, files), "kernel, since a plan launches kernels"));
   m.division = "kernel", m.benchmarks = {"krn"};
   files.push_back({"main.cpp", "int main() {}\n"});
-  CHECK(holds(rules_refusal(m, files), "nothing that runs on the host"));
+  CHECK(holds(rules_refusal(m, files), "no host code in tier T1"));
   files.pop_back();
   CHECK(holds(rules_refusal(m, {files[0], files[1]}), "a file kernels.cu"));
   CHECK(holds(rules_refusal(m, {files[1], files[2]}), "a file plan.json"));
@@ -286,7 +288,7 @@ TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs
   CHECK(holds(rules_refusal(m, files), "plan.json: expected JSON"));
 }
 
-TEST_CASE("static rules name the line and the reason, and an honest source has none") {
+TEST_CASE("static rules report the line and the reason, and report nothing for harmless source") {
   const auto reasons = [](const std::string& text) { return static_reasons("plugin.cpp", text); };
   CHECK(reasons("int main() { return systematic(thread_of); }\n").empty());
   CHECK(static_reasons("notes.md", "fork()").empty());
@@ -297,7 +299,7 @@ TEST_CASE("static rules name the line and the reason, and an honest source has n
   CHECK(holds(reasons("#include \"../judge.hpp\"").at(0), "from elsewhere"));
   CHECK(holds(reasons("#define JOIN(a, b) a##b").at(0), "joins names"));
   CHECK(holds(reasons("x = std::chrono::steady_clock::now();").at(0), "reads a clock"));
-  // Words of a comment are not a means, unless the line may end what hid it.
+  // Words in a comment do not count, unless the line may end a block comment or a raw string.
   CHECK(reasons("  // a tile of a times b, in each thread\n").empty());
   CHECK(holds(reasons("/*\n// */ system(\"ls\");\n").at(0), "plugin.cpp:2: starts other programs"));
   CHECK(holds(reasons("// */ int pid = fork();\n").at(0), "starts other programs"));
@@ -309,27 +311,28 @@ TEST_CASE("static rules name the line and the reason, and an honest source has n
   for (const char* line : {"#line 3 \"other.hpp\"", " # 3 \"other.hpp\"", "#  line 7"})
     CHECK(holds(reasons(line).at(0), "counts its lines as it likes"));
   CHECK(reasons("#include <vector>\n#define A 1\n").empty());
-  // A line goes on after a backslash, whatever blanks follow it; what comes after it has its own number.
+  // A backslash joins a line with the next one, even with blanks after it. Later lines keep their own
+  // numbers.
   CHECK(static_reasons("k.cu", "int a;\nlong t = clo\\\nck\\ \t\r\n64();\nasm(\"nop\");\n") ==
         std::vector<std::string>{"k.cu:2: reads a clock; nobody but the judge needs one",
                                  "k.cu:5: holds machine code"});
   CHECK(holds(reasons("#define J(a, b) a#\\\n#b").at(0), "plugin.cpp:1: joins names"));
-  CHECK(reasons("// a clock \\\nand a thread\n").empty());  // of one comment
-  // What is the library's is named, each name once.
+  CHECK(reasons("// a clock \\\nand a thread\n").empty());  // one comment on two lines
+  // Uses of the library are reported, each name once.
   CHECK(reasons("int a;\n#include <tinytorch/backend/cpu/softmax.hpp>\nbackend::cpu::softmax(x); "
                 "cpu::softmax(y);\n") ==
         std::vector<std::string>{"plugin.cpp:2: takes from the library: tinytorch/backend/cpu/softmax.hpp, "
                                  "backend::cpu::softmax, cpu::softmax"});
   CHECK(holds(reasons("namespace hidden = tinytorch;").at(0), "takes from the library: tinytorch"));
   CHECK(reasons("tinymlperf::serve(cpu, attic::x, my_tt::y);\n").empty());
-  // Each cheat that speaks of its means has a reason.
+  // A bundle has the reasons of all its rules together.
   Manifest m = test::manifest("plugin");
   m.tier = "T2";
   const Bundle b = read_bundle(pack(m, {{"plugin.cpp", "#include <chrono>\nasm(\"nop\");\n"}}));
   CHECK(reasons_to_look(b).size() == 2);
 }
 
-TEST_CASE("what a macro makes of names is seen after the preprocessor, at its own line") {
+TEST_CASE("names that a macro joins are found in the preprocessor's output, with their line in the source") {
   const std::string output =
       "# 0 \"/entry/plugin.cpp\"\n# 1 \"/entry/plugin.cpp\"\n# 1 \"/usr/include/time.h\" 1 3\n"
       "int clock_gettime(int, void*);\n# 2 \"/entry/plugin.cpp\" 2\nint first;\n\n"
@@ -339,7 +342,7 @@ TEST_CASE("what a macro makes of names is seen after the preprocessor, at its ow
   CHECK(hidden_reasons("plugin.cpp", "J(clock_, gettime)(1, 0);", after) ==
         std::vector<std::string>{
             "plugin.cpp:4: after the preprocessor, reads a clock; nobody but the judge needs one"});
-  CHECK(hidden_reasons("plugin.cpp", "clock_gettime(1, 0);", after).empty());  // it was told before
+  CHECK(hidden_reasons("plugin.cpp", "clock_gettime(1, 0);", after).empty());  // the text itself shows it
   CHECK(holds(hidden_reasons("plugin.cpp", "J(tiny, torch)", "tinytorch::relu(x);\n").at(0),
               "plugin.cpp:1: takes from the library: tinytorch::relu"));
 }

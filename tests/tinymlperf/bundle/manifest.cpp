@@ -1,4 +1,4 @@
-// Manifests: what is written is read, and every kind of wrong field is refused with its place.
+// Tests of manifest.json: it is read as it was written, and each kind of wrong field is refused with its key.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ Json sound() {
   return Json::parse(manifest_json(m));
 }
 
-// Where the changed manifest is refused.
+// The key at which the changed manifest is refused, or "accepted".
 std::string where(const std::function<void(Json&)>& change) {
   Json j = sound();
   change(j);
@@ -41,7 +41,7 @@ std::string where(const std::function<void(Json&)>& change) {
 
 }  // namespace
 
-TEST_CASE("a digest is SHA-256") {
+TEST_CASE("sha256() matches a published test vector") {
   CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(is_sha256(sha256("")));
   CHECK_FALSE(is_sha256(std::string(64, 'G')));
@@ -56,7 +56,7 @@ TEST_CASE("a manifest is read as it was written") {
   CHECK(m.files[1].path == "src/train.cpp");
 }
 
-TEST_CASE("wrong fields are refused with their place") {
+TEST_CASE("wrong fields are refused with their key") {
   const std::string long_text(3000, 'x');
   CHECK(where([](Json&) {}) == "accepted");
   CHECK(test::holds(test::refusal([] { (void)parse_manifest(std::string(1000000, '[')); }),

@@ -1,4 +1,4 @@
-// A made-up race is written as JSON, text and HTML and read back.
+// Tests of race.json, of the table and of the page, with a synthetic race.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -42,7 +42,7 @@ Race race() {
 
 }  // namespace
 
-TEST_CASE("race.json: raw samples, seeds beyond 2^53 and results survive writing and reading") {
+TEST_CASE("race.json keeps raw samples, seeds beyond 2^53 and results") {
   const Race before = race();
   const Json document = Json::parse(to_json(before).dump());
   CHECK(document.at("seeds").at("validation").get<uint64_t>() == 0xffffffffffffffff);
@@ -59,7 +59,7 @@ TEST_CASE("race.json: raw samples, seeds beyond 2^53 and results survive writing
   CHECK(verify_race(document) == "");
 }
 
-TEST_CASE("a changed claim or a changed sample is found") {
+TEST_CASE("verify_race() finds a changed result and a changed sample") {
   Json document = to_json(race());
   document["results"][0]["score"]["estimate"] =
       document["results"][0]["score"]["estimate"].get<double>() * 1.001;
@@ -81,8 +81,7 @@ TEST_CASE("a changed claim or a changed sample is found") {
   CHECK_THROWS_AS(verify_race(Json::parse("[]")), std::invalid_argument);
 }
 
-TEST_CASE(
-    "the table: best first, unranked last with a dash, columns aligned, conditions and refusals below") {
+TEST_CASE("the table lists the best first, unranked entries last, then the conditions and the refusals") {
   const std::string text = text_table(race());
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -100,7 +99,7 @@ TEST_CASE(
     CHECK(holds(text, wanted));
 }
 
-TEST_CASE("the page: complete, self-contained, nothing from an entry is live") {
+TEST_CASE("the page is complete and self-contained, and escapes all texts from entries") {
   const std::string page = html_page(race());
   CHECK_FALSE(holds(page, "<script"));
   CHECK(holds(page, "&lt;script&gt;alert(1)"));
@@ -117,7 +116,7 @@ TEST_CASE("the page: complete, self-contained, nothing from an entry is live") {
   CHECK(charts == 4);
 }
 
-TEST_CASE("a race in which nothing was trained and nothing refused still makes a page") {
+TEST_CASE("a race without training and without refused entries has a page, too") {
   Race r = race();
   r.training.clear();
   r.refused.clear();
@@ -128,7 +127,7 @@ TEST_CASE("a race in which nothing was trained and nothing refused still makes a
   CHECK_FALSE(holds(page, "Refused entries"));
 }
 
-TEST_CASE("numbers as text") {
+TEST_CASE("bytes, seconds and ranks are formatted for reading") {
   CHECK(show_bytes(1023) == "1023 B");
   CHECK(show_bytes(1536) == "1.5 KiB");
   CHECK(show_bytes(3 << 20) == "3.0 MiB");

@@ -1,4 +1,4 @@
-// Scores of made-up matches whose answer is known without running the code.
+// Tests of scores and ranks with synthetic matches, for which the results are known by calculation.
 #include <doctest/doctest.h>
 
 #include <support/made_up_race.hpp>
@@ -21,8 +21,10 @@ std::string name_of(const Matches& m, const Result& r) { return m.offline.conten
 
 }  // namespace
 
-TEST_CASE("score is the geometric mean of both ratios, 100 for the baseline without any width") {
-  // 4 times quicker on one sample, equal in batches: sqrt(4 * 1) = 2. Without spread the values are exact.
+TEST_CASE(
+    "a score is the geometric mean of both ratios, and the baseline has 100 with an interval of width 0") {
+  // "quick": 4 times faster on one sample, equal in batches: sqrt(4 * 1) = 2. Without spread the values are
+  // exact.
   const Matches m =
       made_up_matches({{"base", 4e-3, 0.1, 0}, {"quick", 1e-3, 0.1, 0}, {"slow", 8e-3, 0.8, 0}});
   const auto results = score_race(m, kFloor);
@@ -38,7 +40,7 @@ TEST_CASE("score is the geometric mean of both ratios, 100 for the baseline with
   CHECK(results[2].rank == 3);
 }
 
-TEST_CASE("the single-stream half of the score reads p90, not the median") {
+TEST_CASE("the single_stream part of the score uses p90, not the median") {
   Matches m = made_up_matches({{"base", 1e-3, 0.1, 0}, {"tail", 1e-3, 0.1, 0}});
   for (judge::Turn& turn : m.single_stream.contenders[1].turns)
     for (size_t i = 0; i < 3; ++i) turn.latencies[i] = 4e-3;  // 15 % of the calls
@@ -47,14 +49,14 @@ TEST_CASE("the single-stream half of the score reads p90, not the median") {
   CHECK(find(results, m, "tail").score.estimate == doctest::Approx(50));
 }
 
-TEST_CASE("a score is clipped to 64 times the baseline's") {
+TEST_CASE("a score is clipped to a factor of 64 around the baseline's") {
   const Matches m = made_up_matches({{"base", 1, 1, 0}, {"a", 1e-4, 1e-4, 0}, {"b", 1e4, 1e4, 0}});
   const auto results = score_race(m, kFloor);
   CHECK(find(results, m, "a").score.estimate == doctest::Approx(6400));
   CHECK(find(results, m, "b").score.estimate == doctest::Approx(100.0 / 64));
 }
 
-TEST_CASE("efficiency weighs latency by a half, memory and size by a quarter") {
+TEST_CASE("efficiency weights latency by 1/2, and memory and size by 1/4 each") {
   Matches m = made_up_matches(
       {{"base", 1e-3, 0.1, 0}, {"small", 1e-3, 0.1, 0}, {"lean", 1e-3, 0.1, 0}, {"quick", 2.5e-4, 0.1, 0}});
   m.single_stream.contenders[1].model_bytes = 1000 / 10;
@@ -65,7 +67,7 @@ TEST_CASE("efficiency weighs latency by a half, memory and size by a quarter") {
   CHECK(find(results, m, "quick").efficiency.value() == doctest::Approx(200));
 }
 
-TEST_CASE("whose memory or size nobody knows has no efficiency, and is ranked all the same") {
+TEST_CASE("an entry with unknown memory or size has no efficiency, but is ranked") {
   Matches m = made_up_matches({{"base", 1e-3, 0.1, 0}, {"plugin", 1e-3, 0.1, 0}, {"odd", 1e-3, 0.1, 0}});
   m.single_stream.contenders[1].peak_bytes = 0;
   m.single_stream.contenders[2].model_bytes = 0;
@@ -75,12 +77,12 @@ TEST_CASE("whose memory or size nobody knows has no efficiency, and is ranked al
     CHECK_FALSE(find(results, m, name).efficiency.has_value());
     CHECK(find(results, m, name).rank > 0);
   }
-  m.single_stream.contenders[0].peak_bytes = 0;  // of the baseline: there is nothing to be compared with
+  m.single_stream.contenders[0].peak_bytes = 0;  // the baseline, without which there is no ratio
   results = score_race(m, kFloor);
   for (const Result& r : results) CHECK_FALSE(r.efficiency.has_value());
 }
 
-TEST_CASE("below the floor: measured, shown last, not ranked; the lower bound decides") {
+TEST_CASE("an entry whose lower bound of accuracy is below the floor is shown last and not ranked") {
   const Matches m = made_up_matches({{.name = "base"},
                                      {.name = "sloppy", .single = 1e-5, .batch = 1e-3, .accuracy = 0.5},
                                      {.name = "edge", .single = 1e-5, .batch = 1e-3, .accuracy = 0.9}});
@@ -95,13 +97,13 @@ TEST_CASE("below the floor: measured, shown last, not ranked; the lower bound de
   CHECK(results[2].rank == 0);
 }
 
-TEST_CASE("accuracy is that of the hidden samples of both matches") {
+TEST_CASE("accuracy counts the hidden samples of both matches") {
   Matches m = made_up_matches({{.name = "base", .accuracy = 0.9}});
   m.offline.contenders[0].credit = std::string(3000, '1');
   CHECK(score_race(m, 0)[0].accuracy.estimate == doctest::Approx((900 + 3000) / 4000.0));
 }
 
-TEST_CASE("equal entries share a rank, clearly different ones do not, and the front drops the dominated") {
+TEST_CASE("equal entries share a rank, different ones do not, and dominated entries are not on the front") {
   const Matches m = made_up_matches(
       {{"base", 1e-3, 0.1, 0.2}, {"twin", 1e-3, 0.1, 0.2}, {"better", 5e-4, 0.05, 0.2, 16, 0.97}});
   const auto results = score_race(m, kFloor);
@@ -119,7 +121,7 @@ TEST_CASE("equal entries share a rank, clearly different ones do not, and the fr
   CHECK(find(results, m, "twin").score.high > 100);
 }
 
-TEST_CASE("a slow stretch that hits both entries widens neither score") {
+TEST_CASE("a slow phase of the machine that affects both entries does not widen a score's interval") {
   Matches m = made_up_matches({{"base", 1e-3, 0.1, 0}, {"other", 2e-3, 0.2, 0}});
   for (judge::RunDocument* d : {&m.single_stream, &m.offline})
     for (judge::ContenderRecord& c : d->contenders)
@@ -133,7 +135,7 @@ TEST_CASE("a slow stretch that hits both entries widens neither score") {
   CHECK(find(results, m, "other").score.high == doctest::Approx(50));
 }
 
-TEST_CASE("matches that cannot be scored are refused with the reason") {
+TEST_CASE("matches that cannot be scored are refused with a reason") {
   const auto message = [](const Matches& m) -> std::string {
     try {
       score_race(m, kFloor);
@@ -154,7 +156,7 @@ TEST_CASE("matches that cannot be scored are refused with the reason") {
   CHECK(holds(message(m), "of the same entries"));
   m = made_up_matches({{.name = "base"}, {.name = "b"}});
   m.offline.contenders[1].turns.resize(14);
-  CHECK(holds(message(m), "another number of turns"));
+  CHECK(holds(message(m), "different numbers of turns of b"));
   CHECK(holds(message(made_up_matches({{.name = "base", .turns = 10}})), "six blocks"));
   m = made_up_matches({{.name = "base"}, {.name = "b"}});
   std::swap(m.single_stream, m.offline);

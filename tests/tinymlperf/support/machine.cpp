@@ -1,3 +1,4 @@
+// Tests of the machine's description.
 #include <doctest/doctest.h>
 
 #include <regex>
@@ -5,7 +6,7 @@
 
 using tinymlperf::describe_machine;
 
-TEST_CASE("the description agrees with what the system says elsewhere") {
+TEST_CASE("describe_machine() agrees with other sources of the same facts") {
   const auto m = describe_machine();
   CHECK(m.cores == static_cast<int64_t>(std::thread::hardware_concurrency()));
   CHECK(m.threads >= 1);
@@ -17,7 +18,7 @@ TEST_CASE("the description agrees with what the system says elsewhere") {
   CHECK(std::regex_match(m.date, std::regex(R"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ)")));
 }
 
-TEST_CASE("the driver is named by its own version and CUDA's, as far as they are known") {
+TEST_CASE("driver_text() names the driver's version and CUDA's version, as far as they are known") {
   using tinymlperf::detail::driver_text;
   const std::string closed = "NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023",
                     open = "NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
@@ -30,7 +31,7 @@ TEST_CASE("the driver is named by its own version and CUDA's, as far as they are
     CHECK(tinymlperf::gpu_driver().find("CUDA") == std::string::npos);
 }
 
-TEST_CASE("a value that /proc does not have is empty") {
+TEST_CASE("proc_value() returns an empty string for an unknown file or key") {
   CHECK(tinymlperf::detail::proc_value("/proc/cpuinfo", "no such key") == "");
   CHECK(tinymlperf::detail::proc_value("/proc/no_such_file", "x") == "");
   CHECK(tinymlperf::detail::proc_value("/proc/meminfo", "MemTotal").find("kB") != std::string::npos);

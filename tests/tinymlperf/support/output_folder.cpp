@@ -1,3 +1,4 @@
+// Tests of OutputFolder, which makes the folder for results before the work begins.
 #include <tinymlperf/support/output_folder.hpp>
 
 #include <doctest/doctest.h>
@@ -8,7 +9,7 @@
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a folder for results is there before the work, and stays if something was written") {
+TEST_CASE("the folder exists before the work, and stays if a file was written to it") {
   const tinymlperf::TemporaryFolder place;
   const fs::path out = place.path() / "runs" / "first";
   {
@@ -21,7 +22,7 @@ TEST_CASE("a folder for results is there before the work, and stays if something
   CHECK(fs::exists(out / "run.json"));
 }
 
-TEST_CASE("work that fails leaves no empty folder, but one that was there before") {
+TEST_CASE("work that fails leaves no new empty folder, and keeps a folder that existed before") {
   const tinymlperf::TemporaryFolder place;
   const fs::path out = place.path() / "out", kept = place.path() / "kept";
   fs::create_directory(kept);
@@ -36,13 +37,13 @@ TEST_CASE("work that fails leaves no empty folder, but one that was there before
   CHECK(fs::exists(kept));
 }
 
-TEST_CASE("a folder that cannot be made is an error at once") {
+TEST_CASE("a folder that cannot be made is an error before the work") {
   const tinymlperf::TemporaryFolder place;
   std::ofstream(place.path() / "file") << "no folder";
   CHECK_THROWS_AS(tinymlperf::OutputFolder(place.path() / "file" / "out"), fs::filesystem_error);
 }
 
-TEST_CASE("files that cannot be written are an error at once, and a folder that was made for them is gone") {
+TEST_CASE("files that cannot be written are an error before the work, and a new folder is removed") {
   const tinymlperf::TemporaryFolder place;
   fs::create_directories(place.path() / "kept" / "run.json");
   CHECK_THROWS_WITH(tinymlperf::OutputFolder(place.path() / "kept", {"page.html", "run.json"}),
@@ -51,5 +52,5 @@ TEST_CASE("files that cannot be written are an error at once, and a folder that 
   CHECK_THROWS(tinymlperf::OutputFolder(place.path() / "made", {"none/run.json"}));
   CHECK_FALSE(fs::exists(place.path() / "made"));
   { const tinymlperf::OutputFolder good(place.path() / "good", {"run.json"}); }
-  CHECK_FALSE(fs::exists(place.path() / "good"));  // trying leaves nothing behind
+  CHECK_FALSE(fs::exists(place.path() / "good"));  // the attempt to write leaves no file
 }

@@ -1,4 +1,4 @@
-// What is left of an exception for a reader.
+// Tests of reason_of(), which shortens the message of an exception to one line.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 using tinymlperf::reason_of;
 
-TEST_CASE("a reason is one line and keeps what was expected and found") {
+TEST_CASE("a reason is one line with the expected and the found value") {
   const std::runtime_error e(
       "TT-IO-03: cannot read 'w' as safetensors\n  expected: 8 bytes\n  found:    0 bytes\n"
       "  hint: x\n  at file.cpp:3");

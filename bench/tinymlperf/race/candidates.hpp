@@ -1,6 +1,7 @@
-// The candidates of a race: the entry folders below the given paths, and the reason why a path holds none.
+// Finds the candidates of a race: the entry folders at or below the given paths. Each path or entry that
+// cannot take part is listed with its reason.
 //
-// A path is an entry if it holds a model.json or a plugin.cpp, else a folder of entries.
+// A path is an entry if it holds a model.json or a plugin.cpp. Otherwise it is a folder of entries.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 
 namespace tinymlperf {
 
-// Each folder's entries in alphabetical order; what is no folder at all is refused.
+// Returns the entries in the order of the given paths, those of one folder in alphabetical order. Paths that
+// are not folders, and folders without entries, are appended to `refused`.
 inline std::vector<std::filesystem::path> find_entries(const std::vector<std::filesystem::path>& given,
                                                        std::vector<RefusedEntry>& refused) {
   namespace fs = std::filesystem;
@@ -43,19 +45,20 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
   return found;
 }
 
-// What an entry says of itself. Throws where its model.json cannot be read; a plugin has its folder's name.
+// Reads name, author and description from model.json, and throws if that fails. A plugin without a model.json
+// is named after its folder.
 inline EntryInfo describe_entry(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / kModelFile) && std::filesystem::exists(folder / kPluginFile))
-    return {folder_name(folder), "", "a plugin of its own code", 0};
+    return {folder_name(folder), "", "a plugin, which answers with its own code", 0};
   const EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes));
   return {spec.name, spec.author, spec.description, spec.parameters};
 }
 
-// The entries that may start: each name once, the baseline first. All others are refused with their reason.
+// The entries of a race, each name once, the baseline first. All others are refused with their reason.
 struct Starters {
   std::vector<std::filesystem::path> folders;
   std::vector<EntryInfo> entries;
-  size_t students = 0;  // the last ones, for which a student's program answers
+  size_t students = 0;  // a student's program answers for so many entries at the end of the list
 };
 inline Starters starters(const std::vector<std::filesystem::path>& folders, const std::string& baseline,
                          std::vector<RefusedEntry>& refused) {
@@ -76,7 +79,7 @@ inline Starters starters(const std::vector<std::filesystem::path>& folders, cons
   return out;
 }
 
-// Those for which a student's program answers: behind the others, as NAME-student.
+// Appends the entries for which a student's program answers. They are named NAME-student.
 inline void add_students(Starters& to, const std::vector<std::filesystem::path>& folders,
                          std::vector<RefusedEntry>& refused) {
   Starters students = starters(folders, "", refused);

@@ -1,9 +1,9 @@
-// Entries good and bad side by side: the good ones take part, each bad one has its reason.
+// Tests of the search for a race's candidates: valid entries take part, and each invalid one has its reason.
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <tinymlperf/race/lobby.hpp>
+#include <tinymlperf/race/candidates.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
@@ -11,7 +11,7 @@ using namespace tinymlperf;
 namespace {
 
 struct Folder {
-  fs::path path = fs::temp_directory_path() / "tinymlperf_lobby_test";
+  fs::path path = fs::temp_directory_path() / "tinymlperf_candidates_test";
   Folder() {
     fs::remove_all(path);
     fs::create_directories(path);
@@ -31,7 +31,7 @@ std::vector<std::string> names(const std::vector<fs::path>& paths) {
 
 }  // namespace
 
-TEST_CASE("an entry, a folder of entries, and things that are neither") {
+TEST_CASE("find_entries() finds entries and folders of entries, and refuses other paths") {
   const Folder f;
   f.put("alone/model.json", "{}");
   f.put("many/b/model.json", "{}");
@@ -49,7 +49,8 @@ TEST_CASE("an entry, a folder of entries, and things that are neither") {
   CHECK(refused[2].reason.find("model.json") != std::string::npos);
 }
 
-TEST_CASE("starters: the baseline first, every name once, and a reason for each that may not start") {
+TEST_CASE(
+    "starters() puts the baseline first, keeps each name once, and gives a reason for each other entry") {
   const Folder f;
   const auto model = [](const std::string& name) {
     return R"({"schema": 1, "name": ")" + name + R"(", "author": "Ada", "input": [1, 28, 28], "classes": 10,
@@ -74,7 +75,7 @@ TEST_CASE("starters: the baseline first, every name once, and a reason for each 
   CHECK(in.entries[2].parameters == 0);
   REQUIRE(refused.size() == 3);
   CHECK(refused[0].reason.find("model.json: expected JSON") != std::string::npos);
-  CHECK(refused[1].path == (f.path / "d").string());  // its name was taken by a
+  CHECK(refused[1].path == (f.path / "d").string());  // entry a has the same name
   CHECK(refused[1].reason.find("a name that no earlier entry has") != std::string::npos);
   CHECK(refused[2].reason.find("model.json") != std::string::npos);
 }
