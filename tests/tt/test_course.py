@@ -395,7 +395,7 @@ class Checking(Clone):
         manifest = self.modules / "course.json"
         kept = manifest.read_text()
         try:
-            manifest.write_text(kept.replace('"1.1 an empty dimension counts as one"', '"1.1 a test that is not there"'))
+            manifest.write_text(kept.replace('"1.1 a dimension of size 0 counts as one of size 1"', '"1.1 a test that is not there"'))
             self.assertIn("did not run", self.tt("check", "1.1", code=1))
         finally:
             manifest.write_text(kept)

@@ -67,7 +67,7 @@ TEST_CASE("1.7 every dtype") {
                product(p.numbers(), q.numbers(), 3, 4, 9));
 }
 
-TEST_CASE("1.7 each batch has matrices of its own") {
+TEST_CASE("1.7 each batch multiplies its own matrices") {
   const int64_t M = 3, N = 4, K = 5;
   for (const Layout layout : kLayouts) {
     Values a = Values::random(f32, {2, 3, M, K}, layout), b = Values::random(f32, {2, 3, K, N});
@@ -86,7 +86,7 @@ TEST_CASE("1.7 each batch has matrices of its own") {
   }
 }
 
-TEST_CASE("1.7 one matrix may serve many batches") {
+TEST_CASE("1.7 one matrix may be broadcast over many batches") {
   const int64_t M = 3, N = 4, K = 5;
   Values a = Values::random(f32, {2, M, K}), b = Values::random(f32, {K, N}), out(f32, {2, M, N});
   View same = b.view();
@@ -97,7 +97,7 @@ TEST_CASE("1.7 one matrix may serve many batches") {
                {.roundings = 8, .scale = 5});
 }
 
-TEST_CASE("1.7 accumulate adds to what is there") {
+TEST_CASE("1.7 accumulate adds to the old values of out") {
   for (const DType dtype : {f32, f64, i32}) {
     Values a = Values::random(dtype, {3, 6}, Layout::dense, -3, 3);
     Values b = Values::random(dtype, {6, 5}, Layout::dense, -3, 3);
@@ -110,7 +110,7 @@ TEST_CASE("1.7 accumulate adds to what is there") {
   }
 }
 
-TEST_CASE("1.7 a sum over nothing is 0") {
+TEST_CASE("1.7 a product with K = 0 is 0") {
   Values a(f32, {2, 0}), b(f32, {0, 3}), out(f32, {2, 3}), none(f32, {0, 3}), wide(f32, {3, 4});
   cpu::matmul(out.view(), a.view(), b.view());
   expect_close("matmul of [2, 0] and [0, 3]", out, Numbers(6, 0.0));

@@ -65,7 +65,7 @@ TEST_CASE("1.10 a block for each result") {
   check_reduce(kSum, f32, {70, 3}, {0});
 }
 
-TEST_CASE("1.10 over any dimensions, in any layout") {
+TEST_CASE("1.10 a sum over any dimensions, in any layout") {
   for (const Layout layout : kLayouts) {
     check_reduce(kSum, f32, {3, 4, 5}, {1}, layout);
     check_reduce(kSum, f32, {3, 4, 5}, {0, 2}, layout);
@@ -85,7 +85,7 @@ TEST_CASE("1.10 products, squares, extremes, any and all") {
   }
 }
 
-TEST_CASE("1.10 NaN wins, whichever thread holds it") {
+TEST_CASE("1.10 max and min of values with a NaN are NaN, whichever thread reads it") {
   for (const Kind& kind : {kMax, kMin}) {
     for (const size_t at : {0, 1, 17, 33, 64, 99}) {
       Numbers x(100, 2.0);
@@ -112,7 +112,7 @@ TEST_CASE("1.10 every dtype: floating values are added up in double, integers in
   check_reduce(kSum, Values::of(f32, {n}, Numbers(static_cast<size_t>(n), 0.1)), f32, {0}, Layout::dense);
 }
 
-TEST_CASE("1.10 sums are divided, and nothing adds up to 0") {
+TEST_CASE("1.10 sums can be divided, and the sum of no elements is 0") {
   check_reduce(kSum, Values::random(f32, {3, 80}), f32, {1}, Layout::dense, 80);
   check_reduce(kSum, f32, {3, 0}, {1});
   check_reduce(kProd, f32, {3, 0}, {1});

@@ -40,7 +40,7 @@ TEST_CASE("1.2 shapes align at their last dimensions") {
   check_shapes({7, 1, 1, 1}, {2, 3, 5}, Shape{7, 2, 3, 5});
 }
 
-TEST_CASE("1.2 nothing where sizes differ and neither is 1") {
+TEST_CASE("1.2 sizes that differ, neither of which is 1, do not broadcast") {
   check_shapes({3}, {4}, std::nullopt);
   check_shapes({2, 3}, {2}, std::nullopt);
   check_shapes({4, 2, 1}, {3, 5}, std::nullopt);
@@ -53,7 +53,7 @@ TEST_CASE("1.2 a size of 0 is a size like any other") {
   check_shapes({0}, {3}, std::nullopt);
 }
 
-TEST_CASE("1.2 a stretched dimension has stride 0, the others keep theirs") {
+TEST_CASE("1.2 a broadcast dimension has stride 0, each other dimension keeps its stride") {
   expect_equal("broadcast_strides([3], [1], [2, 3])", broadcast_strides({3}, {1}, {2, 3}), Strides{0, 1});
   expect_equal("broadcast_strides([2, 1], [7, 5], [2, 3])", broadcast_strides({2, 1}, {7, 5}, {2, 3}),
                Strides{7, 0});
@@ -62,7 +62,7 @@ TEST_CASE("1.2 a stretched dimension has stride 0, the others keep theirs") {
                Strides{1, 4});
 }
 
-TEST_CASE("1.2 the strides name the right elements") {
+TEST_CASE("1.2 the strides lead to the right elements") {
   for (int turn = 0; turn < 20; ++turn) {
     Shape to;
     const int rank = static_cast<int>(uniform(1, 5));

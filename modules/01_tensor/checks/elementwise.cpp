@@ -64,7 +64,7 @@ TEST_CASE("1.4 a map reaches every element") {
   }
 }
 
-TEST_CASE("1.4 a map walks operands of any layout") {
+TEST_CASE("1.4 a map reads and writes any layout") {
   for (const Layout layout : kLayouts) check_map(kNeg, f32, {5, 7}, {5, 7}, layout);
   for (const Layout layout : kLayouts) check_map(kNeg, f32, {3, 2, 4}, {3, 2, 4}, Layout::dense, layout);
 }
@@ -76,7 +76,7 @@ TEST_CASE("1.4 a map broadcasts its operand") {
   check_map(kNeg, f32, {2, 1, 3}, {2, 4, 3});
 }
 
-TEST_CASE("1.4 every dtype in its own arithmetic") {
+TEST_CASE("1.4 each dtype is computed in its own arithmetic") {
   for (const DType dtype : {f32, f64, bf16, f16}) check_map(kExp, dtype, {5, 7}, {5, 7});
   for (const DType dtype : {i8, i32, i64}) check_map(kNeg, dtype, {5, 7}, {5, 7});
   check_map(kSquare, Values::random(u8, {9}, Layout::gaps, 0, 16), Values(u8, {9}), Layout::gaps);
@@ -89,7 +89,7 @@ TEST_CASE("1.4 a zip takes its operands in order") {
   }
 }
 
-TEST_CASE("1.4 a zip broadcasts each operand by itself") {
+TEST_CASE("1.4 a zip broadcasts each operand separately") {
   check_zip(kSub, f32, {3, 4}, {4}, {3, 4});
   check_zip(kSub, f32, {4}, {3, 4}, {3, 4});
   check_zip(kSub, f32, {3, 1}, {1, 4}, {3, 4});
@@ -97,7 +97,7 @@ TEST_CASE("1.4 a zip broadcasts each operand by itself") {
   check_zip(kSub, f32, {}, {2, 3}, {2, 3});
 }
 
-TEST_CASE("1.4 a zip walks operands of any layout") {
+TEST_CASE("1.4 a zip reads and writes any layout") {
   for (const Layout layout : kLayouts) {
     check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, layout);
     check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, Layout::dense, layout);
@@ -106,14 +106,14 @@ TEST_CASE("1.4 a zip walks operands of any layout") {
   }
 }
 
-TEST_CASE("1.4 a zip in every dtype, and comparisons give bool") {
+TEST_CASE("1.4 a zip works in every dtype, and comparisons give bool") {
   for (const DType dtype : {f32, f64, bf16, f16, i8, i32, i64}) {
     check_zip(kAdd, dtype, {3, 5}, {5}, {3, 5});
     check_zip(kLess, dtype, {3, 5}, {5}, {3, 5});
   }
 }
 
-TEST_CASE("1.4 where moves what is chosen, and only that") {
+TEST_CASE("1.4 where copies the chosen elements only") {
   for (const DType dtype : {f32, f64, bf16, i8, i64, boolean}) {
     const Shape to{4, 3, 5};
     Values condition = Values::random(boolean, {4, 1, 5}, Layout::gaps, 0, 2);
@@ -135,7 +135,7 @@ TEST_CASE("1.4 where moves what is chosen, and only that") {
   expect_close("where [1, 0, 1] then [1, nan, 3] else [inf, 2, nan]", out, {1, 2, 3});
 }
 
-TEST_CASE("1.4 the result may take the place of an operand") {
+TEST_CASE("1.4 the result may be written over an operand") {
   Values a = Values::random(f32, {5, 7}, Layout::transposed), b = Values::random(f32, {7});
   Numbers want = broadcast(b.numbers(), b.shape(), a.shape());
   const Numbers before = a.numbers();
@@ -144,7 +144,7 @@ TEST_CASE("1.4 the result may take the place of an operand") {
   expect_close("a = a + b, a [5, 7], b [7]", a, want);
 }
 
-TEST_CASE("1.4 copies convert and move between layouts") {
+TEST_CASE("1.4 copies convert between dtypes and layouts") {
   Values x = Values::random(f64, {3, 4, 5}, Layout::transposed, -100, 100), y(i32, {3, 4, 5}, Layout::gaps);
   Numbers want = x.numbers();
   for (double& v : want) v = std::trunc(v);

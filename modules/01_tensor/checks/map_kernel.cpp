@@ -34,16 +34,16 @@ void check_map(const Map& map, DType dtype, const Shape& from, const Shape& to, 
 
 }  // namespace
 
-TEST_CASE("1.8 every element is mapped, also of the last, partial block") {
+TEST_CASE("1.8 every element is mapped, also in the last, partial block") {
   // First one whose surplus threads leave its memory.
   for (const int64_t n : {300, 1, 31, 256, 255, 257, 1000}) check_map(kRelu, f32, {n}, {n});
 }
 
-TEST_CASE("1.8 the function that was asked for, with its bounds") {
+TEST_CASE("1.8 each function is applied with its parameters") {
   for (const Map& map : {kNeg, kTanh, kClamp, kNot}) check_map(map, f32, {300}, {300});
 }
 
-TEST_CASE("1.8 every dtype in its compute type") {
+TEST_CASE("1.8 each dtype is computed in its compute type") {
   for (const DType dtype : {f64, bf16, f16}) check_map(kTanh, dtype, {7, 9}, {7, 9});
   for (const DType dtype : {i8, i32, i64}) check_map(kNeg, dtype, {7, 9}, {7, 9});
   for (const DType dtype : {u8, i64}) check_map(kClamp, dtype, {7, 9}, {7, 9});
@@ -63,7 +63,7 @@ TEST_CASE("1.8 an operand that is broadcast") {
   check_map(kNeg, f32, {}, {300});
 }
 
-TEST_CASE("1.8 an empty tensor is no work, and integers have no tanh") {
+TEST_CASE("1.8 an empty tensor is accepted, and tanh of integers is refused") {
   Values none = Values(f32, {0, 3}).on_device();
   cuda::unary(UnaryFn::neg, none.view(), none.view());
   Values x = Values::random(i32, {3}).on_device(), y = Values(i32, {3}).on_device();

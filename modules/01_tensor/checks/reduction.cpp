@@ -105,7 +105,7 @@ TEST_CASE("1.5 products, squares, extremes, any and all") {
   }
 }
 
-TEST_CASE("1.5 NaN wins, wherever it stands") {
+TEST_CASE("1.5 max and min of values with a NaN are NaN, at any position") {
   for (const Kind& kind : {kMax, kMin}) {
     for (size_t at = 0; at < 5; ++at) {
       Numbers x{3, -1, 2, 7, -5};
@@ -118,7 +118,7 @@ TEST_CASE("1.5 NaN wins, wherever it stands") {
   }
 }
 
-TEST_CASE("1.5 a long sum of f32 is as good as a short one") {
+TEST_CASE("1.5 a long sum of f32 is as precise as a short one") {
   const int64_t n = 40000;
   Values x = Values::of(f32, {n}, Numbers(static_cast<size_t>(n), 0.1)), out(f32, {});
   const bool flags[] = {true};
@@ -142,7 +142,7 @@ TEST_CASE("1.5 integers are added up in 64 bits") {
   check_exact(kMin, {5, kExact, -kExact}, -kExact);
 }
 
-TEST_CASE("1.5 sums are divided, which makes a mean of them") {
+TEST_CASE("1.5 a sum divided by its count is a mean") {
   check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::dense, 8);
   check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::dense, 3);
   Values ones = Values::of(f64, {49}, Numbers(49, 1.0)), mean(f64, {});
@@ -151,7 +151,7 @@ TEST_CASE("1.5 sums are divided, which makes a mean of them") {
   expect_equal("mean of 49 ones in f64, which is no product with 1 / 49", mean.numbers()[0], 1.0);
 }
 
-TEST_CASE("1.5 a sum of nothing is 0, a product 1") {
+TEST_CASE("1.5 the sum of no elements is 0, their product is 1") {
   const bool flags[] = {false, true};
   Values none(f32, {3, 0}), out(f32, {3});
   cpu::reduce(ReduceFn::sum, out.view(), none.view(), flags);

@@ -41,7 +41,7 @@ TEST_CASE("1.9 two operands, element by element, in order") {
   for (const Zip& zip : {kDiv, kMaximum, kLess}) check_zip(zip, f32, {300}, {300}, {300});
 }
 
-TEST_CASE("1.9 each operand is broadcast by itself") {
+TEST_CASE("1.9 each operand is broadcast separately") {
   check_zip(kSub, f32, {5, 7}, {7}, {5, 7});
   check_zip(kSub, f32, {7}, {5, 7}, {5, 7});
   check_zip(kSub, f32, {5, 1}, {1, 7}, {5, 7});
@@ -65,7 +65,7 @@ TEST_CASE("1.9 every dtype, and comparisons give bool") {
   check_zip(kDiv, f64, {40}, {40}, {40});
 }
 
-TEST_CASE("1.9 the result may take the place of an operand") {
+TEST_CASE("1.9 the result may be written over an operand") {
   Values a = Values::random(f32, {30, 11}).on_device(), b = Values::random(f32, {11}).on_device();
   Numbers want = broadcast(b.numbers(), b.shape(), a.shape());
   const Numbers before = a.numbers();
@@ -74,7 +74,7 @@ TEST_CASE("1.9 the result may take the place of an operand") {
   expect_close("a = a + b, a [30, 11], b [11]", a, want);
 }
 
-TEST_CASE("1.9 an empty tensor is no work, and integers have no quotient") {
+TEST_CASE("1.9 an empty tensor is accepted, and div of integers is refused") {
   Values none = Values(f32, {0, 3}).on_device(), row = Values(f32, {3}).on_device();
   cuda::binary(BinaryFn::add, none.view(), none.view(), row.view());
   Values x = Values::random(i32, {3}).on_device(), y = Values(i32, {3}).on_device();

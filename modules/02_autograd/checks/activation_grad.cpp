@@ -64,11 +64,11 @@ void check_function(const Function& f, DType dtype, const Shape& shape, Layout l
 
 }  // namespace
 
-TEST_CASE("2.8 the seven slopes") {
+TEST_CASE("2.8 the derivatives of seven activations") {
   for (const Function& f : kFunctions) check_function(f, f32, {40});
 }
 
-TEST_CASE("2.8 every element, also of the last, partial block") {
+TEST_CASE("2.8 every element, also in the last, partial block") {
   for (const int64_t n : {1, 31, 32, 255, 256, 257, 1000}) check_function(kFunctions[4], f32, {n});
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("2.8 rows and columns, in any layout") {
   }
 }
 
-TEST_CASE("2.8 a gradient that is one number, stretched: what backward of a sum gives") {
+TEST_CASE("2.8 dy is one number with strides of 0, as the backward pass of a sum gives it") {
   const Function& f = kFunctions[4];
   Values one = Values::of(f32, {1}, {0.5}).on_device(),
          v = Values::random(f32, {6, 9}, Layout::dense, 1, 3).on_device(),
@@ -114,7 +114,7 @@ TEST_CASE("2.8 in place: dx may be dy") {
   expect_close("activation_grad of silu, dx the same memory as dy", both, want, tolerance_of(f32));
 }
 
-TEST_CASE("2.8 far out, blocked, and empty") {
+TEST_CASE("2.8 large inputs, a blocked gradient of inf or NaN, and no elements") {
   for (const BinaryFn fn : {BinaryFn::silu_grad, BinaryFn::gelu_grad, BinaryFn::gelu_tanh_grad}) {
     for (const DType dtype : {f32, f64}) {
       Values dy = Values::of(dtype, {4}, {3, 3, 3, 3}).on_device(),
@@ -135,7 +135,7 @@ TEST_CASE("2.8 far out, blocked, and empty") {
   check_function(kFunctions[0], f32, {3, 0});
 }
 
-TEST_CASE("2.8 memory is visited once") {
+TEST_CASE("2.8 one pass over memory") {
   Values dy = Values::random(f32, {1024}).on_device(), v = Values::random(f32, {1024}).on_device(),
          dx = Values(f32, {1024}).on_device();
   const Counted c = counted([&] { activation_grad(BinaryFn::gelu_grad, dx.view(), dy.view(), v.view(), 0); });

@@ -111,7 +111,7 @@ TEST_CASE("2.6 a formula") {
   expect_grad("sum(x w): the gradient of w", w, {1, 2, 3});
 }
 
-TEST_CASE("2.6 a chain multiplies its slopes") {
+TEST_CASE("2.6 a chain multiplies its derivatives") {
   const Tensor x = leaf({0.5, -1});
   sum(tanh(x * 3) * 2).backward();
   const double left = std::tanh(1.5), right = std::tanh(-3.0);
@@ -119,7 +119,7 @@ TEST_CASE("2.6 a chain multiplies its slopes") {
               {6 * (1 - left * left), 6 * (1 - right * right)});
 }
 
-TEST_CASE("2.6 a diamond adds its paths") {
+TEST_CASE("2.6 a diamond adds the gradients of its paths") {
   const Tensor x = leaf({2});
   const Tensor shared = x * 3;
   (shared * shared + shared * 5).backward();
@@ -147,7 +147,7 @@ TEST_CASE("2.6 a second pass adds to the gradient of the first") {
   expect_grad("after backward of sum(x x) and of sum(10 x): the gradient of x", x, {12, 14});
 }
 
-TEST_CASE("2.6 a gradient that goes to two places is not written to") {
+TEST_CASE("2.6 a gradient that two nodes share is not changed in place") {
   // add hands one and the same tensor to u and to v; then more arrives at u alone.
   const Tensor x = leaf({1}), z = leaf({1});
   const Tensor u = x * 1, v = z * 1;
@@ -161,7 +161,7 @@ TEST_CASE("2.6 a gradient that goes to two places is not written to") {
   expect_grad("y = 5 r + (r + s): the gradient that reaches s", q, {1});
 }
 
-TEST_CASE("2.6 a given gradient weighs the elements, and stays its owner's") {
+TEST_CASE("2.6 the gradient given to backward weights the elements, and is not changed") {
   const Tensor x = leaf({1, 2, 3});
   Tensor g = constant({1, 10, 100});
   (x * x).backward(g);
@@ -176,7 +176,7 @@ TEST_CASE("2.6 a given gradient weighs the elements, and stays its owner's") {
   expect_grad("after c.backward(g) of a leaf c and g.fill_(7): the gradient of c", c, {1, 10, 100});
 }
 
-TEST_CASE("2.6 only leaves that require it get a gradient") {
+TEST_CASE("2.6 only leaves that require a gradient get one") {
   const Tensor x = leaf({1, 2}), fixed = constant({5, 6});
   const Tensor y = x * fixed;
   sum(y).backward();
@@ -185,7 +185,7 @@ TEST_CASE("2.6 only leaves that require it get a gradient") {
   expect("sum(x fixed): the product in between keeps none", !y.grad().defined());
 }
 
-TEST_CASE("2.6 an undefined gradient is zero, and a leaf gets what arrives by other ways") {
+TEST_CASE("2.6 an undefined gradient counts as zero, and gradients by other paths still arrive") {
   const Tensor x = leaf({1, 2});
   sum(x * 3 + apply(WithoutSlope(), {x})).backward();
   expect_grad("3 x + f(x), where f says nothing of its gradient: the gradient of x", x, {3, 3});
@@ -215,7 +215,7 @@ TEST_CASE("2.6 several outputs: each gets its own gradient, an unused one counts
   expect_grad("the second half of z times 5: the gradient of z", z, {0, 0, 5, 5});
 }
 
-TEST_CASE("2.6 what the graph saved is freed, unless the graph is kept") {
+TEST_CASE("2.6 saved tensors are freed after backward, unless the graph is retained") {
   for (const bool keep : {false, true}) {
     const Tensor x = leaf({1, 2});
     const Tensor y = exp(x);  // saves its result
@@ -238,7 +238,7 @@ TEST_CASE("2.6 what the graph saved is freed, unless the graph is kept") {
   }
 }
 
-TEST_CASE("2.6 the pass itself is not recorded") {
+TEST_CASE("2.6 the backward pass itself is not recorded") {
   const Tensor x = leaf({1, 2}), g = leaf({1, 10});
   const Tensor y = x * x;
   y.backward(g, true);
@@ -254,7 +254,7 @@ TEST_CASE("2.6 the pass itself is not recorded") {
   expect("recording is on again after a backward() that threw", (x * 2).requires_grad());
 }
 
-TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
+TEST_CASE("2.6 hooks see complete gradients; each refusal has its error code") {
   const Tensor x = leaf({1, 2});
   Tensor middle = x * 2;
   Numbers seen;
@@ -281,7 +281,7 @@ TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
                 [&] { product.backward(); });
 }
 
-TEST_CASE("2.6 graphs of all forms, against the chain rule forwards") {
+TEST_CASE("2.6 random graphs, compared with forward-mode differentiation") {
   for (int run = 0; run < 20; ++run) check_random_graph();
 }
 

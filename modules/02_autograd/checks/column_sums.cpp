@@ -57,7 +57,7 @@ TEST_CASE("2.9 no rows, no columns") {
   check_sums(5, 0);
 }
 
-TEST_CASE("2.9 floating types, and sums that are not rounded on the way") {
+TEST_CASE("2.9 any floating dtype, and no rounding of partial sums") {
   for (const DType of_x : {f64, bf16, f16}) check_sums(130, 33, of_x, of_x);
   check_sums(100, 3, f32, bf16);
   check_sums(100, 3, f64, f32);
@@ -75,7 +75,7 @@ TEST_CASE("2.9 floating types, and sums that are not rounded on the way") {
                {.roundings = 8});
 }
 
-TEST_CASE("2.9 the same bits, in whatever order the blocks run") {
+TEST_CASE("2.9 the same bits, whatever the order of the blocks") {
   const int64_t rows = 400, columns = 20;
   Numbers numbers(static_cast<size_t>(rows * columns));
   for (double& n : numbers) n = uniform(-1, 1) * std::pow(10, uniform(-3, 3));
@@ -105,7 +105,7 @@ TEST_CASE("2.9 the same bits, in whatever order the blocks run") {
   for (int run = 0; run < (kCounts ? 0 : 20); ++run) expect_same("one more run", sums(false));
 }
 
-TEST_CASE("2.9 many blocks share the rows, and warps read neighbours") {
+TEST_CASE("2.9 many blocks share the rows, and warps read coalesced") {
   const int64_t rows = 1024, columns = 32;
   Values x = Values::random(f32, {rows, columns}).on_device(), out = Values(f32, {columns}).on_device();
   const Counted c = counted([&] { column_sums(out.view(), x.view()); });

@@ -141,7 +141,7 @@ TEST_CASE("2.7 every element of every output and input counts") {
          "its message: \"" + second.message + "\"");
 }
 
-TEST_CASE("2.7 errors that cancel in a plain sum are found") {
+TEST_CASE("2.7 errors that cancel in an unweighted sum are found") {
   // Wrong by +1 and -1 in two outputs of the same input: the outputs need weights.
   change_of_square = [](const Tensor& g) {
     const Tensor a = g.slice(0, 0, 1), b = g.slice(0, 1, 2), c = g.slice(0, 2, 3);
@@ -152,7 +152,7 @@ TEST_CASE("2.7 errors that cancel in a plain sum are found") {
 }
 
 TEST_CASE(
-    "2.7 inputs: those without requires_grad stay fixed, old gradients do not disturb, f32 is refused") {
+    "2.7 inputs without requires_grad stay fixed, old gradients have no effect, f32 is refused") {
   Tensor x = leaf({3}), w = random_tensor({3});
   const Numbers before = numbers_of(x), fixed = numbers_of(w);
   x.set_grad(tensor_of({3}, {100, 100, 100}));

@@ -49,7 +49,7 @@ TEST_CASE("2.2 a size of 1 stays a dimension") {
   check_sum_to({2, 3, 4}, {2, 1, 4});
 }
 
-TEST_CASE("2.2 both at once, and down to a number") {
+TEST_CASE("2.2 both at once, and down to a scalar") {
   check_sum_to({2, 3, 4}, {3, 1});
   check_sum_to({2, 3, 4}, {1, 4});
   check_sum_to({2, 1, 3, 5}, {1, 3, 1});
@@ -58,7 +58,7 @@ TEST_CASE("2.2 both at once, and down to a number") {
   check_sum_to({3, 3}, {3, 1});
 }
 
-TEST_CASE("2.2 nothing to sum") {
+TEST_CASE("2.2 a shape that stays the same, and an undefined tensor") {
   const Tensor x = random_tensor({2, 3});
   expect("sum_to(x [2, 3], [2, 3]) is x itself, without a copy", sum_to(x, {2, 3}).impl() == x.impl());
   expect("sum_to(an undefined tensor, [3]) is undefined", !sum_to(Tensor(), {3}).defined());
@@ -67,7 +67,7 @@ TEST_CASE("2.2 nothing to sum") {
   check_sum_to({1, 1}, {});
 }
 
-TEST_CASE("2.2 sizes of 0: the sum of nothing is 0") {
+TEST_CASE("2.2 sizes of 0: the sum of no elements is 0") {
   check_sum_to({0, 3}, {3});
   check_sum_to({0, 3}, {1, 3});
   check_sum_to({3, 0}, {3, 1});

@@ -92,7 +92,7 @@ TEST_CASE("2.4 one node, and a chain") {
   check_order(chain, 2);
 }
 
-TEST_CASE("2.4 a diamond: each node once, after all that used it") {
+TEST_CASE("2.4 a diamond: each node comes once, after all nodes that used it") {
   Graph diamond;
   diamond.add({});
   diamond.add({0});
@@ -101,7 +101,7 @@ TEST_CASE("2.4 a diamond: each node once, after all that used it") {
   check_order(diamond, 3);
 }
 
-TEST_CASE("2.4 a short way and a long way to the same node") {
+TEST_CASE("2.4 a short path and a long path to the same node") {
   Graph skip;  // as a residual connection makes it
   skip.add({});
   skip.add({0});
@@ -120,7 +120,7 @@ TEST_CASE("2.4 a short way and a long way to the same node") {
   check_order(same, 1);
 }
 
-TEST_CASE("2.4 edges to leaves and to nowhere lead to no node; other results do not belong") {
+TEST_CASE("2.4 edges without a node are skipped, and nodes that the root does not depend on do not come") {
   Graph graph;
   graph.add({});
   graph.add({0});
@@ -132,7 +132,7 @@ TEST_CASE("2.4 edges to leaves and to nowhere lead to no node; other results do 
   check_order(graph, 2);
 }
 
-TEST_CASE("2.4 graphs of all forms") {
+TEST_CASE("2.4 random graphs") {
   for (int run = 0; run < 30; ++run) {
     Graph graph;
     const auto size = static_cast<size_t>(uniform(2, 9));
@@ -147,7 +147,7 @@ TEST_CASE("2.4 graphs of all forms") {
   }
 }
 
-TEST_CASE("2.4 many ways to a node: it is visited once, not once for each way") {
+TEST_CASE("2.4 many paths to a node: it is visited once, not once per path") {
   Graph ladder;
   ladder.add({});
   for (size_t rung = 0; rung < 18; ++rung) ladder.add({rung, rung});

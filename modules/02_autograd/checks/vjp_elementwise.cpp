@@ -116,7 +116,7 @@ TEST_CASE("2.1 pow at zero: the limits, no NaN") {
   expect_close(what + ": db", grads.b, {4}, {0, 0, 10 * std::log(2.0), NAN});
 }
 
-TEST_CASE("2.1 gradients that nobody wants") {
+TEST_CASE("2.1 gradients that are not needed") {
   for (const BinaryCase* r : {&kMul, &kDiv, &kPow}) {
     check_binary(*r, {3}, {3}, {3}, f64, true, false);
     check_binary(*r, {3}, {3}, {3}, f64, false, true);

@@ -99,7 +99,7 @@ TEST_CASE("2.3 the product of two matrices") {
   check_product({}, {}, {}, 4, 4, 4);
 }
 
-TEST_CASE("2.3 batches of matrices, and one matrix for all of them") {
+TEST_CASE("2.3 batches of matrices, and one matrix broadcast over a batch") {
   check_product({2}, {2}, {2}, 3, 4, 5);
   check_product({2, 3}, {2, 3}, {}, 3, 4, 5);
   check_product({2, 3}, {3}, {2, 1}, 1, 4, 5);
@@ -112,13 +112,13 @@ TEST_CASE("2.3 a linear layer: x, weight and bias") {
   check_linear(1, 7, 3, f64, {true, true, true});
 }
 
-TEST_CASE("2.3 a linear layer: only what is wanted") {
+TEST_CASE("2.3 a linear layer: only the gradients that are needed") {
   for (int wanted = 0; wanted < 8; ++wanted) {
     check_linear(4, 3, 2, f64, {(wanted & 1) != 0, (wanted & 2) != 0, (wanted & 4) != 0});
   }
 }
 
-TEST_CASE("2.3 any layout, f32 and f64, nothing at all") {
+TEST_CASE("2.3 any layout, f32 and f64, and empty matrices") {
   for (const Layout layout : kLayouts) {
     check_product({2}, {2}, {2}, 3, 5, 2, f32, layout);
     check_linear(4, 3, 2, f32, {true, true, true}, layout);

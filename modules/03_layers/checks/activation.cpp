@@ -53,13 +53,13 @@ TEST_CASE("3.1 relu and leaky relu") {
   expect("leaky_relu_value(NaN, 0.1)", std::isnan(leaky_relu_value(kNaN, 0.1f)), "it is NaN");
 }
 
-TEST_CASE("3.1 sigmoid keeps its digits on both sides") {
+TEST_CASE("3.1 sigmoid is precise on both sides of 0") {
   expect_equal("sigmoid_value(0)", sigmoid_value(0.0), 0.5);
   compare<float>("sigmoid_value", sigmoid_value<float>, exact_sigmoid, 80, 0);
   compare<double>("sigmoid_value", sigmoid_value<double>, exact_sigmoid, 600, 0);
 }
 
-TEST_CASE("3.1 sigmoid far out neither overflows nor vanishes early") {
+TEST_CASE("3.1 sigmoid of large inputs neither overflows nor underflows early") {
   expect_equal("sigmoid_value(1000)", sigmoid_value(1000.0f), 1.0f);
   expect_equal("sigmoid_value(-1000)", sigmoid_value(-1000.0f), 0.0f);
   expect_equal("sigmoid_value(inf)", sigmoid_value(kInf), 1.0f);

@@ -109,18 +109,18 @@ TEST_CASE("3.9 mean and variance of each channel") {
     check_moments(f32, shape, Layout::dense, -2, 2);
 }
 
-TEST_CASE("3.9 channels far from zero keep their variance") {
+TEST_CASE("3.9 channels with a large mean keep the precision of their variance") {
   check_moments(f32, {4, 3, 5}, Layout::dense, 4000, 4001);
   check_moments(f64, {4, 3, 5}, Layout::dense, 1e8, 1e8 + 1);
 }
 
-TEST_CASE("3.9 each channel normalized by its statistics") {
+TEST_CASE("3.9 each channel is normalized by its statistics") {
   for (const Shape& shape : {Shape{7, 3}, Shape{4, 3, 5}, Shape{2, 3, 2, 5}}) {
     for (const bool weighted : {false, true}) check_normalized(f32, shape, Layout::dense, weighted);
   }
 }
 
-TEST_CASE("3.9 the gradient goes through mean and variance, too") {
+TEST_CASE("3.9 the gradient also flows through mean and variance") {
   for (const Shape& shape : {Shape{7, 3}, Shape{4, 3, 5}, Shape{2, 3, 2, 5}}) {
     check_gradient(f64, shape, Layout::dense, true);
     check_gradient(f32, shape, Layout::dense, false);

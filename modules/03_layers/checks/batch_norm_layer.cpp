@@ -38,7 +38,7 @@ Numbers normalized(const Tensor& x, const Numbers& mean, const Numbers& var, dou
 
 }  // namespace
 
-TEST_CASE("3.10 in training the batch's own statistics normalize") {
+TEST_CASE("3.10 training normalizes by the statistics of the batch") {
   for (const Shape& shape : {Shape{6, 3}, Shape{2, 3, 4, 5}}) {
     BatchNorm layer(3, {.eps = 0.01});
     const Tensor x = random(shape);
@@ -48,7 +48,7 @@ TEST_CASE("3.10 in training the batch's own statistics normalize") {
   }
 }
 
-TEST_CASE("3.10 and move the running ones") {
+TEST_CASE("3.10 training updates the running statistics") {
   BatchNorm layer(2, {.momentum = 0.25});
   const Tensor x = random({5, 2, 3});
   const Moments m = moments(x);
@@ -69,7 +69,7 @@ TEST_CASE("3.10 and move the running ones") {
   expect_equal("num_batches_tracked", layer.batches.item<int64_t>(), int64_t{2});
 }
 
-TEST_CASE("3.10 in evaluation the running ones normalize, and stay") {
+TEST_CASE("3.10 evaluation normalizes by the running statistics and does not change them") {
   BatchNorm layer(3);
   for (int k = 0; k < 3; ++k) layer(random({8, 3}));
   layer.eval();
@@ -87,7 +87,7 @@ TEST_CASE("3.10 in evaluation the running ones normalize, and stay") {
                {.roundings = 0});
 }
 
-TEST_CASE("3.10 one value per channel has no variance") {
+TEST_CASE("3.10 training with one value per channel is refused") {
   BatchNorm layer(3);
   expect_throws("TT-NN-14", "BatchNorm(3) in training, x [1, 3]", [&] { layer(random({1, 3})); });
   layer.eval();
@@ -96,7 +96,7 @@ TEST_CASE("3.10 one value per channel has no variance") {
   layer(random({1, 3, 2}));
 }
 
-TEST_CASE("3.10 weight and bias apply and learn, the running statistics hold no graph") {
+TEST_CASE("3.10 weight and bias are applied and get gradients; running statistics hold no graph") {
   BatchNorm layer(2);
   layer.weight.detach().fill_(2);
   layer.bias.detach().fill_(-1);

@@ -117,7 +117,7 @@ TEST_CASE("3.20 both gradients in any dtype and layout, and in place") {
   check_backward({Activation::gelu, f32, {70, 33}}, in_place);
 }
 
-TEST_CASE("3.20 without rows the gradient of the bias is zero") {
+TEST_CASE("3.20 with 0 rows the gradient of the bias is zero") {
   Values none = Values(f32, {0, 3}).on_device(), b = Values::random(f32, {3}).on_device();
   Values db = Values(f32, {3}).on_device();
   backend::cuda::bias_activation_grad(Activation::gelu, none.view(), db.view(), none.view(), none.view(),

@@ -91,7 +91,7 @@ void expect_untouched(const std::string& after, const Run& run) {
 
 }  // namespace
 
-TEST_CASE("3.18 weights and buffers come back") {
+TEST_CASE("3.18 weights and buffers are restored") {
   const File file;
   Run run, other;
   run.steps(3);
@@ -101,7 +101,7 @@ TEST_CASE("3.18 weights and buffers come back") {
   expect_same("buffer after load_checkpoint", other.net.buffer, run.net.buffer);
 }
 
-TEST_CASE("3.18 the optimizer's state comes back") {
+TEST_CASE("3.18 the optimizer's state is restored") {
   const File file;
   Run run, other;
   run.steps(3);
@@ -114,7 +114,7 @@ TEST_CASE("3.18 the optimizer's state comes back") {
   expect_equal("learning rate after load_checkpoint", other.optimizer.lr(), 0.0625);
 }
 
-TEST_CASE("3.18 where the run stood comes back, to the last bit") {
+TEST_CASE("3.18 the positions of data, schedule and generator are restored") {
   const File file;
   Run run, other;
   run.steps(5);
@@ -134,7 +134,7 @@ TEST_CASE("3.18 where the run stood comes back, to the last bit") {
          "dropout would draw other words");
 }
 
-TEST_CASE("3.18 stopped and continued is the same run") {
+TEST_CASE("3.18 a run that is stopped and continued gives the same bits") {
   const File file;
   manual_seed(5);
   Run whole, first, second;
@@ -150,7 +150,7 @@ TEST_CASE("3.18 stopped and continued is the same run") {
   expect_equal("loss_sum", second.state.loss_sum, whole.state.loss_sum);
 }
 
-TEST_CASE("3.18 what does not fit is refused, and nothing is changed") {
+TEST_CASE("3.18 a checkpoint that does not fit is refused, and nothing is changed") {
   const File file, plain;
   Run run;
   run.steps(2);

@@ -30,7 +30,7 @@ TEST_CASE("3.17 the norm of all gradients as one vector") {
                {.dtype = f64});
 }
 
-TEST_CASE("3.17 one factor for all keeps the direction") {
+TEST_CASE("3.17 one factor for all gradients keeps the direction") {
   for (const DType dtype : {f32, f64, bf16, f16}) {
     const Tensors p{with_gradient({1}, {3}, dtype), with_gradient({2}, {1, -4}, dtype),
                     with_gradient({2}, {}, dtype)};
@@ -65,7 +65,7 @@ TEST_CASE("3.17 a norm that is not finite leaves the gradients as they are") {
   }
 }
 
-TEST_CASE("3.17 by value each element is cut by itself") {
+TEST_CASE("3.17 clipping by value clips each element separately") {
   const Tensors p{with_gradient({4}, {3, -0.25, -7, HUGE_VAL}), with_gradient({2}, {}),
                   with_gradient({1}, {-1}, bf16)};
   clip_gradient_value(p, 0.5);

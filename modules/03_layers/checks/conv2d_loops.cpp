@@ -90,7 +90,7 @@ TEST_CASE("3.5 dilation") {
   check({.N = 1, .C = 2, .H = 7, .W = 6, .M = 1, .KH = 2, .KW = 3, .stride = 2, .padding = 3, .dilation = 3});
 }
 
-TEST_CASE("3.5 groups see their own channels only") {
+TEST_CASE("3.5 each group reads its own channels only") {
   check({.N = 2, .C = 4, .H = 4, .W = 3, .M = 6, .KH = 2, .KW = 2, .groups = 2});
   check({.N = 2, .C = 5, .H = 5, .W = 4, .M = 5, .KH = 3, .KW = 3, .padding = 1, .groups = 5});
   check({.N = 1, .C = 3, .H = 5, .W = 4, .M = 6, .KH = 3, .KW = 2, .stride = 2, .padding = 1, .groups = 3});

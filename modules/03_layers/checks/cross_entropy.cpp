@@ -105,7 +105,7 @@ TEST_CASE("3.4 large logits") {
       {1 + std::log(1 + std::exp(-1.0))});
 }
 
-TEST_CASE("3.4 a masked logit of -inf has no part in the loss") {
+TEST_CASE("3.4 a masked logit of -inf adds nothing to the loss") {
   Values x = Values::of(f32, {1, 3}, {1, -HUGE_VAL, 1}), t = Values::of(i64, {1}, {0}), loss(f32, {}),
          lse(f32, {1});
   Values dx(f32, {1, 3});
@@ -135,7 +135,7 @@ TEST_CASE("3.4 ignored rows add nothing and do not count") {
   expect_close("cross_entropy_grad where every target is ignored", dx, Numbers(6, 0.0));
 }
 
-TEST_CASE("3.4 label smoothing wishes a little for every class") {
+TEST_CASE("3.4 label smoothing gives every class a part of the target") {
   for (const double s : {0.1, 1.0}) {
     check(f64, {4, 7}, random_targets(4, 7), {.label_smoothing = s});
     check(f32, {4, 7}, random_targets(4, 7), {.label_smoothing = s, .reduction = LossReduction::none});
@@ -150,7 +150,7 @@ TEST_CASE("3.4 any layout and dtype") {
   check(f32, {1, 1}, {0}, {});
 }
 
-TEST_CASE("3.4 the gradient may take the logits' place") {
+TEST_CASE("3.4 the gradient may be written over the logits") {
   Values x = Values::random(f32, {3, 5}), t = Values::of(i64, {3}, {4, 0, 2}), loss(f32, {}), lse(f32, {3});
   const Reference want = reference(x.numbers(), {4, 0, 2}, 5, {}, {1});
   cpu::cross_entropy_with_grad(loss.view(), lse.view(), x.view(), x.view(), t.view(), {});

@@ -51,7 +51,7 @@ Order epoch_of(DataLoader& loader) {
 
 }  // namespace
 
-TEST_CASE("3.15 batches in order, the last one with the rest") {
+TEST_CASE("3.15 batches in order, the last one with the remaining samples") {
   const Numbered data(7);
   DataLoader loader(data.inputs, data.targets, {.batch_size = 3});
   expect_equal("batches_per_epoch() of 7 samples, batch_size 3", loader.batches_per_epoch(), int64_t{3});
@@ -126,7 +126,7 @@ TEST_CASE("3.15 every order is equally likely") {
   }
 }
 
-TEST_CASE("3.15 from a state on, exactly as before") {
+TEST_CASE("3.15 a loader restored from a state continues with the same batches") {
   const Numbered data(23);
   const DataLoaderOptions options{.batch_size = 5, .shuffle = true, .seed = 8};
   DataLoader loader(data.inputs, data.targets, options);
@@ -144,7 +144,7 @@ TEST_CASE("3.15 from a state on, exactly as before") {
   expect_equal("the rest of epoch 1 and epoch 2, from the state {1, 2} on", got, want);
 }
 
-TEST_CASE("3.15 workers change nothing") {
+TEST_CASE("3.15 worker threads do not change the batches") {
   const Numbered data(41);
   DataLoader plain(data.inputs, data.targets, {.batch_size = 4, .shuffle = true, .seed = 3});
   DataLoader ahead(data.inputs, data.targets, {.batch_size = 4, .shuffle = true, .seed = 3, .workers = 2});

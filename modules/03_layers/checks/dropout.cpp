@@ -26,18 +26,18 @@ void check(DType dtype, const Shape& shape, double p, Layout layout = Layout::de
 
 }  // namespace
 
-TEST_CASE("3.11 an element is kept or not as its random word says") {
+TEST_CASE("3.11 an element's random word decides whether it is kept") {
   check(f32, {4}, 0.5);
   for (const int64_t n : {1, 3, 5, 17, 129}) check(f32, {n}, 0.3);
 }
 
-TEST_CASE("3.11 another seed or place in the stream is another mask") {
+TEST_CASE("3.11 another seed or another position in the stream gives another mask") {
   check(f32, {37}, 0.5, Layout::dense, 12345678901234567ull, 0);
   check(f32, {37}, 0.5, Layout::dense, 7, 1000);
   check(f32, {37}, 0.5, Layout::dense, 7, (uint64_t{1} << 32) - 2);
 }
 
-TEST_CASE("3.11 the expected value stays") {
+TEST_CASE("3.11 the expected value does not change") {
   constexpr int64_t kCount = 4000;
   Values x = Values::of(f32, {kCount}, Numbers(kCount, 1.0)), out(f32, {kCount});
   for (const double p : {0.1, 0.75}) {
@@ -60,7 +60,7 @@ TEST_CASE("3.11 p = 0 keeps everything, p = 1 nothing") {
   expect_close("dropout of 5 infinities with p 1", none, Numbers(5, 0.0));
 }
 
-TEST_CASE("3.11 what is dropped is 0, whatever it was") {
+TEST_CASE("3.11 a dropped element is 0, even if it was infinite") {
   Values x = Values::of(f32, {64}, Numbers(64, HUGE_VAL)), out(f32, {64});
   cpu::dropout(out.view(), x.view(), 0.5, 7, 0);
   Numbers want;

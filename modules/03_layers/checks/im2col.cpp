@@ -105,7 +105,7 @@ TEST_CASE("3.6 the same columns give the gradient of the weights") {
   for (const Case& c : kRest) check_weight_gradient(c);
 }
 
-TEST_CASE("3.6 columns put back give the gradient of the input") {
+TEST_CASE("3.6 columns added back into the image give the gradient of the input") {
   check_input_gradient({.N = 1, .C = 1, .H = 2, .W = 2, .M = 4, .KH = 1, .KW = 1});
   check_input_gradient(kPlain);
   for (const Case& c : kRest) check_input_gradient(c);

@@ -99,7 +99,7 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("3.24 dx: each x also moves its row's mean and variance") {
+TEST_CASE("3.24 dx, also through the mean and the variance of the row") {
   check({.shape = {1, 4}, .wanted = only_dx});
   for (const int64_t C : {2, 31, 32, 33, 70}) check({.shape = {3, C}, .wanted = only_dx});
   for (const int64_t rows : {7, 8, 9, 20}) check({.shape = {rows, 5}, .wanted = only_dx});
@@ -122,4 +122,4 @@ TEST_CASE("3.24 any dtype and layout") {
   for (const Layout l : kLayouts) check({.shape = {2, 5, 17}, .layout = l});
 }
 
-TEST_CASE("3.24 without rows the parameters' gradients are zero") { check({.shape = {0, 5}}); }
+TEST_CASE("3.24 with 0 rows the gradients of the parameters are zero") { check({.shape = {0, 5}}); }

@@ -74,7 +74,7 @@ TEST_CASE("3.23 weight and bias, either of which may be absent") {
   check({.shape = {3, 40}, .weight = false});
 }
 
-TEST_CASE("3.23 a large mean leaves the variance its digits") {
+TEST_CASE("3.23 a row with a large mean keeps the precision of its variance") {
   check({.shape = {3, 64}, .center = 1000});
   check({.shape = {3, 64}, .dtype = f64, .center = 1e6});
 }

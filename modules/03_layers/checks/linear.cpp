@@ -76,7 +76,7 @@ TEST_CASE("3.2 weights start uniform on [-1/sqrt(K), 1/sqrt(K)]") {
   }
 }
 
-TEST_CASE("3.2 the generator decides, and goes on") {
+TEST_CASE("3.2 weights depend on the generator only, whose state advances") {
   Generator a(5), b(5), c(6);
   const Linear first(7, 3, true, a), same(7, 3, true, b), other(7, 3, true, c), next(7, 3, true, a);
   expect_close("weights of two layers from generators of one seed", numbers(first.weight),
@@ -99,7 +99,7 @@ TEST_CASE("3.2 y = x W^T + b over the last dimension") {
   check_forward("Linear in f64", layer, random({2, 3}).to(f64));
 }
 
-TEST_CASE("3.2 gradients arrive at weight, bias and input") {
+TEST_CASE("3.2 weight, bias and input get their gradients") {
   Generator g(3);
   Linear layer(3, 2, true, g);
   Tensor x = random({4, 3});

@@ -100,7 +100,7 @@ TEST_CASE("3.21 large numbers do not overflow: the running maximum is subtracted
   check_random(softmax, f32, {2, 300}, 1, Layout::dense, 300);
 }
 
-TEST_CASE("3.21 -inf counts for nothing; a row of -inf alone, NaN and +inf give NaN") {
+TEST_CASE("3.21 -inf adds nothing; a row of only -inf, NaN and +inf give NaN") {
   check_numbers(softmax, {-kInf, 0, 1}, "[-inf, 0, 1]");
   Numbers masked(100, -kInf);  // whole threads and whole warps see nothing else
   masked[70] = 2, masked[71] = 3;

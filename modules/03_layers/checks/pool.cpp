@@ -93,7 +93,7 @@ void check_average(const Pooled& p, DType dtype, Layout layout) {
 
 }  // namespace
 
-TEST_CASE("3.7 the largest of each window, where it was, and its gradient") {
+TEST_CASE("3.7 the maximum of each window, its position, and its gradient") {
   Values x = Values::of(f32, {1, 1, 2, 4}, {1, 5, -2, -3, 4, 2, -9, -4}), out(f32, {1, 1, 1, 2}),
          index(i32, {1, 1, 1, 2});
   cpu::max_pool2d(out.view(), index.view(), x.view(), {2, 2, 2});
@@ -103,7 +103,7 @@ TEST_CASE("3.7 the largest of each window, where it was, and its gradient") {
     check_max(p, f32, Layout::dense, Values::random(f32, p.x, Layout::dense, -9, -1));
 }
 
-TEST_CASE("3.7 of equal values the first, of numbers and NaN the NaN") {
+TEST_CASE("3.7 the first of equal maxima, and NaN where a window has one") {
   const Pooled& p = kCases[1];
   check_max(p, f32, Layout::dense, Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), 2.5)));
   check_max(p, f32, Layout::dense,

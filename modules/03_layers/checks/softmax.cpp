@@ -92,7 +92,7 @@ TEST_CASE("3.3 softmax along any dimension, in any layout and dtype") {
   check_forward(f32, {3, 0}, 1, Layout::dense, 4, false);
 }
 
-TEST_CASE("3.3 the logarithm of softmax is no logarithm of a zero") {
+TEST_CASE("3.3 log_softmax is finite where softmax underflows to 0") {
   for (const DType dtype : kFloating) check_forward(dtype, {3, 11}, 1, Layout::dense, 4, true);
   for (const Layout layout : kLayouts) check_forward(f64, {3, 7, 2}, 1, layout, 4, true);
   Values x = Values::of(f32, {1, 2}, {0, -500}), y(f32, {1, 2});
@@ -103,7 +103,7 @@ TEST_CASE("3.3 the logarithm of softmax is no logarithm of a zero") {
   expect_close("log_softmax of [5000, 5000]", y, {-std::log(2.0), -std::log(2.0)});
 }
 
-TEST_CASE("3.3 a long row loses no digits") {
+TEST_CASE("3.3 a long row loses no precision") {
   constexpr int64_t kLength = 20000;
   Values x = Values::random(f32, {1, kLength}, Layout::dense, -0.5, 0.5), y(f32, {1, kLength});
   cpu::softmax(y.view(), x.view(), 1);
@@ -119,7 +119,7 @@ TEST_CASE("3.3 a long row loses no digits") {
                softmax_reference(uneven.numbers(), {1, kLength}, 1, false), {.roundings = 4000, .scale = 0});
 }
 
-TEST_CASE("3.3 gradients of softmax and of its logarithm") {
+TEST_CASE("3.3 gradients of softmax and log_softmax") {
   for (const bool logarithm : {false, true}) {
     check_backward(f64, {1, 3}, 1, Layout::dense, logarithm);
     for (const DType dtype : kFloating) check_backward(dtype, {4, 9}, 1, Layout::dense, logarithm);
@@ -127,14 +127,14 @@ TEST_CASE("3.3 gradients of softmax and of its logarithm") {
   }
 }
 
-TEST_CASE("3.3 results may take the operands' place") {
+TEST_CASE("3.3 a result may be written over its operand") {
   Values x = Values::random(f32, {3, 5});
   const Numbers want = softmax_reference(x.numbers(), {3, 5}, 0, false);
   cpu::softmax(x.view(), x.view(), 0);
   expect_close("softmax of [3, 5] along 0, in place", x, want, {.roundings = 16});
 }
 
-TEST_CASE("3.3 log-sum-exp over some dimensions, of infinities and of nothing") {
+TEST_CASE("3.3 log-sum-exp over any dimensions, of infinities and of no elements") {
   const bool both[] = {true, true}, first[] = {true, false};
   const auto of = [&](const Numbers& numbers) {
     Values x = Values::of(f64, {1, static_cast<int64_t>(numbers.size())}, numbers), out(f64, {});

@@ -89,7 +89,7 @@ TEST_CASE("3.19 forward, backward, update") {
   expect_equal("updates in three steps", optimizer.updates, 3);
 }
 
-TEST_CASE("3.19 several batches are one large batch, also with a smaller last one") {
+TEST_CASE("3.19 several batches give the step of one large batch, even if the last is smaller") {
   const Data data(10);
   Line net;
   Descent optimizer(net.named_parameters(), 0.1);
@@ -104,7 +104,7 @@ TEST_CASE("3.19 several batches are one large batch, also with a smaller last on
   expect_equal("updates in two steps", optimizer.updates, 2);
 }
 
-TEST_CASE("3.19 the schedule sets the rate of this step") {
+TEST_CASE("3.19 the schedule sets the learning rate of this step") {
   const Data data(5);
   Line net;
   Descent optimizer(net.named_parameters(), 123);
@@ -156,7 +156,7 @@ TEST_CASE("3.19 a loss that is not finite stops before the update") {
   expect_weights("the refused step", net, {0, 0, 0}, 0);
 }
 
-TEST_CASE("3.19 gradients in 16 bits are added up in f32") {
+TEST_CASE("3.19 16-bit gradients are accumulated in f32") {
   Line net;
   net.to(bf16);
   Descent optimizer(net.named_parameters(), 0);

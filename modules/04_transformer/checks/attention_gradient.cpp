@@ -60,7 +60,7 @@ TEST_CASE("4.7 heads of a group add to the same keys and values") {
   check(f64, {1, 6, 1, 2, 5, 3});
 }
 
-TEST_CASE("4.7 what was not seen gets no gradient") {
+TEST_CASE("4.7 hidden keys and values get no gradient") {
   for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 4, 4, 2}, {2, 2, 1, 9, 9, 3}, {1, 2, 2, 3, 8, 4}}) {
     check(f32, s, {.causal = true});
     check(f64, s, {.causal = true, .window = 3});
@@ -75,7 +75,7 @@ TEST_CASE("4.7 a query that sees no key has no gradient") {
   check(f64, {2, 1, 1, 2, 4, 3}, {.lengths = lengths});
 }
 
-TEST_CASE("4.7 dropout: the same probabilities are dropped as on the way there") {
+TEST_CASE("4.7 dropout drops the same probabilities as the forward pass") {
   check(f32, {2, 2, 1, 5, 9, 3}, {.p = 0.5, .seed = 7, .first_block = 11});
   check(f64, {1, 2, 2, 5, 6, 3}, {.causal = true, .p = 0.25, .seed = 3});
 }

@@ -43,7 +43,7 @@ void check(DType dtype, const AttentionSizes& s, const AttentionOptions& options
 
 }  // namespace
 
-TEST_CASE("4.5 every query mixes the values by the softmax of its scores") {
+TEST_CASE("4.5 each query averages the values, weighted by the softmax of its scores") {
   const Tensor q = tensor_of({1, 1, 1, 1}, {1}, f64), k = tensor_of({1, 1, 2, 1}, {0, std::log(3.0)}, f64);
   const Tensor out = composed_attention(q, k, tensor_of({1, 1, 2, 1}, {8, 16}, f64));
   expect_close("scores log 1 and log 3, values 8 and 16: (8 + 3 * 16) / 4", numbers_of(out), {14},
@@ -63,7 +63,7 @@ TEST_CASE("4.5 keys of a group are repeated for each of its heads") {
                shape);
 }
 
-TEST_CASE("4.5 hidden keys: later ones, and those outside the window") {
+TEST_CASE("4.5 hidden keys are later keys and keys outside the window") {
   const auto hidden = [](int64_t T, int64_t S, const AttentionOptions& options) {
     std::string text;
     for (const double x : numbers_of(hidden_keys(T, S, options, cpu))) {
@@ -107,7 +107,7 @@ TEST_CASE("4.5 a query that sees no key gives zeros") {
   check(f32, {1, 1, 1, 4, 2, 3}, {.causal = true});  // the first two stand before all keys
 }
 
-TEST_CASE("4.5 dropout erases probabilities and scales the others") {
+TEST_CASE("4.5 dropout zeroes probabilities and scales the others") {
   Numbers unit;
   for (int i = 0; i < 64; ++i) unit.push_back(i % 9 == 0 ? 1 : 0);
   const Tensor q = random({1, 1, 8, 8}, f32), k = random({1, 1, 8, 8}, f32),

@@ -86,7 +86,7 @@ TEST_CASE("4.4 gradients of every dtype, index and layout") {
   check_gradient(f32, 4, 3, {0}, Layout::dense);
 }
 
-TEST_CASE("4.4 many uses of one row in 16 bits lose nothing") {
+TEST_CASE("4.4 the sum of many 16-bit gradients of one row is not rounded") {
   for (const DType dtype : {bf16, f16}) {
     Values dy = Values::of(dtype, {2000, 1}, Numbers(2000, 1.0)),
            index = Values::of(i64, {2000}, Numbers(2000, 1.0));

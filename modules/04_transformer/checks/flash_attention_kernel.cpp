@@ -65,7 +65,7 @@ TEST_CASE("4.15 heads that share keys") {
   check({.H = 4, .G = 1, .T = 4, .S = 18, .causal = true});
 }
 
-TEST_CASE("4.15 dropout takes probabilities, not the sum that they were divided by") {
+TEST_CASE("4.15 dropout changes the probabilities, not the sum that divides them") {
   check({.B = 2, .H = 2, .G = 2, .T = 6, .S = 19, .p = 0.4});
   check({.H = 2, .G = 1, .T = 18, .S = 18, .causal = true, .p = 0.25});
 }

@@ -49,7 +49,7 @@ Tensor loss_of(Gpt2& model, const Tensor& tokens, const Tensor& targets) {
 
 }  // namespace
 
-TEST_CASE("4.11 the parts have their names, and a tied head is no parameter") {
+TEST_CASE("4.11 the names of the parameters, and a tied head is not a parameter") {
   std::vector<std::string> names;
   for (const NamedTensor& p : Gpt2(small(1)).named_parameters()) names.push_back(p.name);
   std::vector<std::string> want = {"token_embedding.weight", "position_embedding.weight"};
@@ -68,7 +68,7 @@ TEST_CASE("4.11 the parts have their names, and a tied head is no parameter") {
                (22 + 9 + 2) * 8 + 3 * layer);
 }
 
-TEST_CASE("4.11 logits by the definition") {
+TEST_CASE("4.11 the logits are those of the definition") {
   for (const int64_t layers : {0, 1, 3}) {
     Gpt2 model(small(layers));
     randomize(model, 0.4);
@@ -78,7 +78,7 @@ TEST_CASE("4.11 logits by the definition") {
   }
 }
 
-TEST_CASE("4.11 a head of its own") {
+TEST_CASE("4.11 an untied head") {
   Gpt2 model(small(1, false));
   randomize(model, 0.4);
   const Tensor tokens = random_tokens({1, 9}, 11);
@@ -118,7 +118,7 @@ TEST_CASE("4.11 the order of the tokens matters") {
          "without positions attention sees a set");
 }
 
-TEST_CASE("4.11 with a cache, positions go on") {
+TEST_CASE("4.11 with a cache, positions continue") {
   Gpt2 model(small());
   randomize(model);
   const NoGrad no_grad;
@@ -133,7 +133,7 @@ TEST_CASE("4.11 with a cache, positions go on") {
                {2, 7, 11}, {.roundings = 1000});
 }
 
-TEST_CASE("4.11 untrained, it knows nothing: the loss is log V") {
+TEST_CASE("4.11 the loss of an untrained model is about log V") {
   Gpt2Config config = small();
   config.vocabulary = 50;
   Gpt2 model(config);
@@ -142,7 +142,7 @@ TEST_CASE("4.11 untrained, it knows nothing: the loss is log V") {
          std::abs(loss - std::log(50.0)) < 0.15, "it is " + shown(loss));
 }
 
-TEST_CASE("4.11 every parameter gets a gradient; the table gets both of its uses") {
+TEST_CASE("4.11 every parameter gets a gradient; a tied table gets those of both uses") {
   for (const bool tied : {true, false}) {
     Gpt2 model(small(2, tied));
     loss_of(model, tensor_of({2, 9}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}, i64),
@@ -158,7 +158,7 @@ TEST_CASE("4.11 every parameter gets a gradient; the table gets both of its uses
   }
 }
 
-TEST_CASE("4.11 dropout of the embedding is for training alone") {
+TEST_CASE("4.11 dropout of the embedding acts in training only") {
   Gpt2Config config = small();
   config.embedding_dropout = 0.5;
   Gpt2 model(config);
@@ -168,7 +168,7 @@ TEST_CASE("4.11 dropout of the embedding is for training alone") {
   expect("after eval() they do not", numbers_of(model(tokens)) == numbers_of(model(tokens)));
 }
 
-TEST_CASE("4.11 it learns a line by heart") {
+TEST_CASE("4.11 training can memorize one line") {
   const Numbers line = {7, 3, 9, 3, 1, 7, 0, 3, 10, 3};  // what follows a 3 depends on more than the 3
   Gpt2Config config = small();
   config.features = 16, config.hidden = 32;

@@ -61,13 +61,13 @@ double deviation_of(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("4.12 the loss is the mean of -log of the probability that each target had") {
+TEST_CASE("4.12 the loss is the mean of -log of the probability of each target") {
   check(1, 1, 2, 1, false);
   check(2, 5, 7, 3, false);
   check(3, 1, 11, 2, false);
 }
 
-TEST_CASE("4.12 a head that is a product alone needs no logits in memory") {
+TEST_CASE("4.12 a head that is only a product needs no logits in memory") {
   check(1, 1, 2, 1, true);
   check(2, 5, 7, 3, true);
 }
@@ -89,7 +89,7 @@ TEST_CASE("4.12 tokens and targets of different shapes are refused") {
   }
 }
 
-TEST_CASE("4.12 matrices start normal, biases at 0, norms as they are") {
+TEST_CASE("4.12 matrices start normal, biases at 0, norms unchanged") {
   Named model;
   initialize_transformer(model, 0.3);
   expect(
@@ -103,7 +103,7 @@ TEST_CASE("4.12 matrices start normal, biases at 0, norms as they are") {
   expect("weights of norms, which are vectors, stay 1", numbers_of(model.norm.weight) == Numbers(120, 1.0));
 }
 
-TEST_CASE("4.12 what ends a branch starts smaller, by the root of the number of branches") {
+TEST_CASE("4.12 the last matrix of a branch starts smaller by the root of the number of branches") {
   Named model;
   initialize_transformer(model, 0.3, 9);
   for (const auto& [name, weight, want] :

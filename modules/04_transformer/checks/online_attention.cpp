@@ -29,12 +29,12 @@ void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Lay
 
 }  // namespace
 
-TEST_CASE("4.6 one key: its value is the answer") {
+TEST_CASE("4.6 with one key the result is its value") {
   check(f32, {1, 1, 1, 1, 1, 4});
   check(f32, {1, 1, 1, 3, 1, 4});
 }
 
-TEST_CASE("4.6 the softmax of the scores mixes the values") {
+TEST_CASE("4.6 values are averaged, weighted by the softmax of the scores") {
   Values q = Values::of(f64, {1, 1, 1, 1}, {1}),
          k = Values::of(f64, {1, 1, 3, 1}, {0, std::log(2.0), std::log(5.0)});
   Values v = Values::of(f64, {1, 1, 3, 1}, {8, 16, 24}), out(f64, {1, 1, 1, 1}), lse(f64, {1, 1, 1});
@@ -99,7 +99,7 @@ TEST_CASE("4.6 large scores do not overflow") {
   check(f16, {1, 2, 2, 3, 9, 4}, {.causal = true}, Layout::dense, 20);
 }
 
-TEST_CASE("4.6 dropout thins out the probabilities, not their sum") {
+TEST_CASE("4.6 dropout changes the probabilities, not their sum in the denominator") {
   check(f32, {2, 2, 1, 5, 9, 3}, {.p = 0.5, .seed = 7, .first_block = 11});
   check(f64, {1, 2, 2, 5, 6, 3}, {.causal = true, .p = 0.25, .seed = 3});
 }

@@ -80,7 +80,7 @@ LanguageModelTrainerOptions silent(int64_t steps) {
 
 }  // namespace
 
-TEST_CASE("4.14 a step: loss, gradients, update") {
+TEST_CASE("4.14 a step computes loss and gradients, and updates") {
   Run run;
   Batches source = random_batches(1);
   const double before = run.twin.loss(source.all[0].inputs, source.all[0].targets).item<double>();
@@ -103,7 +103,7 @@ TEST_CASE("4.14 gradients of one step do not reach the next") {
   run.expect_twins("three steps on three batches, a gradient left over before the first");
 }
 
-TEST_CASE("4.14 after the last batch comes the first again") {
+TEST_CASE("4.14 after the last batch the first one comes again") {
   Run run;
   Batches source = random_batches(2);
   LanguageModelTrainer(run.model, run.optimizer, source, silent(5)).fit();
@@ -139,7 +139,7 @@ TEST_CASE("4.14 gradients are clipped together") {
   run.expect_twins("two steps, clip_norm 0.01");
 }
 
-TEST_CASE("4.14 the rate is the schedule's, counted from step 0") {
+TEST_CASE("4.14 the schedule sets the learning rate, counted from step 0") {
   Run run;
   Batches source = random_batches(3);
   LanguageModelTrainerOptions options = silent(3);
@@ -154,7 +154,7 @@ TEST_CASE("4.14 the rate is the schedule's, counted from step 0") {
   expect_close("lr of the last report", Numbers{reports.back().lr}, {0.3}, Shape{1}, {.dtype = f64});
 }
 
-TEST_CASE("4.14 mean_loss weighs each target alike") {
+TEST_CASE("4.14 mean_loss weights each target equally") {
   Run run;
   Batches source = random_batches(3, 1, 4);
   source.all[1].targets = tensor_of({1, 4}, {-100, 3, -100, -100}, i64);
@@ -176,7 +176,7 @@ TEST_CASE("4.14 mean_loss weighs each target alike") {
   expect("a model in evaluation mode stays in it", !run.model.training());
 }
 
-TEST_CASE("4.14 mean_loss is made in evaluation mode, without a graph") {
+TEST_CASE("4.14 mean_loss runs in evaluation mode, without a graph") {
   struct Watched : Bigram {
     using Bigram::Bigram;
     bool trained = false, recorded = false;
@@ -192,7 +192,7 @@ TEST_CASE("4.14 mean_loss is made in evaluation mode, without a graph") {
   expect("mean_loss: nothing is recorded for a gradient", !model.recorded, "hint: const NoGrad no_grad;");
 }
 
-TEST_CASE("4.14 it learns: the loss falls to what can be known") {
+TEST_CASE("4.14 training lowers the loss of a predictable text to almost 0") {
   // After each token comes the one three further on.
   Run run;
   Batches source;

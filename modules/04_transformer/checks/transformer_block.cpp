@@ -11,7 +11,7 @@ constexpr double kEps = 1e-3;  // large, so that it is missed
 
 }  // namespace
 
-TEST_CASE("4.10 the stream's sum, and its normalization") {
+TEST_CASE("4.10 the sum of the residual stream, and its normalization") {
   const Shape shape{2, 3, 4};
   const Tensor residual = random_tensor(shape, f64), branch = random_tensor(shape, f64);
   LayerNorm layer(4, kEps);
@@ -31,7 +31,7 @@ TEST_CASE("4.10 the stream's sum, and its normalization") {
                norm_of(Parameters(rms), sum, kEps), shape, {.roundings = 100});
 }
 
-TEST_CASE("4.10 dropout is of the branch, not of the residual") {
+TEST_CASE("4.10 dropout acts on the branch, not on the residual") {
   const Tensor ones = full({1, 50, 4}, 1.0, f64), branch = full({1, 50, 4}, 8.0, f64);
   LayerNorm norm(4);
   norm.to(f64);
@@ -55,7 +55,7 @@ TEST_CASE("4.10 x += attention(norm(x)), then x += mlp(norm(x))") {
   }
 }
 
-TEST_CASE("4.10 a block hands on the sum not yet made") {
+TEST_CASE("4.10 a block returns residual and branch, not yet added") {
   const HeadSizes s{2, 3, 4, 2, 2, 2};
   Block block({.features = 4, .heads = 2}, kEps, 0.0, 5);
   randomize(block);

@@ -50,7 +50,7 @@ void expect_close_to(const std::string& what, double got, double want, const std
 
 }  // namespace
 
-TEST_CASE("5.9 what is measured: none, each alone, all but each, all") {
+TEST_CASE("5.9 the measured settings: none, each alone, all but one, all") {
   Machine m{.length = three};
   expect_equal("rows for a, b, c", names_of(m.run({"a", "b", "c"}, {.blocks = 6})),
                Names{"none", "a", "b", "c", "all but a", "all but b", "all but c", "all"});
@@ -66,7 +66,7 @@ TEST_CASE("5.9 what is measured: none, each alone, all but each, all") {
   });
 }
 
-TEST_CASE("5.9 each row has its own setting, and the speed that this has over none") {
+TEST_CASE("5.9 each row has its setting and its speedup over none") {
   Machine m{.length = three};
   const Ablation result = m.run({"a", "b", "c"}, {.blocks = 7});
   const Numbers seconds{12, 6, 6, 12, 6, 6, 3, 3};
@@ -80,7 +80,7 @@ TEST_CASE("5.9 each row has its own setting, and the speed that this has over no
   }
 }
 
-TEST_CASE("5.9 expected: the product of what each is worth alone") {
+TEST_CASE("5.9 expected is the product of the speedups of each alone") {
   Machine m{.length = three};
   expect_close_to("expected of a (2), b (2), c (1)", m.run({"a", "b", "c"}, {.blocks = 6}).expected, 4,
                   "rows alone only, each over none");
@@ -93,7 +93,7 @@ TEST_CASE("5.9 expected: the product of what each is worth alone") {
   expect_close_to("what they are together", result.rows[3].speedup.estimate, 2);
 }
 
-TEST_CASE("5.9 a turn: switches, steps to warm up, one sample") {
+TEST_CASE("5.9 a turn sets the switches, warms up, and takes one sample") {
   Machine m{.length = [](const std::vector<bool>& on) { return on[0] ? 4.0 : 8.0; }};
   const Ablation result = m.run({"a", "b", "c"}, {.blocks = 6, .warm_up = 3});
   expect_equal("steps in 6 blocks of 8 settings, with 3 to warm up", m.steps.size(), size_t{6 * 8 * 4});
@@ -132,7 +132,7 @@ TEST_CASE("5.9 every setting once in every block, in an order that changes") {
   expect("the seed decides the order", again.steps == m.steps && other.steps != m.steps, "options.seed");
 }
 
-TEST_CASE("5.9 a machine that becomes slower favours nobody") {
+TEST_CASE("5.9 a machine that becomes slower favours no setting") {
   Machine m{.length = three, .slower_by = 1e-3};  // at the end it takes twice as long
   const Ablation result = m.run({"a", "b", "c"}, {.blocks = 40, .seed = 1});
   for (size_t i = 0; i < 8; ++i) {
@@ -146,7 +146,7 @@ TEST_CASE("5.9 a machine that becomes slower favours nobody") {
   }
 }
 
-TEST_CASE("5.9 ratios are formed block by block") {
+TEST_CASE("5.9 ratios are computed within each block") {
   // Each block is twice as slow as the one before it; within a block the two differ by a fifth.
   int64_t steps = 0;
   Machine m{.length = [&](const std::vector<bool>& on) {
@@ -161,7 +161,7 @@ TEST_CASE("5.9 ratios are formed block by block") {
          "statistics::paired_ratio: what slows a block slows both");
 }
 
-TEST_CASE("5.9 afterwards all is off") {
+TEST_CASE("5.9 all switches are off afterwards") {
   Machine m{.length = three};
   auto optimizations = m.optimizations({"a", "b", "c"});
   m.on = {true, true, true};

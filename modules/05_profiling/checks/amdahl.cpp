@@ -31,7 +31,7 @@ void expect_value(const std::string& what, double got, double want, const std::s
 
 }  // namespace
 
-TEST_CASE("5.7 the law") {
+TEST_CASE("5.7 the formula of Amdahl's law") {
   expect_value("half of the time twice as fast", amdahl_speedup(0.5, 2), 4.0 / 3);
   expect_value("95 % twenty times as fast", amdahl_speedup(0.95, 20), 1 / (0.05 + 0.0475));
   expect_value("60 % three times as fast", amdahl_speedup(0.6, 3), 1 / 0.6);
@@ -41,7 +41,7 @@ TEST_CASE("5.7 the law") {
   expect_value("half of it half as fast", amdahl_speedup(0.5, 0.5), 1 / 1.5);
 }
 
-TEST_CASE("5.7 the bound: what stays cannot be sped up") {
+TEST_CASE("5.7 the bound for an infinite speedup of the part") {
   expect_value("bound where 95 % become free", amdahl_bound(0.95), 20);
   expect_value("bound where half becomes free", amdahl_bound(0.5), 2);
   expect_value("bound where nothing does", amdahl_bound(0), 1);
@@ -50,7 +50,7 @@ TEST_CASE("5.7 the bound: what stays cannot be sped up") {
                amdahl_bound(0.75));
 }
 
-TEST_CASE("5.7 the time of all rows of a name") {
+TEST_CASE("5.7 the time of all rows with one name") {
   ProfileTable table(4);
   const char* const names[] = {"matmul", "add", "matmul", "matmul bias"};
   for (size_t i = 0; i < 4; ++i) table[i].name = names[i], table[i].seconds = 1 << i;
@@ -60,7 +60,7 @@ TEST_CASE("5.7 the time of all rows of a name") {
   expect_value("seconds_in of what is not there", seconds_in(table, "conv2d"), 0);
 }
 
-TEST_CASE("5.7 a change that touched its part alone does what the law says") {
+TEST_CASE("5.7 a change of the part alone gives the predicted speedup") {
   const AmdahlCheck c = check_amdahl(profile_of(6, 3, 1), profile_of(2, 3, 1), "matmul");
   const std::string step =
       "of 10 s, 6 of them matmul's, 3 add's and 1 between ops; afterwards matmul takes 2: ";
@@ -76,7 +76,7 @@ TEST_CASE("5.7 a change that touched its part alone does what the law says") {
   expect_value(step + "rest_seconds", c.rest_seconds, 0);
 }
 
-TEST_CASE("5.7 what the law does not know: the rest changed") {
+TEST_CASE("5.7 a change of the rest is reported") {
   const AmdahlCheck slower = check_amdahl(profile_of(6, 3, 1), profile_of(2, 4, 1.5), "matmul");
   expect_value("predicted where the rest became 1.5 s slower", slower.predicted, 10.0 / 6);
   expect_value("measured", slower.measured, 10 / 7.5);
@@ -86,7 +86,7 @@ TEST_CASE("5.7 what the law does not know: the rest changed") {
   expect_value("measured, then", faster.measured, 2);
 }
 
-TEST_CASE("5.7 a part that is gone, and one that never was") {
+TEST_CASE("5.7 a part that takes no time any more, and one that never ran") {
   const AmdahlCheck c = check_amdahl(profile_of(6, 3, 1), profile_of(0, 3, 1), "matmul");
   expect_value("factor of a part that takes no time any more", c.factor, kEver);
   expect_value("predicted: the bound", c.predicted, 2.5);

@@ -33,7 +33,7 @@ void expect_seen(const std::string& what, const Seen& got, double flops, double 
 
 }  // namespace
 
-TEST_CASE("5.2 one op is what its primitive states") {
+TEST_CASE("5.2 the cost of one op is what its primitive states") {
   const Tensor a = empty({3, 5}), b = empty({5, 7});
   expect_seen("matmul of [3, 5] and [5, 7], 2 M N K and three matrices of f32", watch([&] { matmul(a, b); }),
               210, 4 * (15 + 35 + 21), 1);
@@ -42,14 +42,14 @@ TEST_CASE("5.2 one op is what its primitive states") {
   expect_seen("a view", watch([&] { a.t(); }), 0, 0, 1, "a view is an op that moves nothing");
 }
 
-TEST_CASE("5.2 one op after the other adds up") {
+TEST_CASE("5.2 the costs of several ops are added") {
   const Tensor x = pair();
   expect_seen("ops of 100, 20 and 3 FLOPs, of 16 bytes each",
               watch([&] { act(x, 100), act(x, 20), act(x, 3); }), 123, 48, 3);
   expect_seen("nothing", watch([] {}), 0, 0, 0);
 }
 
-TEST_CASE("5.2 what an op calls is part of what it states: only the outermost counts") {
+TEST_CASE("5.2 of nested ops only the outermost is counted") {
   const Tensor x = pair();
   const auto inner = [&] { act(x, 30), act(x, 40); };
   const std::string twice =
@@ -62,7 +62,7 @@ TEST_CASE("5.2 what an op calls is part of what it states: only the outermost co
               watch([&] { act(x, 1000, [&] { act(x, 100, inner), act(x, 5); }); }), 1000, 16, 1, twice);
 }
 
-TEST_CASE("5.2 an op that failed is no work, and takes nothing else with it") {
+TEST_CASE("5.2 a failed op costs nothing and does not change the count of others") {
   const Tensor x = pair();
   expect_seen("an op of 100 that fails", watch([&] { swallow([&] { act(x, 100, failing); }); }), 0, 0, 0);
   expect_seen("an op of 100 that fails, then one of 20",
@@ -76,7 +76,7 @@ TEST_CASE("5.2 an op that failed is no work, and takes nothing else with it") {
               watch([&] { swallow([&] { act(x, 100, halfway); }), act(x, 1); }), 1, 16, 1);
 }
 
-TEST_CASE("5.2 work past the gate counts like an op") {
+TEST_CASE("5.2 work reported by begin_work counts like an op") {
   const Tensor x = pair();
   const auto work = [&](double flops, double bytes, const std::function<void()>& inside) {
     ObservedWork w("work", cpu);
@@ -101,7 +101,7 @@ TEST_CASE("5.2 forward and backward of a product") {
          back.flops == 420);
 }
 
-TEST_CASE("5.2 count_cost sees its own call alone, and gives the observer back") {
+TEST_CASE("5.2 count_cost counts its own call only, and restores the observer") {
   const Tensor x = pair();
   CostCounter outer;
   Cost inner;

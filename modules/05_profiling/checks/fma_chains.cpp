@@ -38,9 +38,9 @@ const std::string kWhat = "fma_chains of 16384 elements: ";
 
 }  // namespace
 
-TEST_CASE("5.13 half of the way to 1") { check_chains(4096, 1); }
+TEST_CASE("5.13 one round moves x half of the way to 1") { check_chains(4096, 1); }
 
-TEST_CASE("5.13 as many rounds as asked for") {
+TEST_CASE("5.13 the requested number of rounds") {
   for (const int64_t rounds : {0, 2, 3, 4, 5, 7, 8, 21}) check_chains(2048, rounds);
 }
 
@@ -48,13 +48,13 @@ TEST_CASE("5.13 any number of elements") {
   for (const int64_t n : {1, 7, 8, 255, 257, 2047, 2049, 5003}) check_chains(n, 5);
 }
 
-TEST_CASE("5.13 no elements are no work") {
+TEST_CASE("5.13 no kernel is launched for 0 elements") {
   Values x = Values(f32, {0}).on_device();
   const Counted c = counted([&] { fma_chains(x.view(), 3); });
   expect_equal("kernels launched for 0 elements", c.launches, 0.0);
 }
 
-TEST_CASE("5.13 from the first round to the last in registers") {
+TEST_CASE("5.13 values stay in registers from the first round to the last") {
   for (const int64_t rounds : {1, 20}) {
     const Counted c = counted_chains(rounds);
     if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
@@ -65,7 +65,7 @@ TEST_CASE("5.13 from the first round to the last in registers") {
   }
 }
 
-TEST_CASE("5.13 eight chains a thread, a block's width apart") {
+TEST_CASE("5.13 eight chains per thread, one block width apart") {
   const Counted c = counted_chains(4);
   if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
   expect_equal(kWhat + "threads, each with eight elements", c.threads, kCounted / 8.0);

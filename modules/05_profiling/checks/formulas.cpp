@@ -60,7 +60,7 @@ void expect_a_little_more(const std::string& what, double formula, double counte
 
 }  // namespace
 
-TEST_CASE("5.8 parameters: as many as the model has") {
+TEST_CASE("5.8 the parameter count of a model") {
   for (const Gpt2Config& c :
        {config_of(97, 33, 48, 3, 4), config_of(11, 5, 8, 1, 2), config_of(50, 20, 16, 2, 8)}) {
     const Gpt2 model(c);
@@ -77,7 +77,7 @@ TEST_CASE("5.8 parameters: as many as the model has") {
   expect_value("more heads are no more parameters", parameter_count({50257, 1024, 768, 12, 3}), 124439808);
 }
 
-TEST_CASE("5.8 products of a forward pass") {
+TEST_CASE("5.8 the matrix products of a forward pass") {
   expect_value("C = 1, L = 1, no tokens' head: 12 weights, 2 FLOPs each, for one token",
                product_flops({0, 8, 1, 1, 1}, 1, 1), 24);
   expect_value("the head alone, of V = 7, C = 5: 2 V C", product_flops({7, 8, 5, 0, 1}, 1, 1), 70);
@@ -87,7 +87,7 @@ TEST_CASE("5.8 products of a forward pass") {
                "2 B T times the weights of the linear layers");
 }
 
-TEST_CASE("5.8 attention: each query sees itself and what came before") {
+TEST_CASE("5.8 causal attention: each query sees itself and earlier keys") {
   expect_value("one token, C = 8: a score of 8 products and a value of 8",
                attention_flops({0, 8, 8, 1, 2}, 1, 1), 32);
   expect_value("two tokens: three pairs", attention_flops({0, 8, 8, 1, 2}, 1, 2), 96,
@@ -135,7 +135,7 @@ TEST_CASE("5.8 a training step of a model") {
          std::abs(per_token - 6) < 0.3);
 }
 
-TEST_CASE("5.8 what a block keeps for its backward pass") {
+TEST_CASE("5.8 the activations that a block keeps for its backward pass") {
   const int64_t B = 2, T = 20;
   const auto kept = [&](int64_t layers, DType dtype) {
     Gpt2 model(config_of(32, 32, 48, layers, 6));

@@ -64,7 +64,7 @@ void expect_sums(const MemoryProfile& p) {
 
 }  // namespace
 
-TEST_CASE("5.5 in use is what came and has not gone") {
+TEST_CASE("5.5 memory in use is what was allocated and not yet freed") {
   Told told;
   told.come("a", 1, 100);
   told.come("b", 2, 30);
@@ -85,7 +85,7 @@ TEST_CASE("5.5 in use is what came and has not gone") {
   expect_sums(p);
 }
 
-TEST_CASE("5.5 owners at the peak, not at the end") {
+TEST_CASE("5.5 the owners are those at the peak, not at the end") {
   Told told;
   told.come("small", 1, 10);
   told.come("large", 2, 500);
@@ -103,7 +103,7 @@ TEST_CASE("5.5 owners at the peak, not at the end") {
   expect_sums(p);
 }
 
-TEST_CASE("5.5 of equally high peaks the first") {
+TEST_CASE("5.5 the first of equal peaks counts") {
   Told told;
   told.come("first", 1, 64);
   told.go(1, 64);
@@ -116,7 +116,7 @@ TEST_CASE("5.5 of equally high peaks the first") {
   expect_uses("owners of equal size by name", equal.memory.finish(kFirst), "a 8, m 8, z 8");
 }
 
-TEST_CASE("5.5 an address may come again, for someone else") {
+TEST_CASE("5.5 an address may be allocated again, by another owner") {
   Told told;
   told.come("a", 1, 100);
   told.go(1, 100);
@@ -137,7 +137,7 @@ TEST_CASE("5.5 an address may come again, for someone else") {
   expect_sums(q);
 }
 
-TEST_CASE("5.5 each device by itself") {
+TEST_CASE("5.5 each device is counted separately") {
   Told told;
   told.come("a", 1, 100, kFirst);
   told.come("b", 2, 1000, kSecond);
@@ -154,7 +154,7 @@ TEST_CASE("5.5 each device by itself") {
   expect_sums(first), expect_sums(second);
 }
 
-TEST_CASE("5.5 what was there before goes, too") {
+TEST_CASE("5.5 memory from before the profiler can be freed, too") {
   Told told;
   told.come("a", 1, 10);
   told.go(99, 4);  // not seen to come
@@ -176,7 +176,7 @@ TEST_CASE("5.5 what was there before goes, too") {
   expect_sums(real);
 }
 
-TEST_CASE("5.5 tensors belong to the op that made them, in its module; other threads' to nobody") {
+TEST_CASE("5.5 memory belongs to the op or scope that allocated it; that of other threads is `elsewhere`") {
   Profiler profiler;
   MemoryProfiler memory(profiler);
   reset_peak();
@@ -202,7 +202,7 @@ TEST_CASE("5.5 tensors belong to the op that made them, in its module; other thr
   expect_bytes("held by what another thread asked for", held_by(second.finish(cpu), "elsewhere"), 280);
 }
 
-TEST_CASE("5.5 forward holds, backward lets go") {
+TEST_CASE("5.5 the forward pass holds memory, the backward pass frees it") {
   Tensor x = empty({100});
   x.requires_grad_();
   Profiler profiler;

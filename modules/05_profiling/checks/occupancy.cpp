@@ -25,7 +25,7 @@ void expect_blocks(const KernelNeeds& k, const MultiprocessorLimits& sm, int blo
 
 }  // namespace
 
-TEST_CASE("5.10 threads: whole warps") {
+TEST_CASE("5.10 threads are allocated in whole warps") {
   expect_blocks({256, 16, 0}, kHopper, 8, "threads");
   expect_blocks({1024, 16, 0}, kHopper, 2, "threads");
   expect_blocks({1024, 16, 0}, kAda, 1, "threads", "48 warps hold one block of 32, and the rest stays free");
@@ -34,7 +34,7 @@ TEST_CASE("5.10 threads: whole warps") {
   expect_blocks({800, 16, 0}, kHopper, 2, "threads", "25 warps");
 }
 
-TEST_CASE("5.10 blocks: there are so many places, however small a block is") {
+TEST_CASE("5.10 the number of blocks is limited, however small a block is") {
   expect_blocks({32, 16, 0}, kHopper, 32, "blocks");
   expect_blocks({1, 0, 0}, kAda, 24, "blocks");
   expect_blocks({32, 16, 0}, kTuring, 16, "blocks");
@@ -42,7 +42,7 @@ TEST_CASE("5.10 blocks: there are so many places, however small a block is") {
                 "32 blocks of 2 warps are 64 warps: of equal ones the first in the list");
 }
 
-TEST_CASE("5.10 registers are handed out to warps, in units") {
+TEST_CASE("5.10 registers are allocated per warp, in units") {
   expect_blocks({256, 128, 0}, kHopper, 2, "registers", "a warp takes 4096, a scheduler has 16384");
   expect_blocks({256, 32, 0}, kHopper, 8, "threads", "32 x 32 x 64 are all 65,536");
   expect_blocks({256, 33, 0}, kHopper, 6, "registers", "33 x 32 = 1056 are rounded up to 1280");
@@ -52,7 +52,7 @@ TEST_CASE("5.10 registers are handed out to warps, in units") {
   expect_blocks({128, 0, 0}, kHopper, 16, "threads", "a kernel without registers is not limited by them");
 }
 
-TEST_CASE("5.10 a scheduler's quarter holds whole warps") {
+TEST_CASE("5.10 each scheduler's quarter of the registers holds whole warps") {
   expect_blocks({128, 168, 0}, kHopper, 3, "registers", "5376 a warp, 3 of them in 16,384");
   expect_blocks({32, 160, 0}, kHopper, 12, "registers",
                 "5120 a warp, 3 a scheduler; 65,536 / 5120 would be 12.8");
@@ -72,7 +72,7 @@ TEST_CASE("5.10 a block that cannot run") {
                 "the system's 1024 bytes have no place any more");
 }
 
-TEST_CASE("5.10 shared memory, with the system's part, in units") {
+TEST_CASE("5.10 shared memory is allocated in units, with a part for the system") {
   expect_blocks({128, 32, 100 * 1024}, kHopper, 2, "shared memory");
   expect_blocks({128, 32, 232448}, kHopper, 1, "shared memory", "232448 + 1024 = 233472, all there is");
   expect_blocks({128, 32, 56 * 1024}, kHopper, 4, "shared memory",
@@ -85,7 +85,7 @@ TEST_CASE("5.10 shared memory, with the system's part, in units") {
   expect_blocks({64, 32, 4353}, kTuring, 14, "shared memory", "on 7.5 the unit is 256");
 }
 
-TEST_CASE("5.10 needs that no launch has") {
+TEST_CASE("5.10 needs that no launch can have are refused") {
   for (const KernelNeeds& k :
        {KernelNeeds{0, 32, 0}, KernelNeeds{1025, 32, 0}, KernelNeeds{32, -1, 0}, KernelNeeds{32, 32, -1}}) {
     expect_throws("TT-PROF-03",

@@ -65,7 +65,7 @@ std::vector<std::string> scopes_of(const Profile& p) {
 
 }  // namespace
 
-TEST_CASE("5.4 one op after the other: each with its time and its cost") {
+TEST_CASE("5.4 ops in sequence, each with its time and its cost") {
   const Tensor x = pair();
   Profiler profiler;
   act(
@@ -92,7 +92,7 @@ TEST_CASE("5.4 one op after the other: each with its time and its cost") {
   expect_close("they called no others", {a.inner_seconds, b.inner_seconds}, {0, 0}, {2}, {.dtype = f64});
 }
 
-TEST_CASE("5.4 ops that call others: who called whom, and whose time it is") {
+TEST_CASE("5.4 nested ops: each has its caller and its own time") {
   const Tensor x = pair();
   Profiler profiler;
   act(
@@ -134,7 +134,7 @@ TEST_CASE("5.4 ops that call others: who called whom, and whose time it is") {
   }
 }
 
-TEST_CASE("5.4 an op that fails stays without time and work, and takes nothing with it") {
+TEST_CASE("5.4 a failed op has no time and no work, and does not change other records") {
   const Tensor x = pair();
   Profiler profiler;
   act(
@@ -164,7 +164,7 @@ TEST_CASE("5.4 an op that fails stays without time and work, and takes nothing w
                Numbers{50, 0, 3, 0, 4});
 }
 
-TEST_CASE("5.4 scopes are a tree, and ops lie in the innermost") {
+TEST_CASE("5.4 scopes form a tree, and an op belongs to the innermost scope") {
   const Tensor x = pair();
   Profiler profiler;
   act(x, 1, {}, "before");
@@ -242,7 +242,7 @@ TEST_CASE("5.4 the backward pass belongs to the modules of the forward pass") {
              "that node");
 }
 
-TEST_CASE("5.4 derivatives of a call that was not seen belong to the scope that they are computed in") {
+TEST_CASE("5.4 derivatives of a call that was not profiled belong to the scope in which they run") {
   Tensor x = pair();
   x.requires_grad_();
   const Tensor gradient = pair(), early = act(x, 1, {}, "early");
@@ -261,7 +261,7 @@ TEST_CASE("5.4 derivatives of a call that was not seen belong to the scope that 
              {"late in 'part'", "late in 'part', backward", "early in 'training', backward"});
 }
 
-TEST_CASE("5.4 what had begun before is left alone") {
+TEST_CASE("5.4 ops and scopes that began before the profiler are ignored") {
   const Tensor x = pair();
   std::optional<Profiler> profiler;
   Profile p;

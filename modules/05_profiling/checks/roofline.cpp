@@ -18,7 +18,7 @@ void expect_limit(const std::string& what, Cost cost, int64_t calls, Limit want)
 
 }  // namespace
 
-TEST_CASE("5.6 the ridge, and what is attainable on either side") {
+TEST_CASE("5.6 the ridge, and the attainable rate on both sides of it") {
   expect_value("ridge of 100 GFLOP/s and 20 GB/s, FLOP per byte", kMachine.ridge(), 5,
                "arithmetic over memory");
   expect_value("attainable at 1 FLOP per byte", attainable(1, kMachine), 20e9,
@@ -31,7 +31,7 @@ TEST_CASE("5.6 the ridge, and what is attainable on either side") {
   expect_value("attainable at 0 FLOP per byte", attainable(0, kMachine), 0);
 }
 
-TEST_CASE("5.6 the floor is the longer of arithmetic and memory") {
+TEST_CASE("5.6 the lower bound of the time is the larger of arithmetic and memory time") {
   expect_value("floor_seconds of 100 GFLOP and 1 byte", floor_seconds({100e9, 1}, kMachine), 1);
   expect_value("floor_seconds of 1 FLOP and 20 GB", floor_seconds({1, 20e9}, kMachine), 1);
   expect_value("floor_seconds of 100 GFLOP and 40 GB", floor_seconds({100e9, 40e9}, kMachine), 2,
@@ -39,7 +39,7 @@ TEST_CASE("5.6 the floor is the longer of arithmetic and memory") {
   expect_value("floor_seconds of nothing", floor_seconds({0, 0}, kMachine), 0);
 }
 
-TEST_CASE("5.6 floor and attainable are one thought") {
+TEST_CASE("5.6 floor_seconds and attainable agree") {
   for (const double intensity : {0.1, 1.0, 4.9, 5.0, 5.1, 80.0}) {
     const Cost cost{intensity * 3e9, 3e9};
     expect_value("FLOPs over floor_seconds at " + shown(intensity) + " FLOP per byte is what is attainable",
@@ -47,7 +47,7 @@ TEST_CASE("5.6 floor and attainable are one thought") {
   }
 }
 
-TEST_CASE("5.6 memory, arithmetic, or that there is too little of it") {
+TEST_CASE("5.6 the limit is memory, arithmetic or overhead") {
   expect_limit("limit of 1 GFLOP over 1 GB", {1e9, 1e9}, 1, Limit::memory);
   expect_limit("limit of 10 GFLOP over 1 GB", {10e9, 1e9}, 1, Limit::compute);
   expect_limit("limit of 4.9 GFLOP over 1 GB, left of the ridge", {4.9e9, 1e9}, 1, Limit::memory);
@@ -63,7 +63,7 @@ TEST_CASE("5.6 memory, arithmetic, or that there is too little of it") {
   expect_limit("limit of no calls", {0, 0}, 0, Limit::overhead);
 }
 
-TEST_CASE("5.6 a row's share of what the machine can") {
+TEST_CASE("5.6 the share of the limit that a row reaches") {
   ProfileRow row;
   row.calls = 2;
   row.cost = {1e9, 20e9};

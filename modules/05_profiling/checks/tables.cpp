@@ -60,7 +60,7 @@ void expect_rows(const std::string& what, const ProfileTable& table, const std::
 
 }  // namespace
 
-TEST_CASE("5.3 an op's own time is what those that it called left") {
+TEST_CASE("5.3 the own time of an op is its time less the time of the ops that it called") {
   const auto own = [](double seconds, double inner) {
     return profile_of({{"a", 0, false, seconds, inner, -1, {}}}).ops[0].self_seconds();
   };
@@ -71,7 +71,7 @@ TEST_CASE("5.3 an op's own time is what those that it called left") {
                {}, {.dtype = f64});
 }
 
-TEST_CASE("5.3 all time once, all work once") {
+TEST_CASE("5.3 all time and all work count once") {
   const Profile p = profile_of({{"outer", 0, false, 10, 7, -1, {100, 50}},
                                 {"middle", 0, false, 7, 4, 0, {80, 40}},
                                 {"inner", 0, false, 4, 0, 1, {30, 20}},
@@ -85,7 +85,7 @@ TEST_CASE("5.3 all time once, all work once") {
   expect_close("op_seconds of nothing", {profile_of({}).op_seconds()}, {0}, {}, {.dtype = f64});
 }
 
-TEST_CASE("5.3 a row for each name, forward and backward apart") {
+TEST_CASE("5.3 one row per name, forward and backward separate") {
   const Profile p = profile_of({{"mul", 0, false, 1, 0, -1, {1, 2}},
                                 {"add", 0, false, 8, 0, -1, {10, 20}},
                                 {"mul", 0, true, 2, 0, -1, {100, 200}},
@@ -96,7 +96,7 @@ TEST_CASE("5.3 a row for each name, forward and backward apart") {
   expect_rows("by_op of nothing", by_op(profile_of({})), {});
 }
 
-TEST_CASE("5.3 a row has its ops' own time; work counts where no other op states it") {
+TEST_CASE("5.3 a row has the own time of its ops; the work of an inner op counts for its caller") {
   const Profile p = profile_of({{"layer", 0, false, 10, 9, -1, {100, 50}},
                                 {"matmul", 0, false, 9, 0, 0, {80, 40}},
                                 {"matmul", 0, false, 2, 0, -1, {20, 10}}});
@@ -104,7 +104,7 @@ TEST_CASE("5.3 a row has its ops' own time; work counts where no other op states
               {"matmul: 2 calls, 11 s, 20 FLOPs, 10 bytes", "layer: 1 calls, 1 s, 100 FLOPs, 50 bytes"});
 }
 
-TEST_CASE("5.3 longest first; of equal ones by name, forward first") {
+TEST_CASE("5.3 rows are sorted by time, then by name, then forward first") {
   const Profile p = profile_of({{"c", 0, true, 1, 0, -1, {}},
                                 {"b", 0, false, 1, 0, -1, {}},
                                 {"c", 0, false, 1, 0, -1, {}},

@@ -82,7 +82,7 @@ TEST_CASE("5.1 a real wait takes at least as long") {
   for (const double s : t.seconds) expect("each call takes 0.001 s or longer, got " + shown(s), s >= 0.001);
 }
 
-TEST_CASE("5.1 each call is timed by itself, in order, and those to warm up are not reported") {
+TEST_CASE("5.1 each call is timed separately, in order, and warm-up calls are not reported") {
   // Slow until caches are warm, then steady, then by turns.
   World world{[](int i) { return i < 12 ? 90.0 - i : i < 30 ? 8.0 : 8.0 + 0.25 * (i % 3); }};
   const Timing t = world.time({.seconds = 1, .fewest = 25, .most = 1000, .warm_up = {.seconds_limit = 1e6}});
@@ -134,7 +134,7 @@ TEST_CASE("5.1 as many calls as fit into the time, within limits") {
                int64_t{30});
 }
 
-TEST_CASE("5.1 the overhead is what an empty span measures, and is not subtracted") {
+TEST_CASE("5.1 the overhead is the time of an empty span, and is not subtracted") {
   World world{[](int) { return 2.0; }, 0.125};  // each look at the clock takes an eighth
   const Timing t = world.time({.seconds = 1, .fewest = 11, .warm_up = {.seconds_limit = 1e6}});
   expect("a look at the clock takes 0.125 s, a call 2 s: overhead 0.125, got " + shown(t.overhead),
@@ -146,7 +146,7 @@ TEST_CASE("5.1 the overhead is what an empty span measures, and is not subtracte
          std::abs(t.median - 2) < 1e-9 ? "overhead was subtracted: the reader decides about that" : "");
 }
 
-TEST_CASE("5.1 it says whether the times had become steady") {
+TEST_CASE("5.1 settled says whether the warm-up became steady") {
   World steady{[](int) { return 3.0; }};
   expect_equal("settled, of calls that all take 3 s",
                steady.time({.seconds = 1, .warm_up = {.seconds_limit = 1e6}}).settled, true);
@@ -155,7 +155,7 @@ TEST_CASE("5.1 it says whether the times had become steady") {
                falling.time({.seconds = 1, .warm_up = {.seconds_limit = 50}}).settled, false);
 }
 
-TEST_CASE("5.1 cold: other memory is written before each call, outside of its span") {
+TEST_CASE("5.1 cold runs write other memory before each call, outside the timed span") {
   BlockWatcher watcher;
   int64_t left_at_last_look = -1, seen = 0;
   Numbers in_call, at_start;  // bytes of the last call's that were still there

@@ -71,7 +71,7 @@ void expect_time(const std::string& what, const Json& event, double start, doubl
 
 }  // namespace
 
-TEST_CASE("5.11 an event for each scope but the whole, and for each op") {
+TEST_CASE("5.11 one event per scope, except the whole, and per op") {
   const Json trace = read(small());
   const Json::Array& events = events_of(trace);
   expect_equal("categories and names of the events, in order", outline(events),
@@ -93,7 +93,7 @@ TEST_CASE("5.11 times are microseconds") {
   expect_time("op mul, 1.5 s, for 125 us", events[3], 1.5, 0.000125);
 }
 
-TEST_CASE("5.11 what a click on an op shows") {
+TEST_CASE("5.11 the arguments that a viewer shows for an op") {
   const Json trace = read(small());
   const Json::Array& events = events_of(trace);
   expect_equal("events", events.size(), size_t{4});
@@ -112,7 +112,7 @@ TEST_CASE("5.11 what a click on an op shows") {
                                                            events[0].find("args")->object()->empty());
 }
 
-TEST_CASE("5.11 on a GPU an op has a second bar, where and when it ran") {
+TEST_CASE("5.11 on a GPU an op has a second event for its time on the device") {
   Profile p = small();
   p.ops[0].device = Device{DeviceType::cuda, 0};
   p.ops[0].device_start = 2, p.ops[0].device_seconds = 0.5;
@@ -134,7 +134,7 @@ TEST_CASE("5.11 on a GPU an op has a second bar, where and when it ran") {
   }
 }
 
-TEST_CASE("5.11 names may hold anything") {
+TEST_CASE("5.11 names with quotes, backslashes and line breaks are escaped") {
   Profile p = small();
   const std::string path = "the \"big\" one\n\\ C:\\model\t", name = "a\"b\\c";
   p.scopes[2].path = path;

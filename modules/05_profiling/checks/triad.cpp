@@ -38,15 +38,15 @@ TEST_CASE("5.12 out = a + s b") {
   for (const float s : {2.0f, -0.75f, 0.0f, 1.0f}) check_triad(1024, s);
 }
 
-TEST_CASE("5.12 whole blocks, and blocks that are partly needed") {
+TEST_CASE("5.12 whole blocks, and partial blocks") {
   for (const int64_t n : {256, 1020, 1028, 4096, 5000}) check_triad(n, 3);
 }
 
-TEST_CASE("5.12 what is left behind the last whole access") {
+TEST_CASE("5.12 the remainder after the last whole access") {
   for (const int64_t n : {1, 2, 3, 5, 7, 1021, 1023, 1025, 1026, 1027, 5003}) check_triad(n, -2.5f);
 }
 
-TEST_CASE("5.12 no elements are no work") {
+TEST_CASE("5.12 no kernel is launched for 0 elements") {
   Operands x(0);
   const Counted c = counted([&] { x.run(2); });
   expect_equal("kernels launched for 0 elements", c.launches, 0.0);
@@ -60,7 +60,7 @@ TEST_CASE("5.12 one launch moves 12 bytes an element") {
   expect_equal(kWhat + "bytes written, out once", c.bytes_written, 4.0 * kCounted);
 }
 
-TEST_CASE("5.12 16 bytes an access, and a warp's accesses side by side") {
+TEST_CASE("5.12 accesses of 16 bytes, coalesced over a warp") {
   const Counted c = counted_triad();
   if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
   // The emulator sees a vector of 16 bytes as two halves with a gap between.

@@ -40,7 +40,7 @@ void expect_interval(const std::string& what, const Interval& got, const Interva
 
 }  // namespace
 
-TEST_CASE("10.3 drawn with replacement, each as often as the others") {
+TEST_CASE("10.3 samples are drawn with replacement, all equally likely") {
   const Numbers x{1, 2, 3};
   Generator random(5);
   std::map<std::string, int> seen;
@@ -61,7 +61,7 @@ TEST_CASE("10.3 drawn with replacement, each as often as the others") {
            std::abs(count - 500) < 120);
 }
 
-TEST_CASE("10.3 as many as asked for, of however many there are") {
+TEST_CASE("10.3 any number of draws from any number of samples") {
   Numbers few{4, 5}, many(50);
   std::iota(many.begin(), many.end(), 0.0);
   Generator random(1);
@@ -80,7 +80,7 @@ TEST_CASE("10.3 as many as asked for, of however many there are") {
          "draw from all samples, not from the first out.size()");
 }
 
-TEST_CASE("10.3 the interval that replicates span") {
+TEST_CASE("10.3 the percentile interval of replicates") {
   Numbers x(1000);
   std::iota(x.begin(), x.end(), 1.0);
   std::shuffle(x.begin(), x.end(), random_source());
@@ -96,7 +96,7 @@ TEST_CASE("10.3 the interval that replicates span") {
   expect_throws("TT-STAT-03", "percentile_interval at 200 %", [&] { percentile_interval(1, one, 2); });
 }
 
-TEST_CASE("10.3 the experiment is redone, as often as asked") {
+TEST_CASE("10.3 bootstrap repeats the experiment as often as requested") {
   int calls = 0;
   const Interval i = bootstrap(42, [&](Generator&) { return static_cast<double>(++calls); },
                                {.draws = 200, .confidence = 0.9});
@@ -120,7 +120,7 @@ TEST_CASE("10.3 the experiment is redone, as often as asked") {
                 [] { bootstrap(1, [](Generator&) { return 1.0; }, {.draws = 0}); });
 }
 
-TEST_CASE("10.3 all resamples, counted out") {
+TEST_CASE("10.3 intervals agree with those of all possible resamples") {
   const Numbers x{1, 2, 4, 8, 16};
   const auto middle = [](Numbers d) {
     std::nth_element(d.begin(), d.begin() + 2, d.end());
@@ -143,7 +143,7 @@ TEST_CASE("10.3 all resamples, counted out") {
              std::abs(mean.high - percentile_of(means, 90)) <= 0.21);
 }
 
-TEST_CASE("10.3 processes are drawn first, then samples within them") {
+TEST_CASE("10.3 the hierarchical bootstrap draws processes, then samples within them") {
   using Processes = std::vector<std::vector<double>>;
   const auto at = [](const Processes& p, double confidence) {
     return bootstrap_hierarchical(p, [](std::span<double> d) { return mean_of(d); },
@@ -169,7 +169,7 @@ TEST_CASE("10.3 processes are drawn first, then samples within them") {
   expect_throws("TT-STAT-01", "no process", [&] { at({}, 0.9); });
 }
 
-TEST_CASE("10.3 few samples: too narrow, and by how much") {
+TEST_CASE("10.3 intervals of few samples are too narrow by a known factor") {
   // The mean of 5 numbers around 0: the truth is known, and is within the interval less often than 95 %.
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;

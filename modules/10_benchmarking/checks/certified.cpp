@@ -30,7 +30,7 @@ std::string case_of(double percent, int64_t n, double confidence) {
 
 }  // namespace
 
-TEST_CASE("10.2 how many samples a percentile takes") {
+TEST_CASE("10.2 the number of samples that certifies a percentile") {
   expect_equal("samples_to_certify(50)", samples_to_certify(50), int64_t{11});
   expect_equal("samples_to_certify(90)", samples_to_certify(90), int64_t{64});
   expect_equal("samples_to_certify(95)", samples_to_certify(95), int64_t{130});
@@ -46,7 +46,7 @@ TEST_CASE("10.2 how many samples a percentile takes") {
   }
 }
 
-TEST_CASE("10.2 the rank: the largest whose risk is small enough") {
+TEST_CASE("10.2 the rank of the bound is the largest whose risk is small enough") {
   for (const double percent : {50.0, 90.0, 99.0}) {
     for (const double confidence : {0.9, 0.99}) {
       for (const int64_t n : {1, 2, 11, 63, 64, 65, 200, 662, 1000}) {
@@ -60,7 +60,7 @@ TEST_CASE("10.2 the rank: the largest whose risk is small enough") {
   }
 }
 
-TEST_CASE("10.2 all that 12 samples can be, counted out") {
+TEST_CASE("10.2 the risk of 12 samples, by counting all outcomes") {
   // Each sample is below or above the true median, whatever the distribution: 4096 equally likely outcomes.
   constexpr int kSamples = 12;
   const auto t = upper_bound_rank(50, kSamples, 0.9);
@@ -79,7 +79,7 @@ TEST_CASE("10.2 all that 12 samples can be, counted out") {
       too_low == 299, "with a lower one it would be 794: the bound is the lowest that is allowed");
 }
 
-TEST_CASE("10.2 the bound is a sample, whatever their order") {
+TEST_CASE("10.2 the bound is a sample, whatever the order of the samples") {
   for (const auto& [percent, n] : std::vector<std::pair<double, int64_t>>{
            {50, 11}, {50, 100}, {90, 64}, {90, 300}, {99, 662}, {99, 2000}}) {
     int64_t t = 2;
@@ -95,7 +95,7 @@ TEST_CASE("10.2 the bound is a sample, whatever their order") {
   }
 }
 
-TEST_CASE("10.2 too few samples: no number at all") {
+TEST_CASE("10.2 too few samples give no bound") {
   for (const double percent : {50.0, 90.0, 99.0}) {
     int64_t enough = 2;
     while (risk_of(2, enough, 1 - percent / 100) > 0.01) ++enough;
@@ -110,7 +110,7 @@ TEST_CASE("10.2 too few samples: no number at all") {
                std::optional<double>{});
 }
 
-TEST_CASE("10.2 more samples: a bound nearer to the percentile") {
+TEST_CASE("10.2 more samples give a bound nearer to the percentile") {
   double last = HUGE_VAL;
   for (const int64_t n : {64, 200, 1000, 10000, 50000}) {
     const double share = *percentile_upper_bound(one_to(n), 90) / static_cast<double>(n);
@@ -123,7 +123,7 @@ TEST_CASE("10.2 more samples: a bound nearer to the percentile") {
   expect("with 50000 samples it is at most 90.4 %; got " + shown(100 * last) + " %", last < 0.904);
 }
 
-TEST_CASE("10.2 it holds as often as promised") {
+TEST_CASE("10.2 the bound holds as often as its confidence says") {
   // Calls of 1 ms, of which one in twelve meets a neighbour and takes up to ten times as long.
   std::mt19937_64 random(10);
   std::uniform_real_distribution<double> unit(0, 1);
@@ -141,7 +141,7 @@ TEST_CASE("10.2 it holds as often as promised") {
          held >= 980, "the percentile of the samples itself is not in " + shown(plain));
 }
 
-TEST_CASE("10.2 what is refused") {
+TEST_CASE("10.2 invalid arguments are refused") {
   expect_throws("TT-STAT-03", "samples_to_certify(100)", [] { samples_to_certify(100); });
   expect_throws("TT-STAT-03", "samples_to_certify(90, 1): nothing is certain",
                 [] { samples_to_certify(90, 1); });

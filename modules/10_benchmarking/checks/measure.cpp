@@ -25,7 +25,7 @@ bool close(double got, double want) { return std::abs(got - want) <= 1e-9 * std:
 
 }  // namespace
 
-TEST_CASE("10.6 each call is timed by itself, in order") {
+TEST_CASE("10.6 each call is timed separately, in order") {
   World world{[](int i) { return 1.0 + i; }};
   const Numbers seconds = time_calls(world.f(), 5, world.clock());
   expect_equal("calls of 1, 2, 3, 4, 5 s", seconds, Numbers{1, 2, 3, 4, 5});
@@ -39,13 +39,13 @@ TEST_CASE("10.6 each call is timed by itself, in order") {
   expect_equal("and none was made", idle.calls, 0);
 }
 
-TEST_CASE("10.6 without a clock it is the machine's") {
+TEST_CASE("10.6 the default clock is the machine's") {
   const Numbers seconds = time_calls([] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, 3);
   for (const double s : seconds)
     expect("a wait of 0.002 s takes at least that, got " + shown(s), s >= 0.002 && s < 10);
 }
 
-TEST_CASE("10.6 warm-up: windows of calls until two medians agree") {
+TEST_CASE("10.6 warm-up runs windows of calls until two medians agree") {
   World world{[](int i) { return i < 12 ? 90.0 - i : 6.0; }};
   const WarmUp w = warm_up(world.f(), {.window = 4, .seconds_limit = 1e6}, world.clock());
   expect("12 slow calls, then calls of 6 s: settled", w.settled);
@@ -66,7 +66,7 @@ TEST_CASE("10.6 warm-up: windows of calls until two medians agree") {
                int64_t{5});
 }
 
-TEST_CASE("10.6 who never settles is cut off, and it is said") {
+TEST_CASE("10.6 a warm-up that never settles is stopped and reported") {
   double step = 1;
   World world{[&](int) { return step *= 1.2; }};
   const WarmUp w = warm_up(world.f(), {.window = 3, .seconds_limit = 40}, world.clock());
@@ -82,7 +82,7 @@ TEST_CASE("10.6 who never settles is cut off, and it is said") {
   expect("seconds: " + shown(seconds) + ", got " + shown(w.seconds), close(w.seconds, seconds));
 }
 
-TEST_CASE("10.6 as many calls as fit") {
+TEST_CASE("10.6 the number of calls that fit into a time") {
   expect_equal("calls_within(10, 0.5, 1, 100)", calls_within(10, 0.5, 1, 100), int64_t{20});
   expect_equal("calls_within(10, 0.3, 1, 100): 33.3", calls_within(10, 0.3, 1, 100), int64_t{33});
   expect_equal("calls_within(10, 4, 5, 100): 5 are the fewest", calls_within(10, 4, 5, 100), int64_t{5});
@@ -94,7 +94,7 @@ TEST_CASE("10.6 as many calls as fit") {
   expect_equal("calls_within(10, NaN, 5, 100)", calls_within(10, NAN, 5, 100), int64_t{100});
 }
 
-TEST_CASE("10.6 turns, in the order of the blocks") {
+TEST_CASE("10.6 turns are taken in the order of the blocks") {
   std::vector<size_t> order;
   const auto record = [&](size_t i) {
     order.push_back(i);
@@ -121,7 +121,7 @@ TEST_CASE("10.6 turns, in the order of the blocks") {
            close(once[0][b], zero[b]) && close(once[1][b], one[b]), "values[contender][block]");
 }
 
-TEST_CASE("10.6 a block's two turns are one value: their geometric mean") {
+TEST_CASE("10.6 the two turns of a block give one value, their geometric mean") {
   int n = 0;
   const Numbers given{2, 5, 7, 8, 1, 3, 12, 9};
   const auto values =

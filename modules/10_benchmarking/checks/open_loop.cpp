@@ -27,7 +27,7 @@ double stalling(size_t, double begun) { return begun >= 5 && begun < 5.01 ? 2 : 
 
 }  // namespace
 
-TEST_CASE("10.9 users come at random: a Poisson process") {
+TEST_CASE("10.9 arrivals are a Poisson process") {
   const Numbers due = poisson_schedule(20, 1000, 0, 7);
   expect("20 a second for 1000 s: about 20000 moments, got " + shown(due.size()),
          std::abs(static_cast<double>(due.size()) - 20000) < 700);
@@ -52,7 +52,7 @@ TEST_CASE("10.9 users come at random: a Poisson process") {
          close(after_long / count, 0.05, 0.06), "nobody knows when the last user came");
 }
 
-TEST_CASE("10.9 for so long, for at least so many, by the seed") {
+TEST_CASE("10.9 arrivals for a time, at least a number of them, determined by the seed") {
   for (const uint64_t seed : {1, 2, 3}) {
     const Numbers due = poisson_schedule(5, 10, 0, seed);
     expect(
@@ -66,7 +66,7 @@ TEST_CASE("10.9 for so long, for at least so many, by the seed") {
   expect("another seed: others", poisson_schedule(5, 10, 0, 4) != poisson_schedule(5, 10, 0, 5));
 }
 
-TEST_CASE("10.9 a latency counts from when the query was due") {
+TEST_CASE("10.9 a latency is measured from when the query was due") {
   expect("due at 2, begun at 5, answered at 6: 4 s, got " + shown(Served{2, 5, 6}.latency()),
          Served{2, 5, 6}.latency() == 4, "who waits in the queue waits");
   const Numbers due{0, 1, 1, 9};
@@ -87,7 +87,7 @@ TEST_CASE("10.9 a latency counts from when the query was due") {
   expect_throws("TT-STAT-07", "queries due at 1 and 0", [] { serve_open_loop(Numbers{1, 0}, stalling); });
 }
 
-TEST_CASE("10.9 a queue: what is in front of a query, and no more") {
+TEST_CASE("10.9 a query waits for the queries before it, and for nothing else") {
   Numbers due = poisson_schedule(3, 0, 60, 11), work;
   for (size_t i = 0; i < due.size(); ++i) work.push_back(uniform(0.05, 0.6));
   const Numbers got = latencies(serve_open_loop(due, [&](size_t i, double) { return work[i]; }));
@@ -106,7 +106,7 @@ TEST_CASE("10.9 a queue: what is in front of a query, and no more") {
   expect("of 0.99 s: each takes 0.99 s, got " + shown(fine[49]), close(fine[49], 0.99));
 }
 
-TEST_CASE("10.9 the mean latency of M/M/1, by its formula") {
+TEST_CASE("10.9 the mean latency of M/M/1 agrees with its formula") {
   for (const double load : {0.3, 0.5, 0.7}) {
     const Numbers due = poisson_schedule(100 * load, 0, 30000, 21);
     std::mt19937_64 random(9);
@@ -120,7 +120,7 @@ TEST_CASE("10.9 the mean latency of M/M/1, by its formula") {
   }
 }
 
-TEST_CASE("10.9 one user who waits, and what she does not see") {
+TEST_CASE("10.9 a closed loop of one user hides the delay that an open loop shows") {
   const auto closed = serve_closed_loop(
       4, [](size_t i, double begun) { return begun < 3 ? 1.0 + static_cast<double>(i) : 0.25; });
   Numbers due, answered;
@@ -139,7 +139,7 @@ TEST_CASE("10.9 one user who waits, and what she does not see") {
          "all who came meanwhile, and those behind them until the queue is gone");
 }
 
-TEST_CASE("10.9 the highest rate that holds") {
+TEST_CASE("10.9 the search for the highest rate that meets the bound") {
   for (const double limit : {1.0, 1.5, 7.3, 100.0, 640.0, 999.0}) {
     int runs = 0;
     double most = 0;

@@ -42,7 +42,7 @@ bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b) + 
 
 }  // namespace
 
-TEST_CASE("10.7 the mean of each two, and of each with itself") {
+TEST_CASE("10.7 the Walsh averages: the mean of each pair, and of each value with itself") {
   Numbers got = detail::walsh_averages(Numbers{1, 5, 2});
   std::sort(got.begin(), got.end());
   expect_equal("walsh_averages of {1, 5, 2}, sorted", got, Numbers{1, 1.5, 2, 3, 3.5, 5});
@@ -51,7 +51,7 @@ TEST_CASE("10.7 the mean of each two, and of each with itself") {
                  n * (n + 1) / 2);
 }
 
-TEST_CASE("10.7 sums of signed ranks that hardly ever come, counted out") {
+TEST_CASE("10.7 the number of improbable signed-rank sums, by counting all signs") {
   for (size_t n = 1; n <= 12; ++n) {
     const auto ways = sums_of_signs(n);
     for (const double risk : {0.0001, 0.005, 0.025, 0.1, 0.26}) {
@@ -64,7 +64,7 @@ TEST_CASE("10.7 sums of signed ranks that hardly ever come, counted out") {
   }
 }
 
-TEST_CASE("10.7 the ratio, above 1 where the numerator is larger") {
+TEST_CASE("10.7 the ratio is above 1 if the numerator is larger") {
   const auto twice = paired_ratio(Numbers(9, 6.0), Numbers(9, 3.0));
   expect("9 blocks of 6 s against 3 s have a ratio", twice.has_value());
   expect("6 s against 3 s: 2 from 2 to 2; got " + text_of(*twice),
@@ -84,7 +84,7 @@ TEST_CASE("10.7 the ratio, above 1 where the numerator is larger") {
          close(there.estimate, 3 * std::exp(averages[27])));
 }
 
-TEST_CASE("10.7 what slows a block slows both") {
+TEST_CASE("10.7 a slow block slows both contenders, and the ratio does not change") {
   Numbers a, b;
   for (int block = 0; block < 12; ++block) {
     const double slow = std::exp(uniform(-3, 3));  // the machine of this block
@@ -99,7 +99,7 @@ TEST_CASE("10.7 what slows a block slows both") {
       "a ratio for each block; two medians, each of all blocks, know no pairs");
 }
 
-TEST_CASE("10.7 a ratio is within the interval just when the test does not reject it") {
+TEST_CASE("10.7 the interval holds exactly the ratios that the signed-rank test does not reject") {
   for (int round = 0; round < 6; ++round) {
     Numbers logs;
     for (int i = 0; i < 9; ++i) logs.push_back(uniform(-1, 1));
@@ -119,7 +119,7 @@ TEST_CASE("10.7 a ratio is within the interval just when the test does not rejec
   }
 }
 
-TEST_CASE("10.7 it holds as often as promised: all 256 ways to toss 8 signs") {
+TEST_CASE("10.7 the interval holds as often as its confidence says, over all 256 signs of 8 blocks") {
   const Numbers sizes{0.11, 0.23, 0.37, 0.52,
                       0.64, 0.81, 0.9,  1.3};  // of eight differences that have no reason
   int missed = 0;
@@ -134,7 +134,7 @@ TEST_CASE("10.7 it holds as often as promised: all 256 ways to toss 8 signs") {
       missed == 10, missed > 12 ? "more than 5 %: an interval that is too narrow" : "");
 }
 
-TEST_CASE("10.7 too few blocks: no interval") {
+TEST_CASE("10.7 too few blocks give no interval") {
   expect("5 blocks give none at 95 %", !paired_ratio(Numbers{1, 2, 3, 4, 5}, ones(5)),
          "1 of 32 ways to toss signs is 3.1 % at each side");
   const auto six = paired_ratio(Numbers{1, 2, 3, 4, 5, 7}, ones(6));
@@ -149,7 +149,7 @@ TEST_CASE("10.7 too few blocks: no interval") {
   expect_throws("TT-STAT-02", "a time of 0 below", [] { paired_ratio(ones(6), Numbers{1, 0, 1, 1, 1, 1}); });
 }
 
-TEST_CASE("10.7 a new record: surely faster, and by enough to matter") {
+TEST_CASE("10.7 a new record must be significant and large enough") {
   const auto trial = [](const Numbers& holder_over_challenger) {
     return challenge_record(holder_over_challenger, ones(holder_over_challenger.size()));
   };

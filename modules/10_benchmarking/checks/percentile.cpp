@@ -25,7 +25,7 @@ Numbers times(size_t n) {
 
 }  // namespace
 
-TEST_CASE("10.1 a rank: so many samples are at most as large") {
+TEST_CASE("10.1 the rank of a percentile by its definition") {
   for (size_t n = 1; n <= 40; ++n) {
     for (const size_t per_mille : {1, 50, 100, 250, 333, 500, 750, 900, 950, 990, 1000}) {
       const size_t want = rank_by_counting(per_mille, n), got = nearest_rank(0.1 * double(per_mille), n);
@@ -36,7 +36,7 @@ TEST_CASE("10.1 a rank: so many samples are at most as large") {
     expect_equal("nearest_rank(0, " + shown(n) + ")", nearest_rank(0, n), size_t{1});
 }
 
-TEST_CASE("10.1 a rank is not moved by a rounding error") {
+TEST_CASE("10.1 rounding errors do not change a rank") {
   for (const size_t n : {10, 20, 50, 100, 200, 1000, 5000, 10000}) {
     for (size_t per_mille = 1; per_mille <= 1000; ++per_mille) {
       const double percent = static_cast<double>(per_mille) / 10;
@@ -52,7 +52,7 @@ TEST_CASE("10.1 a rank is not moved by a rounding error") {
   expect_equal("nearest_rank(99.9, 1000)", nearest_rank(99.9, 1000), size_t{999});
 }
 
-TEST_CASE("10.1 a percentile is a sample: one that happened") {
+TEST_CASE("10.1 a percentile is one of the samples, not an interpolation") {
   for (const size_t n : {1, 2, 3, 10, 11, 64, 101}) {
     const Numbers x = times(n);
     Numbers sorted = x;
@@ -71,7 +71,7 @@ TEST_CASE("10.1 a percentile is a sample: one that happened") {
   }
 }
 
-TEST_CASE("10.1 the order of the samples does not matter, and they stay as they are") {
+TEST_CASE("10.1 the order of the samples does not matter, and they are not changed") {
   const Numbers x = shuffled({5, 1, 4, 4, 2, 9, 3, 3, 8, 7, 10, 6});
   const Numbers before = x;
   expect_equal("percentile 75 of " + shown(x), percentile(x, 75), 7.0);
@@ -80,7 +80,7 @@ TEST_CASE("10.1 the order of the samples does not matter, and they stay as they 
          "they are somebody else's: sort a copy");
 }
 
-TEST_CASE("10.1 the median: the middle one, or the mean of the middle two") {
+TEST_CASE("10.1 the median is the middle sample, or the mean of the two middle samples") {
   expect_equal("median of {3, 1, 2}", median(Numbers{3, 1, 2}), 2.0);
   expect_equal("median of {4}", median(Numbers{4}), 4.0);
   expect_equal("median of {8, 1}", median(Numbers{8, 1}), 4.5);
@@ -101,7 +101,7 @@ TEST_CASE("10.1 the median: the middle one, or the mean of the middle two") {
   }
 }
 
-TEST_CASE("10.1 a mean of ratios that does not ask which side is the baseline") {
+TEST_CASE("10.1 the geometric mean of ratios does not depend on which side is the baseline") {
   const auto close = [](double got, double want) { return std::abs(got / want - 1) < 1e-12; };
   expect("geometric_mean {1, 100}: 10, got " + shown(geometric_mean(Numbers{1, 100})),
          close(geometric_mean(Numbers{1, 100}), 10));
@@ -120,7 +120,7 @@ TEST_CASE("10.1 a mean of ratios that does not ask which side is the baseline") 
          close(geometric_mean(small), 1e-300));
 }
 
-TEST_CASE("10.1 what cannot be summed up is refused") {
+TEST_CASE("10.1 samples without a percentile or a geometric mean are refused") {
   const Numbers none, nan{1, NAN, 2}, endless{1, HUGE_VAL}, zero{1, 0, 2}, good{1, 2};
   expect_throws("TT-STAT-01", "percentile 50 of no samples", [&] { percentile(none, 50); });
   expect_throws("TT-STAT-01", "percentile 50 of {1, NaN, 2}", [&] { percentile(nan, 50); });

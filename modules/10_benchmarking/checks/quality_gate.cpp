@@ -67,7 +67,7 @@ TEST_CASE("10.10 the difference of two means over the same samples") {
          std::abs(weighted.estimate - 0.475) < 1e-12, "the weight is of the second");
 }
 
-TEST_CASE("10.10 pairs: what is hard for both cancels") {
+TEST_CASE("10.10 pairing cancels the difficulty that both share") {
   const Answers x(400, 4, 2, 200);  // both miss half of all, and disagree on 6
   const Interval paired = bootstrap_paired_difference(x.a, x.b, 1, {.draws = 1000});
   const double width = paired.high - paired.low;
@@ -89,7 +89,7 @@ TEST_CASE("10.10 pairs: what is hard for both cancels") {
   expect_throws("TT-STAT-01", "no answers", [] { bootstrap_paired_difference(Numbers{}, Numbers{}); });
 }
 
-TEST_CASE("10.10 one question, one side: all of the risk is below") {
+TEST_CASE("10.10 the lower bound is one-sided") {
   const Answers x(400, 40, 16, 300);
   const Resampled exact(400, 0.1, 0.04);
   for (const double confidence : {0.9, 0.95}) {
@@ -107,7 +107,7 @@ TEST_CASE("10.10 one question, one side: all of the risk is below") {
                 [&] { paired_lower_bound(x.a, x.b, 1, {.confidence = 0.4}); });
 }
 
-TEST_CASE("10.10 the gate: does it keep 99 % of the reference's accuracy?") {
+TEST_CASE("10.10 the gate asks for 99 % of the reference's accuracy") {
   const auto bound = [](size_t n, size_t only_a, size_t only_b, size_t both, double weight = 0.99) {
     const Answers x(n, only_a, only_b, both);
     return paired_lower_bound(x.a, x.b, weight, {.draws = 500});
@@ -129,7 +129,7 @@ TEST_CASE("10.10 the gate: does it keep 99 % of the reference's accuracy?") {
   expect("947 against 950, and 100 % asked: does not pass; got " + shown(strict), strict < 0);
 }
 
-TEST_CASE("10.10 the seed decides") {
+TEST_CASE("10.10 the seed determines the bound") {
   const Answers x(300, 20, 15, 200);
   const auto with = [&](uint64_t seed) {
     return paired_lower_bound(x.a, x.b, 1, {.draws = 60, .seed = seed});

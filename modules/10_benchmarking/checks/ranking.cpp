@@ -61,7 +61,7 @@ double cells_of(const Rows& points, const std::vector<double>& reference) {
 
 }  // namespace
 
-TEST_CASE("10.8 best first, by the lower bound") {
+TEST_CASE("10.8 entries are sorted by the lower bound, best first") {
   expect_ranking("1, 3 and 2, known exactly", {{1, 1, 1}, {3, 3, 3}, {2, 2, 2}}, {1, 2, 0}, {1, 2, 3});
   expect_ranking("a wide interval with the higher estimate, and a narrow one", {{50, 1, 99}, {40, 39, 41}},
                  {1, 0}, {1, 1}, "sorted by `low`: who measures badly must not win by it");
@@ -78,7 +78,7 @@ TEST_CASE("10.8 overlapping intervals share a rank; the next one counts all abov
                  {0, 1, 2, 3, 4}, {1, 1, 3, 3, 5});
 }
 
-TEST_CASE("10.8 a tie is with the first of the group: no chains") {
+TEST_CASE("10.8 a tie is an overlap with the first of its group, without chains") {
   expect_ranking("10 +- 1, 8 +- 1.5, 6 +- 1.5: the third overlaps the second, not the first",
                  {{10, 9, 11}, {8, 7, 9.5}, {6, 5, 7.5}}, {0, 1, 2}, {1, 1, 3},
                  "by chains, rank 1 would reach as far down as there are neighbours");
@@ -105,7 +105,7 @@ TEST_CASE("10.8 the order of the entries does not matter") {
   }
 }
 
-TEST_CASE("10.8 the Pareto front: nobody is better everywhere") {
+TEST_CASE("10.8 the Pareto front holds the points that no other point dominates") {
   expect_equal("front of (1, 4), (2, 2), (3, 3), (4, 1), (1, 5)",
                pareto_front(Rows{{1, 4}, {2, 2}, {3, 3}, {4, 1}, {1, 5}}), Order{0, 1, 3});
   expect_equal("front of one column: the least", pareto_front(Rows{{3}, {1}, {2}, {1}}), Order{1, 3});
@@ -125,7 +125,7 @@ TEST_CASE("10.8 the Pareto front: nobody is better everywhere") {
   expect_throws("TT-STAT-01", "NaN in a row", [] { pareto_front(Rows{{1, 2}, {NAN, 1}}); });
 }
 
-TEST_CASE("10.8 a front as one number: its volume, counted in cells") {
+TEST_CASE("10.8 the hypervolume of a front, compared with a count of cells") {
   const std::vector<double> corner{4, 4};
   expect_equal("volume of (1, 3), (2, 2), (3, 1) up to (4, 4)",
                hypervolume(Rows{{1, 3}, {2, 2}, {3, 1}}, corner), 6.0);

@@ -57,7 +57,7 @@ TEST_CASE("10.4 all orders are equally likely") {
   }
 }
 
-TEST_CASE("10.4 each block is drawn for itself") {
+TEST_CASE("10.4 each block is drawn independently") {
   std::map<std::string, int> pairs;
   const auto blocks = random_blocks(2, 8001, 11);
   for (size_t b = 1; b < blocks.size(); ++b) ++pairs[text_of(blocks[b - 1]) + " then " + text_of(blocks[b])];
@@ -67,7 +67,7 @@ TEST_CASE("10.4 each block is drawn for itself") {
            "a block's order says nothing about the next: no order by turns, and not one order for all");
 }
 
-TEST_CASE("10.4 the seed decides") {
+TEST_CASE("10.4 the seed determines the order") {
   expect("random_blocks(5, 20, 1) twice: the same", random_blocks(5, 20, 1) == random_blocks(5, 20, 1),
          "a race must be repeatable: no clock, no random_device");
   expect("random_blocks(5, 20, 1) and (5, 20, 2): different",
@@ -79,7 +79,7 @@ TEST_CASE("10.4 the seed decides") {
   expect("more blocks begin with the same ones", std::equal(few.begin(), few.end(), many.begin()));
 }
 
-TEST_CASE("10.4 there and back") {
+TEST_CASE("10.4 a mirrored block is an order and its reverse") {
   for (const size_t contenders : {1, 2, 3, 5}) {
     const auto blocks = mirrored_blocks(contenders, 30, 2);
     expect_equal("blocks of mirrored_blocks(" + shown(contenders) + ", 30, 2)", blocks.size(), size_t{30});
@@ -101,7 +101,7 @@ TEST_CASE("10.4 there and back") {
     expect(order + " comes about 1000 times of 6000; got " + shown(count), std::abs(count - 1000) < 180);
 }
 
-TEST_CASE("10.4 a machine that slows down favours nobody") {
+TEST_CASE("10.4 a machine that slows down favours no contender") {
   const Numbers equal{1, 1, 1};
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Numbers mirrored = with_drift(mirrored_blocks(3, 12, seed), equal, 0.01);

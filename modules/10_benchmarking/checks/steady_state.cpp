@@ -40,7 +40,7 @@ double p_of_orders(const Numbers& x) {
 
 }  // namespace
 
-TEST_CASE("10.5 two medians agree: within a share of the one before") {
+TEST_CASE("10.5 two medians agree within a share of the earlier one") {
   expect_equal("medians_agree(100, 101)", medians_agree(100, 101), true);
   expect_equal("medians_agree(100, 101.1)", medians_agree(100, 101.1), false);
   expect_equal("medians_agree(100, 99)", medians_agree(100, 99), true);
@@ -71,7 +71,7 @@ TEST_CASE("10.5 warm-up ends with the first window that agrees with the one befo
                settled_after(Numbers{4, 4, 4, 4, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}), Count(15));
 }
 
-TEST_CASE("10.5 descending pairs, counted") {
+TEST_CASE("10.5 the count of descending pairs") {
   for (int round = 0; round < 40; ++round) {
     Numbers x;
     for (int i = 0; i < round; ++i) x.push_back(round % 2 ? uniform(0, 1) : std::floor(uniform(0, 5)));
@@ -87,7 +87,7 @@ TEST_CASE("10.5 descending pairs, counted") {
   expect_equal("of 2000 falling samples every pair", detail::count_descents(falling), 2000.0 * 1999 / 2);
 }
 
-TEST_CASE("10.5 a trend: how far the median moved, and whether chance does that") {
+TEST_CASE("10.5 a trend has a change of the median and a p-value") {
   const Trend up = remaining_trend(Numbers{10, 11, 12, 13, 14, 15, 16, 17, 18});
   expect("change of 10 .. 18: 17 / 11 - 1, got " + shown(up.change), std::abs(up.change - 6 / 11.0) < 1e-12,
          "the median of the last third over that of the first");
@@ -106,7 +106,7 @@ TEST_CASE("10.5 a trend: how far the median moved, and whether chance does that"
   }
 }
 
-TEST_CASE("10.5 a trend counts if it is neither chance nor too small to matter") {
+TEST_CASE("10.5 a trend is present if it is significant and larger than the tolerance") {
   std::mt19937_64 random(4);
   const auto trend = [&](double per_sample, double noise, size_t n) {
     return remaining_trend(noisy(n, 5, per_sample, noise, random));
@@ -126,7 +126,7 @@ TEST_CASE("10.5 a trend counts if it is neither chance nor too small to matter")
   expect("noise without a trend: at most about 4 alarms in 400 series; got " + shown(alarms), alarms <= 12);
 }
 
-TEST_CASE("10.5 steady: warm-up over, and no trend after it") {
+TEST_CASE("10.5 samples are steady if warm-up ended and no trend follows") {
   std::mt19937_64 random(6);
   Numbers series = plateaus({90, 40, 20, 10}, 5), tail = noisy(40, 10, 0, 0.005, random);
   series.insert(series.end(), tail.begin(), tail.end());
@@ -154,7 +154,7 @@ TEST_CASE("10.5 steady: warm-up over, and no trend after it") {
                steady_state(plateaus({10, 8, 8, 8}, 5), 5, generous).warm_up, std::optional<size_t>(10));
 }
 
-TEST_CASE("10.5 what is refused") {
+TEST_CASE("10.5 invalid arguments are refused") {
   expect_throws("TT-STAT-01", "settled_after of no samples", [] { settled_after(Numbers{}); });
   expect_throws("TT-STAT-03", "settled_after with a window of 0", [] { settled_after(Numbers{1, 2}, 0); });
   expect_throws("TT-STAT-02", "remaining_trend of {1, 0, 2}", [] { remaining_trend(Numbers{1, 0, 2}); });

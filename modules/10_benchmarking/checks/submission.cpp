@@ -110,7 +110,7 @@ std::string digest_of(std::string_view content) {  // of so few files, known by 
 
 }  // namespace
 
-TEST_CASE("10.12 a number is read as the same double again") {
+TEST_CASE("10.12 a number is read back as the same double") {
   for (const double x : {0.1, 1.0 / 3, 1e-300, 123456789.123456789, -2.5, 5e-324, 1.7976931348623157e308}) {
     const std::string text = json_number(x);
     const Json::Number* back = parsed(text).number();
@@ -125,7 +125,7 @@ TEST_CASE("10.12 a number is read as the same double again") {
                   [&] { (void)json_number(x); });
 }
 
-TEST_CASE("10.12 a result holds what a stranger needs") {
+TEST_CASE("10.12 a result holds all that a check of it needs") {
   const Result r = result(Quantity::throughput);
   const Json json = parsed(result_json(r));
   expect_names(json, "", {"schema", "machine", "seed", "quantity", "contenders"});
@@ -146,7 +146,7 @@ TEST_CASE("10.12 a result holds what a stranger needs") {
   }
 }
 
-TEST_CASE("10.12 a result's claims are formed from its samples") {
+TEST_CASE("10.12 a result's claims are computed from its samples") {
   for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
     const Result r = result(q);
     const Json json = parsed(result_json(r));
@@ -163,7 +163,7 @@ TEST_CASE("10.12 a result's claims are formed from its samples") {
   }
 }
 
-TEST_CASE("10.12 what was written is read, to the last bit") {
+TEST_CASE("10.12 a result is read back to the last bit") {
   for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
     const Result r = result(q), back = read_result(result_json(r));
     expect_equal("the machine", back.machine, r.machine);
@@ -190,7 +190,7 @@ TEST_CASE("10.12 what was written is read, to the last bit") {
                read_result(result_json(spoken)).contenders.at(0).turns.at(0).rate, 50.0);
 }
 
-TEST_CASE("10.12 a schema that is not ours, and names that are missing or unknown") {
+TEST_CASE("10.12 another schema, and missing or unknown names, are refused") {
   expect_equal("read_result of a sound text", code_of(sound()), std::string("accepted"));
   expect_refused("of schema tinytorch-result-2", changed("result-1", "result-2"), "TT-IO-04");
   expect_refused("of another schema, with other names", R"({"schema": "tinymlperf-run-1", "class": "smoke"})",
@@ -213,7 +213,7 @@ TEST_CASE("10.12 a schema that is not ours, and names that are missing or unknow
     expect_refused(std::string("that is ") + text, text);
 }
 
-TEST_CASE("10.12 values of another kind or outside of their range") {
+TEST_CASE("10.12 values of another type or outside their range are refused") {
   const std::pair<const char*, const char*> wrong[] = {
       {R"("seed": 5)", R"("seed": -5)"},
       {R"("seed": 5)", R"("seed": 0.5)"},
@@ -241,7 +241,7 @@ TEST_CASE("10.12 values of another kind or outside of their range") {
                                        R"("quantity": "throughput", "contenders": []})");
 }
 
-TEST_CASE("10.12 a number that does not follow from its samples") {
+TEST_CASE("10.12 a value that does not follow from its samples is refused") {
   expect_refused("whose value is 5 in place of 4", changed(R"("value": 4)", R"("value": 5)"), "TT-STAT-08");
   expect_refused("whose value is no number", changed(R"("value": 4)", R"("value": null)"), "TT-STAT-08");
   expect_refused("whose samples were changed", changed(R"("samples": 8)", R"("samples": 80)"), "TT-STAT-08");
@@ -265,7 +265,7 @@ TEST_CASE("10.12 a number that does not follow from its samples") {
   }
 }
 
-TEST_CASE("10.12 a bundle's files: path, bytes, digest, in order") {
+TEST_CASE("10.12 the files of a bundle are listed with path, bytes and digest, in order") {
   std::vector<BundleFile> files{{"weights.safetensors", std::string("a\0b", 3)},
                                 {"manifest.json", "{}"},
                                 {"model.json", "abc"},

@@ -38,7 +38,7 @@ bool names(const std::string& text, const std::string& what) { return text.find(
 
 }  // namespace
 
-TEST_CASE("10.11 what a turn is worth") {
+TEST_CASE("10.11 the value of a turn") {
   const Turn t = turn(3, 80);
   expect("p90 of 12 latencies, the eleventh by size: 3, got " + shown(value_of(Quantity::p90_latency, t)),
          value_of(Quantity::p90_latency, t) == 3);
@@ -59,7 +59,7 @@ TEST_CASE("10.11 what a turn is worth") {
          "the median over queries, each over its own tokens");
 }
 
-TEST_CASE("10.11 what a contender is worth: the median of its turns") {
+TEST_CASE("10.11 the value of a contender is the median of its turns") {
   expect_equal("turns with p90 of 9, 2 and 4", value_of(Quantity::p90_latency, turns({9, 2, 4})),
                std::optional<double>(4));
   expect_equal("turns with p90 of 1 and 3", value_of(Quantity::p90_latency, turns({1, 3})),
@@ -69,7 +69,7 @@ TEST_CASE("10.11 what a contender is worth: the median of its turns") {
   expect_equal("no turns", value_of(Quantity::p90_latency, Turns{}), std::optional<double>());
 }
 
-TEST_CASE("10.11 a block: the geometric mean of two turns, one after the other") {
+TEST_CASE("10.11 the value of a block is the geometric mean of two consecutive turns") {
   const Numbers got = block_values(Quantity::p90_latency, turns({1, 4, 2, 8, 9, 1, 5}));
   expect_close("p90 of 1 4 | 2 8 | 9 1 | 5", got, {2, 4, 3}, {3}, {.dtype = f64, .roundings = 100});
   const Numbers rates = block_values(Quantity::throughput, turns({1, 4}));
@@ -77,7 +77,7 @@ TEST_CASE("10.11 a block: the geometric mean of two turns, one after the other")
   expect_equal("one turn is no block", block_values(Quantity::p90_latency, turns({3})).size(), size_t{0});
 }
 
-TEST_CASE("10.11 times the baseline: more is better, whatever is measured") {
+TEST_CASE("10.11 times the baseline is above 1 for the better contender, whatever the quantity") {
   // Blocks of 6 ratios: with 6, the interval of 95 % reaches from the smallest to the largest.
   const Numbers base{1, 4, 2, 8, 9, 1, 5, 5, 1, 1, 3, 12};
   Numbers ours;
@@ -99,7 +99,7 @@ TEST_CASE("10.11 times the baseline: more is better, whatever is measured") {
          same(times_better(Quantity::p90_latency, turns(base), turns(base)), 1, 1, 1));
 }
 
-TEST_CASE("10.11 no ratio where there is nothing to compare") {
+TEST_CASE("10.11 no ratio if blocks are missing or do not match") {
   const auto has = [](size_t ours, size_t base) {
     return times_better(Quantity::p90_latency, turns(Numbers(ours, 2)), turns(Numbers(base, 2))).has_value();
   };
@@ -111,7 +111,7 @@ TEST_CASE("10.11 no ratio where there is nothing to compare") {
   expect("one turn each", !has(1, 1));
 }
 
-TEST_CASE("10.11 what a table claims, formed again") {
+TEST_CASE("10.11 a claim is recomputed from the samples") {
   const auto ours = turns({1, 2, 2, 2, 3, 1, 1, 1, 2, 1, 3, 2, 2, 2}),
              base = turns({3, 3, 3, 2, 3, 3, 4, 2, 2, 3, 3, 3, 3, 3});
   for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
@@ -127,7 +127,7 @@ TEST_CASE("10.11 what a table claims, formed again") {
   expect("of no turns: nothing", !nothing.value && !nothing.times_the_baseline);
 }
 
-TEST_CASE("10.11 a number that does not follow from its samples") {
+TEST_CASE("10.11 a claim that does not follow from its samples is found") {
   expect("the truth: no difference; got \"" + difference(kTrue, kTrue) + '"',
          difference(kTrue, kTrue).empty());
   expect("written down with 12 digits and read again: no difference",
