@@ -10,16 +10,16 @@ void check_shapes(const Shape& a, const Shape& b, const std::optional<Shape>& wa
   expect_equal("broadcast_shapes(" + b.str() + ", " + a.str() + ")", broadcast_shapes(b, a), want);
 }
 
-// Are the elements that the strides name those that a broadcast shows?
+// The strides must lead to the elements that a broadcast has.
 void check_strides(const Shape& from, const Strides& strides, const Shape& to) {
   const std::string what = "broadcast_strides(" + from.str() + ", " + strides.str() + ", " + to.str() + ")";
   const Strides got = broadcast_strides(from, strides, to);
-  expect_equal(what + ": how many", got.size(), to.size());
+  expect_equal(what + ": number of strides", got.size(), to.size());
   const auto own = offsets_of(from, strides);
   for (int64_t i = 0; i < to.numel(); ++i) {
     const Shape index = index_of(to, i);
-    expect_equal(what + " = " + got.str() + ": the element shown at " + index.str(), offset_of(index, got),
-                 own[static_cast<size_t>(number_behind(index, from))]);
+    expect_equal(what + " = " + got.str() + ": offset of the element at " + index.str(),
+                 offset_of(index, got), own[static_cast<size_t>(number_behind(index, from))]);
   }
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("1.2 the strides lead to the right elements") {
     Shape from = to;
     for (int64_t& size : from) size = uniform(0, 1) < 0.4 ? 1 : size;
     while (!from.empty() && uniform(0, 1) < 0.3) from.erase(0);
-    Strides strides = dense_strides(from);
+    Strides strides = row_major_strides(from);
     for (int64_t& s : strides) s = s * 2 + 1;
     check_strides(from, strides, to);
   }

@@ -18,7 +18,7 @@ void check_locate(const Shape& shape, const Strides& strides) {
   }
 }
 
-// Do the collapsed dimensions walk the same elements in the same order, and are there as few as can be?
+// The collapsed dimensions must give the same elements in the same order, and must be as few as possible.
 template <size_t kCount>
 void check_collapse(const Shape& shape, const Strides (&strides)[kCount], int rank) {
   std::string what = "collapse of " + shape.str() + " with strides";
@@ -68,7 +68,7 @@ TEST_CASE("1.3 stretch drops leading dimensions of size 1 that the shape does no
 TEST_CASE("1.3 collapse merges a block without gaps into one dimension") {
   check_collapse<1>({2, 3, 4}, {{12, 4, 1}}, 1);
   check_collapse<1>({7}, {{1}}, 1);
-  check_collapse<1>({2, 3}, {{6, 2}}, 1);  // with gaps between all elements alike
+  check_collapse<1>({2, 3}, {{6, 2}}, 1);  // the same gap between all elements
   check_collapse<1>({3, 4}, {{0, 0}}, 1);
 }
 

@@ -10,8 +10,8 @@ Shape fresh_shape(int rank) {
   for (int d = 0; d < rank; ++d) shape.push_back(static_cast<int64_t>(uniform(2, 6)));
   return shape;
 }
-// Steps from the definition: how far apart are two elements whose index differs by one in dimension d, when
-// the elements are numbered row by row?
+// Strides by the definition: the distance of two elements whose index differs by one in dimension d, if the
+// elements are numbered row by row.
 Strides strides_by_counting(const Shape& shape) {
   Strides strides;
   for (int d = 0; d < shape.size(); ++d) {

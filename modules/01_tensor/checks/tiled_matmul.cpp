@@ -9,7 +9,7 @@ namespace {
 struct Case {
   DType dtype = f32, result = f32;
   int64_t M = 1, N = 1, K = 1;
-  Layout a = Layout::dense, b = Layout::dense, out = Layout::dense;
+  Layout a = Layout::contiguous, b = Layout::contiguous, out = Layout::contiguous;
   bool bias = false, accumulate = false;
 };
 
@@ -86,8 +86,8 @@ TEST_CASE("1.11 batches, and one matrix broadcast over a batch") {
   same.shape = {2, K, N};
   same.strides = {0, N, 1};
   cuda::gemm(out.view(), a.view(), same, {}, false);
-  expect_close("gemm of [2, 3, 17] and [17, 4] for both", out, product(a.numbers(), b.numbers(), 2 * M, N, K),
-               {.roundings = 8, .scale = 9});
+  expect_close("gemm of [2, 3, 17] and one [17, 4] for both batches", out,
+               product(a.numbers(), b.numbers(), 2 * M, N, K), {.roundings = 8, .scale = 9});
   Values p = Values::random(f64, {5, 1, 2, 3}).on_device(), q = Values::random(f64, {5, 1, 3, 2}).on_device();
   Values many = Values(f64, {5, 1, 2, 2}).on_device();
   Numbers want;

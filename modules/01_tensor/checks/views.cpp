@@ -9,11 +9,11 @@ std::string call(const char* name, const Shape& from, const Strides& strides, co
   return std::string(name) + "(" + from.str() + ", " + strides.str() + ", " + to.str() + ")";
 }
 
-// `to` shows the same elements in the same order without a copy.
+// reshape_strides must give strides with which `to` has the same elements in the same order.
 void check_reshape(const Shape& from, const Strides& strides, const Shape& to) {
   const auto got = reshape_strides(from, strides, to);
   const std::string what = call("reshape_strides", from, strides, to);
-  expect(what, got.has_value(), "no copy is needed here: strides must come back, not nothing");
+  expect(what, got.has_value(), "no copy is needed here, so the function must return strides, not nothing");
   expect_equal(what + ": as many strides as sizes", got->size(), to.size());
   expect_equal(what + " = " + got->str() + ": the elements in their order", offsets_of(to, *got),
                offsets_of(from, strides));
@@ -54,7 +54,7 @@ void check_sliced(const Shape& shape, const Strides& strides, int dim, int64_t s
     index[dim] = start + index[dim] * step;
     elements.push_back(offset_of(index, strides));
   }
-  expect_equal(what + ": the elements that are shown", shown_elements, elements);
+  expect_equal(what + ": offsets of the elements", shown_elements, elements);
 }
 
 }  // namespace

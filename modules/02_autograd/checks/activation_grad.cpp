@@ -44,7 +44,7 @@ Tolerance tolerance_of(DType dtype) {
   return {.dtype = dtype, .roundings = dtype == f64 ? 3e6 : 16.0, .scale = 1};
 }
 
-void check_function(const Function& f, DType dtype, const Shape& shape, Layout layout = Layout::dense) {
+void check_function(const Function& f, DType dtype, const Shape& shape, Layout layout = Layout::contiguous) {
   Values dy = Values::random(dtype, shape, layout, -2, 2).on_device();
   Numbers at(static_cast<size_t>(shape.numel()));
   for (double& v : at) {
@@ -82,7 +82,7 @@ TEST_CASE("2.8 rows and columns, in any layout") {
 TEST_CASE("2.8 dy is one number with strides of 0, as the backward pass of a sum gives it") {
   const Function& f = kFunctions[4];
   Values one = Values::of(f32, {1}, {0.5}).on_device(),
-         v = Values::random(f32, {6, 9}, Layout::dense, 1, 3).on_device(),
+         v = Values::random(f32, {6, 9}, Layout::contiguous, 1, 3).on_device(),
          row = Values::random(f32, {9}).on_device(), dx = Values(f32, {6, 9}).on_device();
   const Numbers stored = v.numbers(), rows = row.numbers();
   Numbers from_one(54), from_row(54);

@@ -12,9 +12,10 @@ Numbers summed(const Numbers& x, int64_t columns) {
 }
 
 void check_sums(int64_t rows, int64_t columns, DType of_x = f32, DType of_out = f32,
-                Layout layout = Layout::dense) {
+                Layout layout = Layout::contiguous) {
   Values x = Values::random(of_x, {rows, columns}, layout).on_device();
-  Values out = Values(of_out, {columns}, layout == Layout::transposed ? Layout::dense : layout).on_device();
+  Values out =
+      Values(of_out, {columns}, layout == Layout::transposed ? Layout::contiguous : layout).on_device();
   const Numbers want = summed(x.numbers(), columns);
   column_sums(out.view(), x.view());
   expect_close("column_sums of x [" + std::to_string(rows) + ", " + std::to_string(columns) + "], " +

@@ -22,7 +22,7 @@ struct Square final : Primitive<Square> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {change(g[0] * s.inputs[0] * 2)}; }
 };
 
-Tensor leaf(const Shape& shape, Layout layout = Layout::dense, double low = 0.5, double high = 2) {
+Tensor leaf(const Shape& shape, Layout layout = Layout::contiguous, double low = 0.5, double high = 2) {
   return random_tensor(shape, f64, layout, low, high).requires_grad_();
 }
 
@@ -151,8 +151,7 @@ TEST_CASE("2.7 errors that cancel in an unweighted sum are found") {
                  check(changed_square, {tensor_of({3, 1}, {1, 1, 1}).requires_grad_()}), false);
 }
 
-TEST_CASE(
-    "2.7 inputs without requires_grad stay fixed, old gradients have no effect, f32 is refused") {
+TEST_CASE("2.7 inputs without requires_grad stay fixed, old gradients have no effect, f32 is refused") {
   Tensor x = leaf({3}), w = random_tensor({3});
   const Numbers before = numbers_of(x), fixed = numbers_of(w);
   x.set_grad(tensor_of({3}, {100, 100, 100}));

@@ -9,7 +9,7 @@ namespace course {
 
 // A tensor that holds these numbers (row-major) in one of the layouts.
 inline Tensor tensor_of(const Shape& shape, const Numbers& numbers, DType dtype = f64,
-                        Layout layout = Layout::dense) {
+                        Layout layout = Layout::contiguous) {
   Values values = Values::of(dtype, shape, numbers, layout);
   const View from = values.view();
   int64_t first = 0, last = 0;  // how far the elements reach to both sides
@@ -22,7 +22,7 @@ inline Tensor tensor_of(const Shape& shape, const Numbers& numbers, DType dtype 
   std::memcpy(memory.raw(), from.as<char>() + first * static_cast<int64_t>(size_of(dtype)), memory.bytes());
   return alias(memory, shape, from.strides, -first);
 }
-inline Tensor random_tensor(const Shape& shape, DType dtype = f64, Layout layout = Layout::dense,
+inline Tensor random_tensor(const Shape& shape, DType dtype = f64, Layout layout = Layout::contiguous,
                             double low = -1, double high = 1) {
   Numbers numbers(static_cast<size_t>(shape.numel()));
   for (double& n : numbers) n = uniform(low, high);

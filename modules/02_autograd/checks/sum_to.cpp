@@ -24,7 +24,8 @@ void check_sum_to(const std::string& what, const Tensor& x, const Shape& target,
   const Tensor got = call(what, [&] { return sum_to(x, target); });
   expect_close(what, got, target, want, {.scale = static_cast<double>(x.numel()) / 4});
 }
-void check_sum_to(const Shape& shape, const Shape& target, DType dtype = f64, Layout layout = Layout::dense) {
+void check_sum_to(const Shape& shape, const Shape& target, DType dtype = f64,
+                  Layout layout = Layout::contiguous) {
   const Tensor x = random_tensor(shape, dtype, layout);
   check_sum_to("sum_to(x " + shape.str() + ", " + target.str() + "), " + name_of(dtype) + ", " +
                    name_of_layout(layout),

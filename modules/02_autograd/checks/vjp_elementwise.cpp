@@ -21,7 +21,8 @@ const UnaryCase kTanh = {"tanh", vjp::tanh, std::tanh, Gives::y, -2, 2};
 const UnaryCase kSigmoid = {"sigmoid", vjp::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); },
                             Gives::y,  -3,           3};
 
-void check_unary(const UnaryCase& u, const Shape& shape, DType dtype = f64, Layout layout = Layout::dense) {
+void check_unary(const UnaryCase& u, const Shape& shape, DType dtype = f64,
+                 Layout layout = Layout::contiguous) {
   const Tensor x = random_tensor(shape, dtype, layout, u.low, u.high), g = random_tensor(shape, dtype);
   Numbers results = numbers_of(x);
   for (double& v : results) v = u.f(v);
@@ -63,7 +64,8 @@ size_t stretched(int64_t i, const Shape& shape, const Shape& operand) {
 }
 
 void check_binary(const BinaryCase& r, const Shape& sa, const Shape& sb, const Shape& shape,
-                  DType dtype = f64, bool need_a = true, bool need_b = true, Layout layout = Layout::dense) {
+                  DType dtype = f64, bool need_a = true, bool need_b = true,
+                  Layout layout = Layout::contiguous) {
   const Tensor a = random_tensor(sa, dtype, layout, r.low, r.high),
                b = random_tensor(sb, dtype, layout, r.low, r.high), g = random_tensor(shape, dtype);
   const Numbers na = numbers_of(a), nb = numbers_of(b), ng = numbers_of(g);

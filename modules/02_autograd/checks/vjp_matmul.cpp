@@ -39,7 +39,7 @@ Shape with(Shape batch, int64_t rows, int64_t columns) {
 
 // batch: of g; of_a, of_b: of the operands.
 void check_product(const Shape& batch, const Shape& of_a, const Shape& of_b, int64_t M, int64_t K, int64_t N,
-                   DType dtype = f64, Layout layout = Layout::dense) {
+                   DType dtype = f64, Layout layout = Layout::contiguous) {
   const Shape sg = with(batch, M, N), sa = with(of_a, M, K), sb = with(of_b, K, N);
   const Tensor g = random_tensor(sg, dtype, layout), a = random_tensor(sa, dtype, layout),
                b = random_tensor(sb, dtype, layout);
@@ -62,7 +62,7 @@ void check_product(const Shape& batch, const Shape& of_a, const Shape& of_b, int
 }
 
 void check_linear(int64_t M, int64_t K, int64_t N, DType dtype, const std::vector<bool>& needs,
-                  Layout layout = Layout::dense) {
+                  Layout layout = Layout::contiguous) {
   const Tensor g = random_tensor({M, N}, dtype, layout), x = random_tensor({M, K}, dtype, layout),
                w = random_tensor({N, K}, dtype, layout);
   const Numbers ng = numbers_of(g), nx = numbers_of(x), nw = numbers_of(w);

@@ -21,7 +21,7 @@ void check(DType dtype, int64_t n, AdamStep s, double size = 1) {
   Values p = Values::random(dtype, {n}), m = Values::of(dtype, {n}, zeros), v = Values::of(dtype, {n}, zeros);
   Numbers want = p.numbers(), want_m = zeros, want_v = zeros;
   for (s.step = 1; s.step <= 5; ++s.step) {
-    Values g = Values::random(dtype, {n}, Layout::dense, -size, size);
+    Values g = Values::random(dtype, {n}, Layout::contiguous, -size, size);
     const Numbers gradient = g.numbers();
     const double t = static_cast<double>(s.step);
     for (size_t i = 0; i < want.size(); ++i) {

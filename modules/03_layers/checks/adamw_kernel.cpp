@@ -23,8 +23,8 @@ struct Options {
 Parameter parameter(int64_t n, double decay, const Options& o = {}, int64_t steps = 0) {
   Parameter x{Values::random(o.dtype, {n}).on_device(),
               Values::random(o.gradient, {n}).on_device(),
-              Values::random(o.dtype, {n}, Layout::dense, -0.1, 0.1).on_device(),
-              Values::random(o.dtype, {n}, Layout::dense, 0.1, 0.5).on_device(),
+              Values::random(o.dtype, {n}, Layout::contiguous, -0.1, 0.1).on_device(),
+              Values::random(o.dtype, {n}, Layout::contiguous, 0.1, 0.5).on_device(),
               Values(bf16, {n}).on_device(),
               Values::of(i64, {1}, {static_cast<double>(steps)}).on_device(),
               o.rounded,

@@ -8,7 +8,8 @@ namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
 Tensor random(const Shape& shape, double low = -1, double high = 3) {
-  return Tensor(from_data(Values::random(f64, shape, Layout::dense, low, high).numbers(), shape)).to(f32);
+  return Tensor(from_data(Values::random(f64, shape, Layout::contiguous, low, high).numbers(), shape))
+      .to(f32);
 }
 struct Moments {
   Numbers mean, var, unbiased;

@@ -39,7 +39,7 @@ struct Case {
   Activation fn;
   DType dtype;
   Shape shape;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 };
 std::string text(const char* what, const Case& c) {
   return std::string(what) + " of " + c.shape.str() + " " + name_of(c.dtype) + ", " +

@@ -49,14 +49,14 @@ Numbers reference(const Case& c, const Numbers& x, const Numbers& weight, const 
   return y;
 }
 
-void check(const Case& c, DType dtype = f32, Layout layout = Layout::dense, bool with_bias = true) {
+void check(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous, bool with_bias = true) {
   Values x = Values::random(dtype, c.x(), layout), weight = Values::random(dtype, c.weight(), layout);
   Values bias = Values::random(dtype, {c.M}, layout), out(dtype, c.out(), layout);
   const Numbers want = reference(c, x.numbers(), weight.numbers(), with_bias ? bias.numbers() : Numbers{});
   cpu::conv2d(out.view(), x.view(), weight.view(), with_bias ? bias.view() : backend::View{}, c.window(),
               c.groups);
-  expect_close("conv2d: " + c.text() + (layout == Layout::dense ? "" : ", ") +
-                   (layout == Layout::dense ? "" : name_of_layout(layout)),
+  expect_close("conv2d: " + c.text() + (layout == Layout::contiguous ? "" : ", ") +
+                   (layout == Layout::contiguous ? "" : name_of_layout(layout)),
                out, want, {.roundings = 16, .scale = 2});
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("3.5 one channel, one output") {
 }
 
 TEST_CASE("3.5 channels, samples, images and windows that are not square") {
-  check({.N = 1, .C = 3, .H = 4, .W = 6, .M = 1, .KH = 3, .KW = 2}, f32, Layout::dense, false);
+  check({.N = 1, .C = 3, .H = 4, .W = 6, .M = 1, .KH = 3, .KW = 2}, f32, Layout::contiguous, false);
   check({.N = 2, .C = 3, .H = 5, .W = 4, .M = 2, .KH = 1, .KW = 3});
   check({.N = 3, .C = 2, .H = 4, .W = 7, .M = 3, .KH = 4, .KW = 7});
 }

@@ -11,7 +11,7 @@ struct Convolution {
   backend::Window2d window{3, 3, 1, 0, 1};
   int64_t groups = 1;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 
   int64_t OH() const { return backend::window_outputs(H, window.kernel_h, window); }
   int64_t OW() const { return backend::window_outputs(W, window.kernel_w, window); }

@@ -13,7 +13,7 @@ struct Case {
   DType dtype = f32;
   double smoothing = 0;
   LossReduction reduction = LossReduction::mean;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double center = 0;
   double grad = 1;
 };

@@ -52,10 +52,10 @@ struct Operands {
 };
 std::string call(const char* name, const Case& c, Layout layout) {
   return std::string(name) + ": " + c.text() +
-         (layout == Layout::dense ? "" : std::string(", ") + name_of_layout(layout));
+         (layout == Layout::contiguous ? "" : std::string(", ") + name_of_layout(layout));
 }
 
-void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values out(dtype, c.out(), layout);
   const Numbers x = of.x.numbers(), weight = of.weight.numbers(), bias = of.bias.numbers();
@@ -66,7 +66,7 @@ void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::den
   cpu::conv2d(out.view(), of.x.view(), of.weight.view(), of.bias.view(), c.window(), c.groups);
   expect_close(call("conv2d", c, layout), out, want, {.roundings = 16, .scale = 4});
 }
-void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values dx(dtype, c.x(), layout);
   const Numbers weight = of.weight.numbers(), dy = of.dy.numbers();
@@ -75,7 +75,7 @@ void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layo
   cpu::conv2d_grad_input(dx.view(), of.dy.view(), of.weight.view(), c.window(), c.groups);
   expect_close(call("conv2d_grad_input", c, layout), dx, want, {.roundings = 16, .scale = 4});
 }
-void check_weight_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_weight_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values dw(dtype, c.weight(), layout);
   const Numbers x = of.x.numbers(), dy = of.dy.numbers();
@@ -115,7 +115,7 @@ TEST_CASE("3.6 any layout and dtype") {
   const Case c{
       .N = 2, .C = 2, .H = 4, .W = 5, .M = 8, .KH = 3, .KW = 2, .stride = 2, .padding = 1, .groups = 2};
   for (const DType dtype : {f64, bf16, f16}) {
-    for (const Layout layout : {Layout::dense, Layout::reversed}) {
+    for (const Layout layout : {Layout::contiguous, Layout::reversed}) {
       check_forward(c, dtype, layout);
       check_weight_gradient(c, dtype, layout);
       check_input_gradient(c, dtype, layout);

@@ -9,7 +9,7 @@ enum Wanted { all, only_dx, only_parameters, without_weight };
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   bool rms = false;
   Wanted wanted = all;
 };

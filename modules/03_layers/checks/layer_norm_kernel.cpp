@@ -8,7 +8,7 @@ namespace {
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double center = 0;
   bool weight = true, bias = true, rms = false;
 };

@@ -31,14 +31,14 @@ Numbers reference(What what, const Numbers& x, const Shape& shape, int dim) {
   return y;
 }
 
-void check(What what, Values x, const std::string& of, int dim, Layout layout = Layout::dense) {
+void check(What what, Values x, const std::string& of, int dim, Layout layout = Layout::contiguous) {
   Values y = Values(x.dtype(), x.shape(), layout).on_device();
   const Numbers want = reference(what, x.numbers(), x.shape(), dim);
   (what == softmax ? backend::cuda::softmax : backend::cuda::log_softmax)(y.view(), x.view(), dim);
   const std::string name = what == softmax ? "softmax" : "log_softmax";
   expect_close(name + " of " + of + " along " + std::to_string(dim), y, want, {.roundings = 24, .scale = 4});
 }
-void check_random(What what, DType t, const Shape& shape, int dim, Layout layout = Layout::dense,
+void check_random(What what, DType t, const Shape& shape, int dim, Layout layout = Layout::contiguous,
                   double size = 4) {
   check(what, Values::random(t, shape, layout, -size, size).on_device(),
         shape.str() + " " + name_of(t) + ", " + name_of_layout(layout), dim, layout);
@@ -97,7 +97,7 @@ TEST_CASE("3.21 large numbers do not overflow: the running maximum is subtracted
   check_numbers(softmax, {1000, 1001, 1002}, "[1000, 1001, 1002]");
   check_numbers(softmax, line_with(900, 99), "a line whose last element is 900");
   check_numbers(softmax, line_with(900, 0), "a line whose first element is 900");
-  check_random(softmax, f32, {2, 300}, 1, Layout::dense, 300);
+  check_random(softmax, f32, {2, 300}, 1, Layout::contiguous, 300);
 }
 
 TEST_CASE("3.21 -inf adds nothing; a row of only -inf, NaN and +inf give NaN") {

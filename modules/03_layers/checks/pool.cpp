@@ -100,13 +100,13 @@ TEST_CASE("3.7 the maximum of each window, its position, and its gradient") {
   expect_close("max_pool2d of [[1 5 -2 -3] [4 2 -9 -4]], window 2 x 2, stride 2", out, {5, -2});
   expect_close("its places h W + w", index, {1, 2});
   for (const Pooled& p : kCases)
-    check_max(p, f32, Layout::dense, Values::random(f32, p.x, Layout::dense, -9, -1));
+    check_max(p, f32, Layout::contiguous, Values::random(f32, p.x, Layout::contiguous, -9, -1));
 }
 
 TEST_CASE("3.7 the first of equal maxima, and NaN where a window has one") {
   const Pooled& p = kCases[1];
-  check_max(p, f32, Layout::dense, Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), 2.5)));
-  check_max(p, f32, Layout::dense,
+  check_max(p, f32, Layout::contiguous, Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), 2.5)));
+  check_max(p, f32, Layout::contiguous,
             Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), -HUGE_VAL)));
   Values x = Values::random(f32, p.x);
   Numbers numbers = x.numbers();
@@ -115,11 +115,12 @@ TEST_CASE("3.7 the first of equal maxima, and NaN where a window has one") {
   const MaxResult want = max_reference(p, numbers);
   Values with_nan = Values::of(f32, p.x, numbers);
   cpu::max_pool2d(out.view(), index.view(), with_nan.view(), p.window);
-  expect_close("max_pool2d with a NaN at [0, 0, 1, 2], " + p.text("max_pool2d", Layout::dense), out, want.y);
+  expect_close("max_pool2d with a NaN at [0, 0, 1, 2], " + p.text("max_pool2d", Layout::contiguous), out,
+               want.y);
 }
 
 TEST_CASE("3.7 the mean of each window, and its gradient") {
-  for (const Pooled& p : kCases) check_average(p, f32, Layout::dense);
+  for (const Pooled& p : kCases) check_average(p, f32, Layout::contiguous);
 }
 
 TEST_CASE("3.7 any layout and dtype") {

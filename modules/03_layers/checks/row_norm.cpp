@@ -33,7 +33,7 @@ Forward forward(const Numbers& x, size_t C, bool rms, const Numbers& weight, con
 
 struct Options {
   bool rms = false, weight = true, bias = true;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double low = -2, high = 2, eps = 1e-5, scale = 4;
 };
 std::string call(const char* what, const Shape& shape, const Options& o) {

@@ -49,7 +49,7 @@ void check_forward(DType dtype, const Shape& shape, int dim, Layout layout, doub
 }
 void check_backward(DType dtype, const Shape& shape, int dim, Layout layout, bool logarithm) {
   Values dy = Values::random(dtype, shape, layout), dx(dtype, shape, layout);
-  const Numbers x = Values::random(f64, shape, Layout::dense, -2, 2).numbers();
+  const Numbers x = Values::random(f64, shape, Layout::contiguous, -2, 2).numbers();
   Values y = Values::of(dtype, shape, softmax_reference(x, shape, dim, logarithm));
   const Numbers g = dy.numbers(), result = y.numbers();
   Numbers want(g.size());
@@ -69,11 +69,11 @@ TEST_CASE("3.3 softmax of a short row") {
   Values x = Values::of(f32, {1, 3}, {0, std::log(2.0), std::log(5.0)}), y(f32, {1, 3});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [0, log 2, log 5]", y, {0.125, 0.25, 0.625});
-  for (const DType dtype : {f32, f64}) check_forward(dtype, {4, 37}, 1, Layout::dense, 3, false);
+  for (const DType dtype : {f32, f64}) check_forward(dtype, {4, 37}, 1, Layout::contiguous, 3, false);
 }
 
 TEST_CASE("3.3 softmax of large numbers") {
-  check_forward(f32, {3, 5}, 1, Layout::dense, 1e4, false);
+  check_forward(f32, {3, 5}, 1, Layout::contiguous, 1e4, false);
   Values x = Values::of(f32, {1, 3}, {1000, 1000, -1000}), y(f32, {1, 3});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1000, 1000, -1000]", y, {0.5, 0.5, 0});
@@ -88,12 +88,12 @@ TEST_CASE("3.3 softmax along any dimension, in any layout and dtype") {
       for (int dim = 0; dim < 3; ++dim) check_forward(dtype, {3, 7, 2}, dim, layout, 4, false);
     }
   }
-  check_forward(f32, {1}, 0, Layout::dense, 4, false);
-  check_forward(f32, {3, 0}, 1, Layout::dense, 4, false);
+  check_forward(f32, {1}, 0, Layout::contiguous, 4, false);
+  check_forward(f32, {3, 0}, 1, Layout::contiguous, 4, false);
 }
 
 TEST_CASE("3.3 log_softmax is finite where softmax underflows to 0") {
-  for (const DType dtype : kFloating) check_forward(dtype, {3, 11}, 1, Layout::dense, 4, true);
+  for (const DType dtype : kFloating) check_forward(dtype, {3, 11}, 1, Layout::contiguous, 4, true);
   for (const Layout layout : kLayouts) check_forward(f64, {3, 7, 2}, 1, layout, 4, true);
   Values x = Values::of(f32, {1, 2}, {0, -500}), y(f32, {1, 2});
   cpu::log_softmax(y.view(), x.view(), 1);
@@ -105,7 +105,7 @@ TEST_CASE("3.3 log_softmax is finite where softmax underflows to 0") {
 
 TEST_CASE("3.3 a long row loses no precision") {
   constexpr int64_t kLength = 20000;
-  Values x = Values::random(f32, {1, kLength}, Layout::dense, -0.5, 0.5), y(f32, {1, kLength});
+  Values x = Values::random(f32, {1, kLength}, Layout::contiguous, -0.5, 0.5), y(f32, {1, kLength});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1, 20000]", y, softmax_reference(x.numbers(), {1, kLength}, 1, false),
                {.roundings = 8, .scale = 0});
@@ -121,8 +121,8 @@ TEST_CASE("3.3 a long row loses no precision") {
 
 TEST_CASE("3.3 gradients of softmax and log_softmax") {
   for (const bool logarithm : {false, true}) {
-    check_backward(f64, {1, 3}, 1, Layout::dense, logarithm);
-    for (const DType dtype : kFloating) check_backward(dtype, {4, 9}, 1, Layout::dense, logarithm);
+    check_backward(f64, {1, 3}, 1, Layout::contiguous, logarithm);
+    for (const DType dtype : kFloating) check_backward(dtype, {4, 9}, 1, Layout::contiguous, logarithm);
     for (const Layout layout : kLayouts) check_backward(f64, {3, 5, 2}, 1, layout, logarithm);
   }
 }

@@ -9,7 +9,8 @@ namespace {
 
 constexpr DType kDTypes[] = {f32, f64, bf16, f16};
 
-void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Layout layout = Layout::dense) {
+void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {},
+           Layout layout = Layout::contiguous) {
   p.scale = 1 / std::sqrt(static_cast<double>(s.D));
   Values q = Values::random(dtype, s.q(), layout), k = Values::random(dtype, s.k(), layout);
   Values v = Values::random(dtype, s.k(), layout), dout = Values::random(dtype, s.q(), layout);

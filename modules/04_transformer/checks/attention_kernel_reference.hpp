@@ -16,7 +16,7 @@ struct AttentionCase {
   std::vector<int64_t> lengths = {};
   double p = 0;  // of dropout
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double size = 1;  // of queries and keys
 
   Shape q() const { return {B, H, T, D}; }

@@ -6,7 +6,7 @@ using namespace course;
 namespace {
 
 using Indices = std::vector<int64_t>;
-Values on_device(const Indices& index, const Shape& shape, Layout layout = Layout::dense) {
+Values on_device(const Indices& index, const Shape& shape, Layout layout = Layout::contiguous) {
   return Values::of(i64, shape, Numbers(index.begin(), index.end()), layout).on_device();
 }
 Indices fresh(int64_t n, int64_t V) {
@@ -18,7 +18,7 @@ Indices fresh(int64_t n, int64_t V) {
 struct Case {
   int64_t V, columns;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 };
 std::string text(const Case& c, const Shape& index) {
   return "table [" + std::to_string(c.V) + ", " + std::to_string(c.columns) + "] " + name_of(c.dtype) +

@@ -63,7 +63,9 @@ TEST_CASE("4.16 heads that share keys: their gradients are added") {
   check({.H = 4, .G = 1, .T = 18, .S = 3});
 }
 
-TEST_CASE("4.16 dropout drops the same probabilities as the forward pass") { check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4}); }
+TEST_CASE("4.16 dropout drops the same probabilities as the forward pass") {
+  check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4});
+}
 
 TEST_CASE("4.16 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.T = 5, .S = 18, .D = 9, .dtype = t});

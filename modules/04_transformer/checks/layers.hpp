@@ -13,10 +13,10 @@ inline Tensor tensor_of(const Shape& shape, const Numbers& numbers, DType dtype 
   return from_data(numbers, shape).to(dtype);
 }
 inline Tensor random_tensor(const Shape& shape, DType dtype = f32, double size = 1) {
-  return tensor_of(shape, Values::random(f64, shape, Layout::dense, -size, size).numbers(), dtype);
+  return tensor_of(shape, Values::random(f64, shape, Layout::contiguous, -size, size).numbers(), dtype);
 }
 inline Tensor random_tokens(const Shape& shape, int64_t V) {
-  return tensor_of(shape, Values::random(i64, shape, Layout::dense, 0, static_cast<double>(V)).numbers(),
+  return tensor_of(shape, Values::random(i64, shape, Layout::contiguous, 0, static_cast<double>(V)).numbers(),
                    i64);
 }
 inline void expect_close(const std::string& what, const Tensor& got, const Numbers& want, const Shape& shape,

@@ -9,7 +9,7 @@ namespace {
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double p = 0;  // of dropout
   bool rms = false, parameters = true, adds = true;
 };

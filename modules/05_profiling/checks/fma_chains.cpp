@@ -16,7 +16,7 @@ Numbers after(Numbers x, int64_t rounds) {
 }
 
 void check_chains(int64_t n, int64_t rounds) {
-  Values x = Values::random(f32, {n}, Layout::dense, -3, 3).on_device();
+  Values x = Values::random(f32, {n}, Layout::contiguous, -3, 3).on_device();
   const Numbers want = after(x.numbers(), rounds);
   fma_chains(x.view(), rounds);
   const std::string what = "fma_chains of " + shown(n) + " elements, " + shown(rounds) + " rounds";

@@ -8,8 +8,8 @@ namespace {
 struct Operands {
   Values a, b, out;
   explicit Operands(int64_t n)
-      : a(Values::random(f32, {n}, Layout::dense, -2, 2).on_device()),
-        b(Values::random(f32, {n}, Layout::dense, -2, 2).on_device()),
+      : a(Values::random(f32, {n}, Layout::contiguous, -2, 2).on_device()),
+        b(Values::random(f32, {n}, Layout::contiguous, -2, 2).on_device()),
         out(Values(f32, {n}).on_device()) {}
   void run(float s) { triad(out.view(), a.view(), b.view(), s); }
 };
