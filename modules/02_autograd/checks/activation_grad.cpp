@@ -7,15 +7,15 @@ using backend::cuda::activation_grad;
 
 namespace {
 
-constexpr double kSlope = 0.125;  // of leaky_relu
+constexpr double kSlope = 0.125;  // slope of leaky_relu
 
-// The plain function, and its input for a v that is its output.
+// An activation. If its derivative is computed from its output v, `input` gives the x that belongs to v.
 struct Function {
   const char* name;
   BinaryFn fn;
   double (*f)(double);
   double (*input)(double v);
-  double low, high;  // of v
+  double low, high;  // range of v
 };
 double same(double v) { return v; }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
@@ -34,7 +34,7 @@ const Function kFunctions[] = {
      },
      same, -4, 4}};
 
-// By central differences, right to about 1e-10.
+// The derivative by central differences, with an error of about 1e-10.
 double slope_of(const Function& f, double v) {
   const double x = f.input(v), h = 3e-6 * std::max(1.0, std::abs(x));
   return (f.f(x + h) - f.f(x - h)) / (2 * h);
@@ -49,7 +49,7 @@ void check_function(const Function& f, DType dtype, const Shape& shape, Layout l
   Numbers at(static_cast<size_t>(shape.numel()));
   for (double& v : at) {
     do v = uniform(f.low, f.high);
-    while (std::abs(v) < 0.01);  // differences across a corner are no slope
+    while (std::abs(v) < 0.01);  // a difference across the corner at 0 is not the derivative
   }
   Values v = Values::of(dtype, shape, at, layout).on_device();
   Values dx = Values(dtype, shape, layout).on_device();
@@ -144,6 +144,6 @@ TEST_CASE("2.8 one pass over memory") {
   expect_equal(what + "kernels launched", c.launches, 1.0);
   expect_equal(what + "bytes read, dy and v once each", c.bytes_read, 2 * 4096.0);
   expect_equal(what + "bytes written, dx once", c.bytes_written, 4096.0);
-  expect(what + "the threads of a warp read and write neighbours", c.sectors <= 2.25 * c.ideal_sectors,
-         "pieces of 32 bytes moved: " + shown(c.sectors) + ", enough were " + shown(c.ideal_sectors));
+  expect(what + "reads and writes of a warp are coalesced", c.sectors <= 2.25 * c.ideal_sectors,
+         "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
 }

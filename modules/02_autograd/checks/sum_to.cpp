@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// Each element of x, added to the element of `target` that it was stretched from.
+// The sums of the elements of x, each over the elements that were broadcast from one element of `target`.
 Numbers summed(const Numbers& x, const Shape& shape, const Shape& target) {
   Numbers out(static_cast<size_t>(target.numel()));
   for (size_t i = 0; i < x.size(); ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("2.2 sizes of 0: the sum of no elements is 0") {
 TEST_CASE("2.2 any layout, any floating type") {
   for (const Layout layout : kLayouts) check_sum_to({3, 5}, {5}, f32, layout);
   for (const DType dtype : {f64, f32, bf16, f16}) check_sum_to({7, 2, 3}, {2, 1}, dtype);
-  // As a broadcast leaves it: all rows are one row in memory.
+  // The layout of a broadcast: all rows are one row in memory.
   const Tensor row = random_tensor({4});
   const Tensor stretched = alias(row, {3, 4}, {0, 1}, 0);
   Numbers want = numbers_of(row);

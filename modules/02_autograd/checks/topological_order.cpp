@@ -9,7 +9,7 @@ namespace {
 
 using NodePointer = std::shared_ptr<Node>;
 
-// A graph by hand: nodes made one after the other, each from some that were there.
+// A graph built by hand: each node is computed from earlier ones.
 struct Graph {
   std::vector<NodePointer> nodes;
   size_t add(const std::vector<size_t>& made_from) {
@@ -39,7 +39,7 @@ struct Graph {
 };
 
 void check_order(const std::string& what, const Graph& graph, size_t root) {
-  // What is reachable, by marking until nothing changes.
+  // Marks the nodes that the root depends on.
   std::vector<bool> reachable(graph.nodes.size());
   reachable[root] = true;
   std::map<const Node*, size_t> number;
@@ -62,7 +62,7 @@ void check_order(const std::string& what, const Graph& graph, size_t root) {
     expect(what + ": no node comes twice", place.emplace(order[i].get(), i).second, why);
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    expect(what + (reachable[i] ? ": node " : ": only what the root was computed from; node ") +
+    expect(what + (reachable[i] ? ": node " : ": only nodes that the root depends on; node ") +
                std::to_string(i) + (reachable[i] ? " comes" : " does not come"),
            place.count(graph.nodes[i].get()) == (reachable[i] ? 1 : 0), why);
   }
@@ -102,7 +102,7 @@ TEST_CASE("2.4 a diamond: each node comes once, after all nodes that used it") {
 }
 
 TEST_CASE("2.4 a short path and a long path to the same node") {
-  Graph skip;  // as a residual connection makes it
+  Graph skip;  // a residual connection
   skip.add({});
   skip.add({0});
   skip.add({1});
@@ -160,7 +160,7 @@ TEST_CASE("2.4 a long chain does not exhaust the stack") {
   for (size_t i = 0; i < 10'000; ++i) chain.add({i});
   std::vector<NodePointer> order;
   on_small_stack([&] { order = topological_order(chain.nodes.back()); });
-  expect_equal("topological_order of a chain of 10,001 nodes: nodes that come", order.size(), size_t{10'001});
+  expect_equal("topological_order of a chain of 10,001 nodes: number of nodes", order.size(), size_t{10'001});
   bool newest_first = true;
   for (size_t i = 0; i < order.size(); ++i)
     newest_first = newest_first && order[i] == chain.nodes[order.size() - 1 - i];

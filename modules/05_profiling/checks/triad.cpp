@@ -64,8 +64,8 @@ TEST_CASE("5.12 accesses of 16 bytes, coalesced over a warp") {
   const Counted c = counted_triad();
   if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
   // The emulator sees a vector of 16 bytes as two halves with a gap between.
-  expect(kWhat + "the threads of a warp read and write neighbours", c.sectors <= 2.05 * c.ideal_sectors,
-         "pieces of 32 bytes moved: " + shown(c.sectors) + ", enough were " + shown(c.ideal_sectors));
+  expect(kWhat + "reads and writes of a warp are coalesced", c.sectors <= 2.05 * c.ideal_sectors,
+         "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
   expect(kWhat + "accesses of 16 bytes", c.requests <= 6.5 * kCounted / 128,
          "a warp asked " + shown(c.requests) + " times; with 4 bytes an access it is " +
              shown(12.0 * kCounted / 128) + ", and the fewer bytes are on their way at once");
