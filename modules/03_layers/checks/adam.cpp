@@ -38,7 +38,7 @@ void check(DType dtype, int64_t n, AdamStep s, double size = 1) {
     expect_close("m: " + call(s, n), m, want_m, {.roundings = roundings, .scale = size});
     expect_close("v: " + call(s, n), v, want_v, {.roundings = roundings, .scale = size * size});
     expect_close("parameter: " + call(s, n), p, want, {.roundings = roundings});
-    expect_close("gradient, which is only read: " + call(s, n), g, gradient, {.roundings = 0});
+    expect_close("the gradient, which must not change: " + call(s, n), g, gradient, {.roundings = 0});
   }
 }
 

@@ -38,7 +38,7 @@ Parameter parameter(int64_t n, double decay, const Options& o = {}, int64_t step
   return x;
 }
 
-// One step of the formulas of Kingma and Ba, and of Loshchilov and Hutter, in double.
+// One step by the formulas of Kingma and Ba (Adam) and of Loshchilov and Hutter (AdamW), in double.
 void step_by_hand(Parameter& x, const AdamStep& step, double lr, double factor, int64_t t) {
   const Numbers g = x.g.numbers();
   const auto number = static_cast<double>(t);
@@ -151,5 +151,5 @@ TEST_CASE("3.27 one tensor by adam_step") {
   const AdamStep step{.lr = 0.02, .weight_decay = 0.1, .decoupled = true, .step = 7};
   backend::cuda::adam_step(x.p.view(), x.g.view(), x.m.view(), x.v.view(), step);
   step_by_hand(x, step, 0.02, 1, 7);
-  compare("adam_step number 7 of [70]", x);
+  compare("adam_step, step 7 of a tensor [70]", x);
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
-// The places of channel c in [N, C, ...], row-major.
+// The positions of channel c in a row-major [N, C, ...].
 std::vector<size_t> places(const Shape& shape, int64_t c) {
   int64_t inner = 1;
   for (int d = 2; d < shape.size(); ++d) inner *= shape[d];

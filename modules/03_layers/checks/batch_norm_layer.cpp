@@ -14,7 +14,7 @@ Tensor random(const Shape& shape, double low = -1, double high = 3) {
 struct Moments {
   Numbers mean, var, unbiased;
 };
-// Mean and variances of each channel of x [N, C, ...].
+// Mean and both variances of each channel of x [N, C, ...].
 Moments moments(const Tensor& x) {
   const Numbers xs = numbers(x);
   const auto C = static_cast<size_t>(x.size(1)), count = xs.size() / C,
@@ -56,9 +56,9 @@ TEST_CASE("3.10 training updates the running statistics") {
   layer(x);
   Numbers mean, var;
   for (size_t c = 0; c < 2; ++c) mean.push_back(0.25 * m.mean[c]), var.push_back(0.75 + 0.25 * m.unbiased[c]);
-  expect_close("running_mean after one batch, momentum 0.25: 0.25 of the batch's",
+  expect_close("running_mean after one batch, momentum 0.25: 0.25 times the batch's mean",
                numbers(layer.running_mean), mean, {2}, {.roundings = 16});
-  expect_close("running_var after one batch, momentum 0.25: 0.75 + 0.25 of the batch's unbiased one",
+  expect_close("running_var after one batch, momentum 0.25: 0.75 + 0.25 times the batch's unbiased variance",
                numbers(layer.running_var), var, {2}, {.roundings = 16});
   const Tensor next = random({4, 2, 3});
   const Moments n = moments(next);
@@ -84,7 +84,7 @@ TEST_CASE("3.10 evaluation normalizes by the running statistics and does not cha
   expect_equal("num_batches_tracked after evaluation", layer.batches.item<int64_t>(), int64_t{3});
   const Tensor alone = layer(x.slice(0, 2, 3));
   const Numbers together = numbers(y.slice(0, 2, 3));
-  expect_close("row 2 evaluated alone, as it was among others", numbers(alone), together, {1, 3},
+  expect_close("row 2 evaluated alone: the same as in the batch", numbers(alone), together, {1, 3},
                {.roundings = 0});
 }
 
@@ -109,10 +109,10 @@ TEST_CASE("3.10 weight and bias are applied and get gradients; running statistic
   const Tensor y = layer(x);
   expect_close("BatchNorm(2) with weight 2, bias -1", numbers(y), want, {6, 2},
                {.roundings = 32, .scale = 2});
-  expect("running_mean asks for no gradient", !layer.running_mean.requires_grad(),
-         "update it with detached values, and NoGrad");
-  expect("running_var asks for no gradient", !layer.running_var.requires_grad(),
-         "update it with detached values, and NoGrad");
+  expect("running_mean requires no gradient", !layer.running_mean.requires_grad(),
+         "update it under NoGrad, with detached values");
+  expect("running_var requires no gradient", !layer.running_var.requires_grad(),
+         "update it under NoGrad, with detached values");
   backward(sum(square(y)));
   expect("the weight has a gradient", layer.weight.grad().defined());
   expect("the input has a gradient", x.grad().defined());

@@ -27,8 +27,8 @@ double f(Activation fn, double x) {
       return x;
   }
 }
-// By a difference, so that no formula is shared with what is checked. Near its edge relu has no such
-// difference.
+// The derivative by differences, so that the reference shares no formula with the function under test. For
+// relu the derivative is written out, because differences are wrong near 0.
 double slope(Activation fn, double x) {
   if (fn == Activation::relu) return x > 0 ? 1 : 0;
   constexpr double kStep = 1e-5;
@@ -78,7 +78,7 @@ void check_backward(const Case& c, Wanted wanted = both) {
                     : wanted == only_dbias ? "bias_activation_grad without dx"
                     : wanted == in_place   ? "bias_activation_grad with dx in the memory of dy"
                                            : "bias_activation_grad";
-  const double roundings = c.dtype == f64 ? 1e6 : 24;  // what the difference leaves
+  const double roundings = c.dtype == f64 ? 1e6 : 24;  // in f64, the error of the difference
   if (wanted != only_dbias) expect_close(text(how, c) + ": dx", to_x, by_x, {.roundings = roundings});
   if (wanted != only_dx) {
     expect_close(text(how, c) + ": dbias", db, by_b, {.roundings = roundings + 2 * rows});

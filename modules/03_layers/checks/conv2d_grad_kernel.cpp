@@ -47,7 +47,7 @@ TEST_CASE("3.26 gradient of the input: each pixel sums over the outputs that rea
   check_input({.H = 5, .W = 7});
   check_input({.H = 17, .W = 33});
   for (const Convolution& c : kShapes) check_input(c);
-  check_input({.H = 7, .W = 7, .window = {2, 2, 3, 0, 1}});  // some pixels were never read
+  check_input({.H = 7, .W = 7, .window = {2, 2, 3, 0, 1}});  // some pixels are read by no output
 }
 
 TEST_CASE("3.26 gradient of the weight: a sum over samples and outputs") {

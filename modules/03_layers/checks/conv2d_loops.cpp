@@ -22,7 +22,8 @@ struct Case {
   }
 };
 
-// Input by input: where does each product go? The opposite order of the formula.
+// The reference loops over the inputs and adds each product to its output, in the opposite order of the
+// formula.
 Numbers reference(const Case& c, const Numbers& x, const Numbers& weight, const Numbers& bias) {
   const Shape out = c.out();
   const int64_t OH = out[2], OW = out[3], group_c = c.C / c.groups, group_m = c.M / c.groups;

@@ -1,4 +1,4 @@
-// Convolution by the definition, in double, and both gradients, for the checks of the CUDA kernels.
+// Convolution and both gradients by the definition, in double, for the checks of the CUDA kernels.
 #pragma once
 
 #include <support/check.hpp>
@@ -25,7 +25,7 @@ struct Convolution {
     if (groups != 1) s += ", groups " + std::to_string(groups);
     return s + ", " + name_of(dtype) + ", " + name_of_layout(layout);
   }
-  // f(place in out, place in x, place in weight) for every product of the sum.
+  // Calls f(position in out, position in x, position in weight) for every product of the sum.
   template <class F>
   void each(F&& f) const {
     const int64_t c_of_group = C / groups, m_of_group = M / groups;

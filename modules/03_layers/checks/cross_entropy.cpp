@@ -12,7 +12,7 @@ struct Reference {
   Numbers losses, lse, dx;
   double loss;
 };
-// From the definition, in double. grad: [] or, for reduction none, one per row.
+// Cross-entropy by the definition, in double. grad has one value, or for reduction none one per row.
 Reference reference(const Numbers& x, const Numbers& targets, int64_t V, const CrossEntropyParameters& p,
                     const Numbers& grad) {
   Reference r{{}, {}, Numbers(x.size()), 0};
@@ -52,7 +52,7 @@ std::string call(const char* name, const Shape& shape, const CrossEntropyParamet
   return text;
 }
 
-// All three functions on one input.
+// Checks all three functions on one input.
 void check(DType dtype, const Shape& shape, Numbers targets, CrossEntropyParameters p,
            Layout layout = Layout::contiguous, double low = -3, double high = 3) {
   const bool none = p.reduction == LossReduction::none;
@@ -88,7 +88,7 @@ TEST_CASE("3.4 the loss of one row") {
   Values loss(f32, {}), lse(f32, {1});
   cpu::cross_entropy(loss.view(), lse.view(), x.view(), t.view(), {});
   expect_close("cross_entropy of [0, log 2, log 5], target 1: -log(2 / 8)", loss, {std::log(4.0)});
-  expect_close("its lse, log(1 + 2 + 5)", lse, {std::log(8.0)});
+  expect_close("the lse of this row, log(1 + 2 + 5)", lse, {std::log(8.0)});
 }
 
 TEST_CASE("3.4 the mean over rows, and its gradient") {
@@ -100,9 +100,8 @@ TEST_CASE("3.4 large logits") {
   Values x = Values::of(f32, {1, 2}, {1e6, 1e6 - 1}), t = Values::of(i64, {1}, {1}), loss(f32, {}),
          lse(f32, {1});
   cpu::cross_entropy(loss.view(), lse.view(), x.view(), t.view(), {});
-  expect_close(
-      "cross_entropy of [1000000, 999999], target 1: 1 + log(1 + 1 / e), whatever both have in common", loss,
-      {1 + std::log(1 + std::exp(-1.0))});
+  expect_close("cross_entropy of [1000000, 999999], target 1: 1 + log(1 + 1 / e), as for [1, 0]", loss,
+               {1 + std::log(1 + std::exp(-1.0))});
 }
 
 TEST_CASE("3.4 a masked logit of -inf adds nothing to the loss") {
@@ -111,7 +110,7 @@ TEST_CASE("3.4 a masked logit of -inf adds nothing to the loss") {
   Values dx(f32, {1, 3});
   cpu::cross_entropy_with_grad(loss.view(), lse.view(), dx.view(), x.view(), t.view(), {});
   expect_close("cross_entropy of [1, -inf, 1], target 0", loss, {std::log(2.0)});
-  expect_close("its gradient", dx, {-0.5, 0, 0.5});
+  expect_close("the gradient of [1, -inf, 1], target 0", dx, {-0.5, 0, 0.5});
 }
 
 TEST_CASE("3.4 the sum, and a loss for each row") {
@@ -154,6 +153,6 @@ TEST_CASE("3.4 the gradient may be written over the logits") {
   Values x = Values::random(f32, {3, 5}), t = Values::of(i64, {3}, {4, 0, 2}), loss(f32, {}), lse(f32, {3});
   const Reference want = reference(x.numbers(), {4, 0, 2}, 5, {}, {1});
   cpu::cross_entropy_with_grad(loss.view(), lse.view(), x.view(), x.view(), t.view(), {});
-  expect_close("dx of cross_entropy_with_grad of [3, 5], in the logits' place", x, want.dx,
+  expect_close("dx of cross_entropy_with_grad of [3, 5], written over the logits", x, want.dx,
                {.roundings = 16});
 }

@@ -98,7 +98,7 @@ void check(Function f, const Case& c, std::vector<int64_t> target = {}, int64_t 
   expect_close(name + of + ": loss", loss, want.loss, loss_close);
   expect_close(name + of + ": lse", lse, want.lse, {.roundings = 32, .scale = 8});
   if (f == forward) return;
-  expect_close(name + of + (f == in_place ? ": dx in the logits' place" : ": dx"), to, want.dx,
+  expect_close(name + of + (f == in_place ? ": dx, written over the logits" : ": dx"), to, want.dx,
                {.roundings = 32, .scale = std::abs(c.grad)});
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("3.22 the loss of each row, and their mean") {
 TEST_CASE("3.22 large logits neither overflow nor lose precision") {
   check(forward, {.N = 3, .V = 40, .center = 1000});
   check(forward, {.N = 3, .V = 40, .center = -1000});
-  Numbers far(20, 9990.0);  // the loss is small, the logits are not
+  Numbers far(20, 9990.0);  // large logits with a small loss
   far[3] = 10000.0;
   check(forward, {.N = 1, .V = 20, .reduction = LossReduction::sum}, {3}, -100,
         Values::of(f32, {1, 20}, far).on_device());

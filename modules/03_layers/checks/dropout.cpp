@@ -45,7 +45,7 @@ TEST_CASE("3.11 the expected value does not change") {
     double sum = 0;
     for (const double v : out.numbers()) sum += v / kCount;
     expect("dropout of 4000 ones, p " + shown(p) + ": their mean is about 1, got " + shown(sum),
-           std::abs(sum - 1) < 0.15, "what is kept is divided by 1 - p");
+           std::abs(sum - 1) < 0.15, "kept elements are divided by 1 - p");
   }
 }
 

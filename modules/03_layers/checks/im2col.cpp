@@ -9,7 +9,7 @@ namespace cpu = tinytorch::backend::cpu;
 
 namespace {
 
-// Four outputs per group or more, which is when columns are used.
+// Each group has four outputs or more, because only then columns are used.
 struct Case {
   int64_t N, C, H, W, M, KH, KW;
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
@@ -24,7 +24,7 @@ struct Case {
   }
 };
 
-// Calls f(place in out, place in x, place in weight) for every product of the formula.
+// Calls f(position in out, position in x, position in weight) for every product of the formula.
 template <class F>
 void for_each_product(const Case& c, F&& f) {
   const Shape out = c.out();

@@ -14,7 +14,7 @@ struct Case {
   Wanted wanted = all;
 };
 
-// y_k of one row, in double; the gradient is checked against differences of sum(dy y).
+// sum(dy y) of one row, in double. Its differences are the reference of the gradient.
 double loss_of_row(const Numbers& x, const Numbers& w, const Numbers& dy, bool rms, double eps) {
   double m = 0, var = 0, loss = 0;
   const double n = static_cast<double>(x.size());
@@ -84,10 +84,10 @@ void check(const Case& c) {
   std::string of = std::string(c.rms ? "rms_norm_grad" : "layer_norm_grad") + " of " + c.shape.str() + " " +
                    name_of(c.dtype) + ", " + name_of_layout(c.layout);
   if (!has_weight) of += ", without weight";
-  if (c.wanted == only_dx) of += ", dx alone";
+  if (c.wanted == only_dx) of += ", only dx";
   if (c.wanted == only_parameters) of += ", without dx";
   const double scale = want.scales.empty() ? 1 : *std::max_element(want.scales.begin(), want.scales.end());
-  const double left_over = c.dtype == f64 ? 1e5 : 0;  // by the differences
+  const double left_over = c.dtype == f64 ? 1e5 : 0;  // the error of the differences
   if (to_x.data) {
     expect_close(of + ": dx", dx, want.dx,
                  {.roundings = 64 + left_over, .scale = 4 * scale * (columns < 4 ? 10 : 1)});

@@ -46,7 +46,7 @@ void check(const Case& c) {
   if (c.center != 0) of += ", around " + shown(c.center);
   if (!c.weight) of += ", without weight";
   if (!c.bias) of += ", without bias";
-  // Where a row's mean is large, its rounding is what the distances from it lose.
+  // If the mean of a row is large, its rounding error is lost precision of the distances from the mean.
   const double roundings = 64 * (1 + std::abs(c.center));
   if (!c.rms) expect_close(of + ": mean", mean, means, {.roundings = 16, .scale = 1 + std::abs(c.center)});
   expect_close(of + ": rstd", rstd, scales,

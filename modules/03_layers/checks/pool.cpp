@@ -22,7 +22,7 @@ struct Pooled {
            std::to_string(window.kernel_w) + ", stride " + std::to_string(window.stride) + ", padding " +
            std::to_string(window.padding) + ", " + name_of_layout(layout);
   }
-  // Places in x under output o, in reading order.
+  // The positions in x of the window of output o, in row-major order.
   std::vector<size_t> under(int64_t o) const {
     const int64_t ow = o % out[3], oh = o / out[3] % out[2], plane = o / (out[3] * out[2]);
     std::vector<size_t> places;
@@ -64,7 +64,7 @@ void check_max(const Pooled& p, DType dtype, Layout layout, Values x) {
   Numbers places;
   for (size_t place : want.places)
     places.push_back(static_cast<double>(place % static_cast<size_t>(p.x[2] * p.x[3])));
-  expect_close("places h W + w of the maxima, " + p.text("max_pool2d", layout), index, places);
+  expect_close("positions h W + w of the maxima, " + p.text("max_pool2d", layout), index, places);
 
   Values dy = Values::random(dtype, p.out, layout), dx(dtype, p.x, layout);
   const Numbers g = dy.numbers();
@@ -98,7 +98,7 @@ TEST_CASE("3.7 the maximum of each window, its position, and its gradient") {
          index(i32, {1, 1, 1, 2});
   cpu::max_pool2d(out.view(), index.view(), x.view(), {2, 2, 2});
   expect_close("max_pool2d of [[1 5 -2 -3] [4 2 -9 -4]], window 2 x 2, stride 2", out, {5, -2});
-  expect_close("its places h W + w", index, {1, 2});
+  expect_close("positions h W + w of these maxima", index, {1, 2});
   for (const Pooled& p : kCases)
     check_max(p, f32, Layout::contiguous, Values::random(f32, p.x, Layout::contiguous, -9, -1));
 }

@@ -12,7 +12,7 @@ constexpr DType kFloating[] = {f32, f64, bf16, f16};
 struct Forward {
   Numbers y, mean, rstd;
 };
-// rms: the mean stays 0. weight and bias may be empty.
+// The reference in double. With rms the mean is 0. weight and bias may be empty.
 Forward forward(const Numbers& x, size_t C, bool rms, const Numbers& weight, const Numbers& bias,
                 double eps) {
   Forward f;

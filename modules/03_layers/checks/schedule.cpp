@@ -72,6 +72,6 @@ TEST_CASE("3.16 a schedule depends on the step alone") {
     const double before = f(7);
     for (const int64_t step : {19, 0, 12}) f(step);
     const Schedule copy = f;
-    expect_equal("the rate of step 7, asked for again after other steps", copy(7), before);
+    expect_equal("the learning rate of step 7, called again after other steps", copy(7), before);
   }
 }

@@ -15,7 +15,7 @@ std::string call(const SgdStep& s, int64_t n, int step) {
   if (s.weight_decay > 0) text += ", weight decay " + shown(s.weight_decay);
   return text + ", after step " + std::to_string(step);
 }
-// Several steps, with a new gradient each.
+// Several steps, each with a new gradient.
 void check(DType dtype, int64_t n, const SgdStep& s) {
   Values p = Values::random(dtype, {n}),
          velocity = Values::of(dtype, {n}, Numbers(static_cast<size_t>(n), 0.0));
@@ -32,7 +32,7 @@ void check(DType dtype, int64_t n, const SgdStep& s) {
     expect_close("parameter: " + call(s, n, step), p, want, {.roundings = 8.0 * step});
     if (s.momentum > 0)
       expect_close("velocity: " + call(s, n, step), velocity, v, {.roundings = 8.0 * step, .scale = 4});
-    expect_close("gradient, which is only read: " + call(s, n, step), g, gradient, {.roundings = 0});
+    expect_close("the gradient, which must not change: " + call(s, n, step), g, gradient, {.roundings = 0});
   }
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("3.13 momentum adds a part of the earlier steps") {
   const SgdStep s{.lr = 1, .momentum = 0.5};
   for (int step = 0; step < 3; ++step) cpu::sgd_step(p.view(), g.view(), v.view(), s);
   expect_close("p after three steps from 0 with g 1, lr 1, momentum 0.5: -(1 + 1.5 + 1.75)", p, {-4.25});
-  expect_close("its velocity", v, {1.75});
+  expect_close("the velocity after these steps", v, {1.75});
   check(f32, 17, {.lr = 0.1, .momentum = 0.9});
 }
 

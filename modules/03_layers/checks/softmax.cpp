@@ -8,7 +8,7 @@ namespace {
 
 constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
-// f(numbers of a row) for every row along dim.
+// Calls f(positions of the elements of a row) for every row along dim.
 template <class F>
 void for_each_line(const Shape& shape, int dim, F&& f) {
   int64_t inner = 1;
@@ -109,8 +109,8 @@ TEST_CASE("3.3 a long row loses no precision") {
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1, 20000]", y, softmax_reference(x.numbers(), {1, kLength}, 1, false),
                {.roundings = 8, .scale = 0});
-  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 would be lost, and
-  // no more than half of that is allowed, for sums in a few lanes.
+  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 of the sum would be
+  // lost. The tolerance is half of that, which a sum in a few lanes meets.
   Numbers row(kLength, std::log(0.9 * std::ldexp(1.0, -24)));
   row[0] = 0;
   Values uneven = Values::of(f32, {1, kLength}, row);
