@@ -24,8 +24,8 @@ void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {},
                                out.view(), lse.view(), p);
   const std::string what = "attention_grad, " + s.str() + course::name_of(p) + ", " +
                            tinytorch::name_of(dtype) + ", " + name_of_layout(layout);
-  const double share = static_cast<double>(s.H / s.G * s.T);  // queries that add to a key
-  // In 16 bits `out` was rounded, and with it dout . out.
+  const double share = static_cast<double>(s.H / s.G * s.T);  // number of queries that add to a key
+  // For a 16-bit dtype `out` was rounded, which adds an error to dout . out.
   const double rounded = is_16_bit(dtype) ? epsilon_of(dtype) / epsilon_of(f32) : 1;
   const double n = roundings_of(s.S + s.D) * rounded;
   expect_close(what + ": dv", dv, want.dv, {.roundings = roundings_of(s.S + s.D) * share});

@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// Tokens 0 to 255 are the bytes by value; then what the merges make; then special tokens.
+// Tokens 0 to 255 are the bytes by value, followed by the tokens of the merges, then by the special tokens.
 BpeModel model_of(const std::vector<BpeMerge>& merges, const std::vector<std::string>& specials = {}) {
   BpeModel model;
   for (int b = 0; b < 256; ++b) model.tokens.emplace_back(1, static_cast<char>(b));
@@ -20,7 +20,7 @@ BpeModel model_of(const std::vector<BpeMerge>& merges, const std::vector<std::st
   return model;
 }
 
-// Merges that join two tokens at random, all different.
+// A model with random, different merges.
 BpeModel random_model(int merges) {
   BpeModel model = model_of({});
   const std::string letters = "abcde 1\xc3\xa4";
@@ -43,8 +43,8 @@ BpeModel random_model(int merges) {
   return model;
 }
 
-// The definition: go through the merges as they were learned; each joins its pair wherever it stands, from
-// the left. (A merge can only make pairs that were learned after it.)
+// Encoding by the definition: apply the merges in the order in which they were learned; each merges its pair
+// everywhere, from the left. (The pairs that a merge creates were learned after it.)
 Tokens by_definition(const BpeModel& model, std::string_view text) {
   Tokens out;
   for (const std::string_view piece : pretokenize(text, model.pattern)) {
@@ -82,7 +82,7 @@ TEST_CASE("4.3 a pair of neighbours becomes the token of its merge") {
 TEST_CASE("4.3 the merge learned first is applied first") {
   expect_equal("encode(\"abc\"), merges bc, ab",
                BpeTokenizer(model_of({{'b', 'c'}, {'a', 'b'}})).encode("abc"), Tokens{'a', 256});
-  // Taking the longest token from the left would give abc, d.
+  // An encoder that takes the longest token from the left would give abc, d.
   expect_equal("encode(\"abcd\"), merges cd, ab, ab+c",
                BpeTokenizer(model_of({{'c', 'd'}, {'a', 'b'}, {257, 'c'}})).encode("abcd"), Tokens{257, 256});
 }
@@ -120,7 +120,7 @@ TEST_CASE("4.3 decode(encode(text)) gives the text, for any bytes") {
 
 TEST_CASE("4.3 numbers that are not tokens are refused") {
   BpeModel model = model_of({});
-  model.tokens.emplace_back();  // 256 is not in use
+  model.tokens.emplace_back();  // token 256 is unused
   model.tokens.emplace_back("<|end|>");
   model.specials["<|end|>"] = 257;
   const BpeTokenizer t(model);

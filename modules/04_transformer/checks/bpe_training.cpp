@@ -13,9 +13,9 @@ std::vector<std::string> learn(const std::string& text, int64_t merges, int64_t 
   return learned(train_bpe(text, {.vocabulary = 256 + merges, .min_count = min_count}));
 }
 
-// The definition on strings: count the pairs of neighbours in every piece, join the most frequent everywhere,
-// begin again. Ties: bytes have their place in bpe::kByteOrder, merges come behind them in the order they
-// were made.
+// Training by the definition, on strings: count the pairs of neighbours in every piece, merge the most
+// frequent pair everywhere, repeat. Ties are ordered by the bytes' position in bpe::kByteOrder; merged tokens
+// come after the bytes, in the order in which they were made.
 struct ByDefinition {
   std::vector<std::string> tokens;
   std::vector<std::vector<int>> pieces;
@@ -80,7 +80,7 @@ TEST_CASE("4.2 the most frequent pair is merged first") {
   };
   expect("merges of \"abcxabcyab\": (a, b), then (256, c)",
          model.merges == std::vector<BpeMerge>{{number('a'), number('b')}, {256, number('c')}},
-         "model.merges names the two tokens of each merge, in the order they were learned");
+         "model.merges holds the two tokens of each merge, in the order in which the merges were learned");
 }
 
 TEST_CASE("4.2 a run of one letter is merged from the left") {
@@ -89,7 +89,7 @@ TEST_CASE("4.2 a run of one letter is merged from the left") {
 }
 
 TEST_CASE("4.2 a pair is counted once per occurrence of its piece") {
-  // " xy" three times; "ab" twice in a piece that occurs once.
+  // The piece " xy" occurs three times; "ab" occurs twice in a piece that occurs once.
   expect_equal("one merge of \"abab xy xy xy\"", learn("abab xy xy xy", 1), std::vector<std::string>{"xy"});
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("4.2 no token crosses a boundary between pieces or texts") {
   const BpeModel model = train_bpe(texts, {.vocabulary = 300});
   expect_equal("train_bpe({\"ab\", \"cd\", \"ab\", \"cd\", ...}): no \"bc\"", learned(model),
                std::vector<std::string>{"ab", "cd"});
-  expect_equal("merges of \"a1a1a1\": letters and digits are pieces of their own", learn("a1a1a1", 10),
+  expect_equal("merges of \"a1a1a1\": letters and digits are separate pieces", learn("a1a1a1", 10),
                std::vector<std::string>{});
 }
 

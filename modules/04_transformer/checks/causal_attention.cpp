@@ -28,7 +28,7 @@ void check(DType dtype, const AttentionSizes& s, const AttentionOptions& options
                            (options.scale != 0 ? ", scale " + shown(options.scale) : "") + ", " +
                            tinytorch::name_of(dtype);
   expect_equal(what + ": shape", out.shape(), s.q());
-  // In 16 bits every op rounds its result.
+  // For a 16-bit dtype every op rounds its result.
   const Tolerance tolerance{.dtype = dtype == f64 ? f64 : f32,
                             .roundings = roundings_of(s.S + s.D) * (dtype == f16 ? 8192 : 1)};
   expect_close(what + ": out", numbers_of(out), want.out, s.q(), tolerance);
@@ -55,7 +55,7 @@ TEST_CASE("4.5 each query averages the values, weighted by the softmax of its sc
 
 TEST_CASE("4.5 keys of a group are repeated for each of its heads") {
   const Tensor x = tensor_of({1, 2, 1, 1}, {10, 20}, f32);
-  expect_close("repeat_groups of groups {10, 20} for 6 heads: neighbours share",
+  expect_close("repeat_groups of groups {10, 20} for 6 heads: neighbouring heads share a group",
                numbers_of(repeat_groups(x, 6)), {10, 10, 10, 20, 20, 20}, {1, 6, 1, 1});
   const Shape shape{2, 3, 2, 5};
   const Tensor y = random(shape, f32);
@@ -99,12 +99,12 @@ TEST_CASE("4.5 the future does not leak: not a bit changes when a later token do
   const Tensor a = slice(composed_attention(q, k, v, {.causal = true}), 2, 0, changed);
   const Tensor b = slice(composed_attention(q, k2, v2, {.causal = true}), 2, 0, changed);
   expect("out before position " + std::to_string(changed) +
-             " when all keys and values from there on change: the same bits",
+             " if all keys and values from there on change: the same bits",
          numbers_of(a) == numbers_of(b));
 }
 
 TEST_CASE("4.5 a query that sees no key gives zeros") {
-  check(f32, {1, 1, 1, 4, 2, 3}, {.causal = true});  // the first two stand before all keys
+  check(f32, {1, 1, 1, 4, 2, 3}, {.causal = true});  // the first two queries are before all keys
 }
 
 TEST_CASE("4.5 dropout zeroes probabilities and scales the others") {
@@ -118,7 +118,8 @@ TEST_CASE("4.5 dropout zeroes probabilities and scales the others") {
   for (size_t i = 0; i < whole.size(); ++i) {
     erased += thin[i] == 0 ? 1 : 0;
     expect(
-        "values are unit vectors: each of out is a probability, after dropout 0.5 it is 0 or twice as large",
+        "the values are unit vectors, so each element of out is a probability; after dropout 0.5 it is 0 or "
+        "twice as large",
         thin[i] == 0 || std::abs(thin[i] - 2 * whole[i]) < 1e-5,
         "it was " + shown(whole[i]) + " and is " + shown(thin[i]));
   }

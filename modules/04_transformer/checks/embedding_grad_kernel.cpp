@@ -95,7 +95,7 @@ TEST_CASE("4.17 any dtype and layout; 16-bit gradients are summed without roundi
 }
 
 TEST_CASE("4.17 gradients are added in the order of the positions, for the same bits in each run") {
-  const Numbers terms{1e8, 1, -1e8, 1};  // in this order their sum in f32 is 1
+  const Numbers terms{1e8, 1, -1e8, 1};  // in this order the sum in f32 is 1
   Values dy = Values::of(f32, {4, 1}, terms).on_device(), dw = Values(f32, {1, 1}).on_device();
   Values at = on_device({0, 0, 0, 0}, {4});
   backend::cuda::embedding_grad(dw.view(), dy.view(), at.view());

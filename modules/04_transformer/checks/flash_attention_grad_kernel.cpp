@@ -17,7 +17,7 @@ void check(const AttentionCase& c) {
   Values dk = Values(c.dtype, c.k(), c.layout).on_device(), dv = Values(c.dtype, c.k(), c.layout).on_device();
   backend::cuda::attention_grad(dq.view(), dk.view(), dv.view(), dout.view(), o.q.view(), o.k.view(),
                                 o.v.view(), out.view(), lse.view(), o.parameters);
-  // `out` was rounded on its way here: of a 16-bit dtype that is felt in delta.
+  // For a 16-bit dtype `out` was rounded, which adds an error to delta.
   const double stored = epsilon_of(c.dtype) / epsilon_of(c.dtype == f64 ? f64 : f32);
   const Tolerance close{.roundings =
                             256 + 4 * static_cast<double>(c.T * c.H) + stored * std::sqrt(2.0 * c.D)};

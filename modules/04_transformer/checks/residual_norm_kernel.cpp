@@ -10,7 +10,7 @@ struct Case {
   Shape shape;
   DType dtype = f32;
   Layout layout = Layout::contiguous;
-  double p = 0;  // of dropout
+  double p = 0;  // probability of dropout
   bool rms = false, parameters = true, adds = true;
 };
 std::string text(const char* what, const Case& c) {
@@ -64,7 +64,7 @@ void check_forward(const Case& c) {
                                {kEps, c.p, kSeed, kFirst});
   const std::string of = text("residual_norm", c);
   expect_close(of + ": sum", sum, want, {.roundings = 8 + (c.p > 0 ? 2 * stored(c) : 0), .scale = 4});
-  // From here on from the sum as it was stored, which is what is normalized.
+  // The norm is computed from the sum as stored.
   const Numbers s = sum.numbers(), ws = w.numbers(), bs = b.numbers();
   const Statistics all = statistics(c, s, ws.size());
   for (size_t i = 0; i < s.size(); ++i) {
@@ -145,7 +145,8 @@ TEST_CASE("4.18 dropout acts on x, not on the residual") {
   Values mean = Values(f32, {1}).on_device(), rstd = Values(f32, {1}).on_device();
   backend::cuda::residual_norm(out.view(), sum.view(), mean.view(), rstd.view(), x.view(), r.view(), {}, {},
                                {kEps, 1, kSeed, kFirst});
-  expect_close("residual_norm with x all NaN and all dropped: sum", sum, r.numbers(), {.roundings = 0});
+  expect_close("residual_norm with an x of NaN, all of it dropped: the sum", sum, r.numbers(),
+               {.roundings = 0});
 }
 
 TEST_CASE("4.18 rms_norm, f64, any layout") {
