@@ -5,7 +5,7 @@ using backend::cuda::fma_chains;
 
 namespace {
 
-// x / 2 is exact, so a round rounds once, and whoever does every round has the same bits.
+// x / 2 is exact, so each round has one rounding, and every correct program gives the same bits.
 Numbers after(Numbers x, int64_t rounds) {
   for (double& v : x) {
     auto f = static_cast<float>(v);
@@ -25,7 +25,7 @@ void check_chains(int64_t n, int64_t rounds) {
   size_t other = 0;
   while (other < got.size() && got[other] == want[other]) ++other;
   expect(what + ": to the last bit", other == got.size(),
-         "every round is one multiply-add in f32, rounded once; a formula for all of them, or f64, is other "
+         "every round must be one multiply-add in f32, rounded once; a closed formula, or f64, is different "
          "work");
 }
 
@@ -60,8 +60,8 @@ TEST_CASE("5.13 values stay in registers from the first round to the last") {
     if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
     const std::string what = kWhat + shown(rounds) + " rounds: ";
     expect_equal(what + "kernels launched", c.launches, 1.0);
-    expect_equal(what + "bytes read, each element once", c.bytes_read, 4.0 * kCounted);
-    expect_equal(what + "bytes written, each element once", c.bytes_written, 4.0 * kCounted);
+    expect_equal(what + "bytes read, for each element once", c.bytes_read, 4.0 * kCounted);
+    expect_equal(what + "bytes written, for each element once", c.bytes_written, 4.0 * kCounted);
   }
 }
 

@@ -24,7 +24,7 @@ void check_triad(int64_t n, float s) {
                {.roundings = 2, .scale = 2 + 2 * std::abs(s)});
 }
 
-// What 16 blocks of whole accesses ask for.
+// 16 blocks with whole accesses of 16 bytes.
 constexpr int64_t kCounted = 16384;
 Counted counted_triad() {
   Operands x(kCounted);
@@ -63,10 +63,10 @@ TEST_CASE("5.12 one launch moves 12 bytes an element") {
 TEST_CASE("5.12 accesses of 16 bytes, coalesced over a warp") {
   const Counted c = counted_triad();
   if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
-  // The emulator sees a vector of 16 bytes as two halves with a gap between.
+  // The emulator counts an access of 16 bytes as two halves with a gap between them.
   expect(kWhat + "reads and writes of a warp are coalesced", c.sectors <= 2.05 * c.ideal_sectors,
          "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
   expect(kWhat + "accesses of 16 bytes", c.requests <= 6.5 * kCounted / 128,
-         "a warp asked " + shown(c.requests) + " times; with 4 bytes an access it is " +
-             shown(12.0 * kCounted / 128) + ", and the fewer bytes are on their way at once");
+         "warps made " + shown(c.requests) + " requests; with accesses of 4 bytes they are " +
+             shown(12.0 * kCounted / 128) + ", with fewer bytes in flight");
 }
