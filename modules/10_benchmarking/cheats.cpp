@@ -3,6 +3,7 @@
 //
 //   g++ -std=c++20 -O2 -I include -I bench modules/10_benchmarking/cheats.cpp -o build/cheats -lfmt -pthread
 //   build/cheats
+//
 // Each entry is this program again, in a sandboxed process that exchanges messages with the judge through its
 // standard input and output.
 #include <fmt/format.h>
