@@ -196,11 +196,11 @@ class Migrating(unittest.TestCase):
 
     def test_a_given_part_that_was_changed_is_named(self):
         _, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("outer.pop_back();", "outer.pop_back();  // mine"))
-        self.assertEqual(left, ["Rows is a given part that you changed: today's stands in its place"])
+        self.assertEqual(left, ["Rows is a given part that you changed: the new file has the current one"])
 
     def test_a_function_that_is_gone_leaves_its_task_open(self):
         text, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("void choose(", "void chose("))
-        self.assertEqual(left, ["choose is not there: its TODO stands in its place"])
+        self.assertEqual(left, ["choose was not found: the new file has its TODO"])
         self.assertIn('todo("1.4", "choose")', text)
         self.assertIn("void chose(", text)
 
@@ -213,7 +213,7 @@ class Migrating(unittest.TestCase):
 
     def test_a_member_of_ones_own_is_named_where_the_class_is_given(self):
         _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
-        self.assertEqual(left, ["Mlp had members of your own, mine: make them functions beside it"])
+        self.assertEqual(left, ["Mlp had members that you added, mine: make them functions outside the class"])
 
     def test_names_and_includes_follow_what_has_moved(self):
         text, left = self.migrated("tinytorch/autograd/gradcheck.hpp", ("#pragma once\n", "#pragma once\n\n#include <tinytorch/tensor/members.hpp>\n"))
@@ -349,7 +349,7 @@ class Checking(Clone):
     def test_files_and_functions_that_are_gone_are_named(self):
         for command in ("check", "grade"):
             for name in ("01", "1.1"):
-                self.assertIn("strides.hpp is not there: `modules/tt start 01`", self.tt(command, name, code=2))
+                self.assertIn("strides.hpp does not exist: `modules/tt start 01` creates it", self.tt(command, name, code=2))
         self.tt("start", "01", code=0)
         (self.modules / STRIDES).write_text("#pragma once\n")
         text = self.tt("check", "1.1", code=1)
@@ -449,7 +449,7 @@ class Benching(Clone):
         return self.json_of("bench", "1.10", code=code, PATH=str(self.bin))
 
     def test_it_names_what_is_missing(self):
-        self.assertIn("is not there: `modules/tt start 01`", self.tt("bench", "1.10", code=2))
+        self.assertIn("does not exist: `modules/tt start 01` creates it", self.tt("bench", "1.10", code=2))
         self.tt("start", "01", code=0)
         self.assertRegex(self.tt("bench", "1.1", code=2), r"1\.1 has no speed points; there are 1\.4, ")
 
