@@ -232,7 +232,7 @@ def definition(text, name):
 
 
 def head_of(text, line):
-    """Where the lines that belong to a definition begin: its template line and what stands before its name."""
+    """The start of the lines that belong to a definition, which include its template line and its return type."""
     start = line
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1

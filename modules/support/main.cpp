@@ -1,5 +1,5 @@
 // main() of every check. It writes the result of each test as a line of JSON to the file named by TT_RESULTS,
-// and in the last line the number in TT_NONCE; other output of the program is no verdict. The begin of each
+// and in the last line the number in TT_NONCE; other output of the program is no verdict. The start of each
 // test is written too, so that after a crash or a timeout the running test is known.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

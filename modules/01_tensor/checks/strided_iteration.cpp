@@ -24,13 +24,14 @@ void check_collapse(const Shape& shape, const Strides (&strides)[kCount], int ra
   std::string what = "collapse of " + shape.str() + " with strides";
   for (const Strides& s : strides) what += " " + s.str();
   Shape merged = shape;
-  Strides walks[kCount];
-  for (size_t k = 0; k < kCount; ++k) walks[k] = strides[k];
-  collapse(merged, walks, kCount);
+  Strides collapsed[kCount];
+  for (size_t k = 0; k < kCount; ++k) collapsed[k] = strides[k];
+  collapse(merged, collapsed, kCount);
   for (size_t k = 0; k < kCount; ++k) {
-    expect_equal(what + ": as many strides as sizes", walks[k].size(), merged.size());
-    expect_equal(what + " = " + merged.str() + " with " + walks[k].str() + ": the elements in their order",
-                 offsets_of(merged, walks[k]), offsets_of(shape, strides[k]));
+    expect_equal(what + ": as many strides as sizes", collapsed[k].size(), merged.size());
+    expect_equal(
+        what + " = " + merged.str() + " with " + collapsed[k].str() + ": the elements in their order",
+        offsets_of(merged, collapsed[k]), offsets_of(shape, strides[k]));
   }
   expect_equal(what + " = " + merged.str() + ": how many dimensions are left", merged.size(), rank);
 }

@@ -45,16 +45,16 @@ inline std::string quoted(std::string_view text) {
 }
 
 template <class Tokenizer>
-void expect_round_trip(const char* who, const Tokenizer& tokenizer, const std::string& text) {
+void expect_round_trip(const char* name, const Tokenizer& tokenizer, const std::string& text) {
   const std::string back = tokenizer.decode(tokenizer.encode(text));
   if (back != text) {
     size_t at = 0;
     while (at < back.size() && at < text.size() && back[at] == text[at]) ++at;
     expect_equal(
-        std::string(who) + ": decode(encode(" + quoted(text) + ")), from byte " + std::to_string(at) + " on",
+        std::string(name) + ": decode(encode(" + quoted(text) + ")), from byte " + std::to_string(at) + " on",
         quoted(std::string_view(back).substr(at)), quoted(std::string_view(text).substr(at)));
   }
-  expect_equal(std::string(who) + ": bytes of decode(encode(...))", back.size(), text.size());
+  expect_equal(std::string(name) + ": bytes of decode(encode(...))", back.size(), text.size());
 }
 
 }  // namespace course

@@ -15,15 +15,15 @@ constexpr Device kFirst{DeviceType::cuda, 0}, kSecond{DeviceType::cuda, 1};
 
 // A memory profiler with simulated allocations of blocks 1, 2, ..., each in a scope with the name of its
 // owner.
-struct Told {
+struct SimulatedBlocks {
   Profiler profiler;
   MemoryProfiler memory{profiler};
   static const void* block(int no) { return reinterpret_cast<const void*>(static_cast<uintptr_t>(no) << 20); }
-  void come(const char* owner, int no, size_t bytes, Device device = kFirst) {
+  void allocate(const char* owner, int no, size_t bytes, Device device = kFirst) {
     const Scope scope(owner);
     memory.allocated(device, block(no), bytes);
   }
-  void go(int no, size_t bytes, Device device = kFirst) { memory.freed(device, block(no), bytes); }
+  void release(int no, size_t bytes, Device device = kFirst) { memory.freed(device, block(no), bytes); }
 };
 
 std::string uses_of(const MemoryProfile& p) {
@@ -66,14 +66,14 @@ void expect_sums(const MemoryProfile& p) {
 }  // namespace
 
 TEST_CASE("5.5 memory in use is what was allocated and not yet freed") {
-  Told told;
-  told.come("a", 1, 100);
-  told.come("b", 2, 30);
-  told.go(1, 100);
-  told.come("c", 3, 50);
-  told.go(3, 50);
-  told.go(2, 30);
-  const MemoryProfile p = told.memory.finish(kFirst);
+  SimulatedBlocks blocks;
+  blocks.allocate("a", 1, 100);
+  blocks.allocate("b", 2, 30);
+  blocks.release(1, 100);
+  blocks.allocate("c", 3, 50);
+  blocks.release(3, 50);
+  blocks.release(2, 30);
+  const MemoryProfile p = blocks.memory.finish(kFirst);
   expect_line("the timeline of +100 +30 -100 +50 -50 -30", p, {0, 100, 130, 30, 80, 30, 0});
   expect("the peak: 130, got " + shown(p.peak), p.peak == 130,
          p.peak == 180 ? "180 is the sum of all allocations, but freed memory is not in use any more" : "");
@@ -88,16 +88,16 @@ TEST_CASE("5.5 memory in use is what was allocated and not yet freed") {
 }
 
 TEST_CASE("5.5 the owners are those at the peak, not at the end") {
-  Told told;
-  told.come("small", 1, 10);
-  told.come("large", 2, 500);
-  told.come("small", 3, 20);
-  told.come("gone", 4, 5);
-  told.go(4, 5);
-  told.come("last", 5, 40);
-  told.go(2, 500);
-  told.come("late", 6, 300);
-  const MemoryProfile p = told.memory.finish(kFirst);
+  SimulatedBlocks blocks;
+  blocks.allocate("small", 1, 10);
+  blocks.allocate("large", 2, 500);
+  blocks.allocate("small", 3, 20);
+  blocks.allocate("gone", 4, 5);
+  blocks.release(4, 5);
+  blocks.allocate("last", 5, 40);
+  blocks.release(2, 500);
+  blocks.allocate("late", 6, 300);
+  const MemoryProfile p = blocks.memory.finish(kFirst);
   expect_uses("owners of the 570 bytes at the peak, largest first, without owners of 0 bytes", p,
               "large 500, last 40, small 30");
   expect_bytes("the peak", p.peak, 570);
@@ -106,47 +106,47 @@ TEST_CASE("5.5 the owners are those at the peak, not at the end") {
 }
 
 TEST_CASE("5.5 the first of equal peaks counts") {
-  Told told;
-  told.come("first", 1, 64);
-  told.go(1, 64);
-  told.come("second", 1, 64);
-  told.go(1, 64);
-  const MemoryProfile p = told.memory.finish(kFirst);
+  SimulatedBlocks blocks;
+  blocks.allocate("first", 1, 64);
+  blocks.release(1, 64);
+  blocks.allocate("second", 1, 64);
+  blocks.release(1, 64);
+  const MemoryProfile p = blocks.memory.finish(kFirst);
   expect_uses("owners of the 64 bytes", p, "first 64");
-  Told equal;
-  equal.come("z", 1, 8), equal.come("a", 2, 8), equal.come("m", 3, 8);
+  SimulatedBlocks equal;
+  equal.allocate("z", 1, 8), equal.allocate("a", 2, 8), equal.allocate("m", 3, 8);
   expect_uses("owners of equal size, sorted by name", equal.memory.finish(kFirst), "a 8, m 8, z 8");
 }
 
 TEST_CASE("5.5 an address may be allocated again, by another owner") {
-  Told told;
-  told.come("a", 1, 100);
-  told.go(1, 100);
-  told.come("b", 1, 60);
-  told.come("c", 2, 70);
-  const MemoryProfile p = told.memory.finish(kFirst);
+  SimulatedBlocks blocks;
+  blocks.allocate("a", 1, 100);
+  blocks.release(1, 100);
+  blocks.allocate("b", 1, 60);
+  blocks.allocate("c", 2, 70);
+  const MemoryProfile p = blocks.memory.finish(kFirst);
   expect_uses("owners at the peak, when b's block had the address of a's freed block", p, "c 70, b 60");
   expect_sums(p);
 
-  Told more;
-  more.come("a", 1, 100);
-  more.go(1, 100);
-  more.come("b", 1, 60);
-  more.go(1, 60);
-  more.come("c", 2, 200);
+  SimulatedBlocks more;
+  more.allocate("a", 1, 100);
+  more.release(1, 100);
+  more.allocate("b", 1, 60);
+  more.release(1, 60);
+  more.allocate("c", 2, 200);
   const MemoryProfile q = more.memory.finish(kFirst);
   expect_uses("owners at the peak, after b's block at a's address was freed as well", q, "c 200");
   expect_sums(q);
 }
 
 TEST_CASE("5.5 each device is counted separately") {
-  Told told;
-  told.come("a", 1, 100, kFirst);
-  told.come("b", 2, 1000, kSecond);
-  told.come("c", 3, 20, kFirst);
-  told.go(2, 1000, kSecond);
-  told.come("d", 4, 7, kSecond);
-  const MemoryProfile first = told.memory.finish(kFirst), second = told.memory.finish(kSecond);
+  SimulatedBlocks blocks;
+  blocks.allocate("a", 1, 100, kFirst);
+  blocks.allocate("b", 2, 1000, kSecond);
+  blocks.allocate("c", 3, 20, kFirst);
+  blocks.release(2, 1000, kSecond);
+  blocks.allocate("d", 4, 7, kSecond);
+  const MemoryProfile first = blocks.memory.finish(kFirst), second = blocks.memory.finish(kSecond);
   expect_bytes("peak of the first device", first.peak, 120);
   expect_bytes("peak of the second device", second.peak, 1000);
   expect_uses("owners on the first device", first, "a 100, c 20");
@@ -157,11 +157,11 @@ TEST_CASE("5.5 each device is counted separately") {
 }
 
 TEST_CASE("5.5 memory from before the profiler can be freed, too") {
-  Told told;
-  told.come("a", 1, 10);
-  told.go(99, 4);  // its allocation was not profiled
-  told.come("a", 2, 1);
-  const MemoryProfile p = told.memory.finish(kFirst);
+  SimulatedBlocks blocks;
+  blocks.allocate("a", 1, 10);
+  blocks.release(99, 4);  // its allocation was not profiled
+  blocks.allocate("a", 2, 1);
+  const MemoryProfile p = blocks.memory.finish(kFirst);
   expect_line("the timeline of +10, -4 of a block allocated before, +1", p, {0, 10, 6, 7});
 
   Tensor weights = empty({1000});

@@ -130,7 +130,7 @@ TEST_CASE("5.4 nested ops: each has its caller and its own time") {
                {s(0) + s(4)}, {}, {.dtype = f64});
   for (const size_t i : {1, 2, 3}) {
     const OpRecord &op = p.ops[i], &caller = p.ops[static_cast<size_t>(op.parent)];
-    expect(op.name + " lies within " + caller.name,
+    expect("the time of " + op.name + " is within that of " + caller.name,
            op.start >= caller.start && op.start + op.seconds <= caller.start + caller.seconds);
   }
 }

@@ -66,7 +66,7 @@ TEST_CASE("10.8 entries are sorted by the lower bound, best first") {
                  {1, 2, 3});
   expect_ranking("a wide interval with the higher estimate, and a narrow one", {{50, 1, 99}, {40, 39, 41}},
                  {1, 0}, {1, 1}, "sort by `low`: an imprecise measurement must not be an advantage");
-  expect_ranking("nobody", {}, {}, {});
+  expect_ranking("an empty list", {}, {}, {});
   expect_ranking("one", {{5, 4, 6}}, {0}, {1});
 }
 
