@@ -83,7 +83,7 @@ TEST_CASE("5.9 expected is the product of the speedups of each alone") {
   Machine m{.length = three};
   expect_close_to("expected of a (2), b (2), c (1)", m.run({"a", "b", "c"}, {.blocks = 6}).expected, 4,
                   "use only the rows with one optimization, each compared with none");
-  // Each alone takes 20 s to 5 s; together they take 10 s.
+  // Each alone reduces 20 s to 5 s; both together reduce it to 10 s.
   Machine rivals{.length = [](const std::vector<bool>& on) {
     return on[0] && on[1] ? 10.0 : on[0] || on[1] ? 5.0 : 20.0;
   }};

@@ -6,7 +6,7 @@
 
 namespace course {
 
-// Waits at least so many seconds on the machine's clock.
+// Waits for at least this many seconds on the machine's clock.
 inline void spend(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
