@@ -178,7 +178,7 @@ TEST_CASE("5.5 memory from before the profiler can be freed, too") {
   expect_sums(real);
 }
 
-TEST_CASE("5.5 memory belongs to the op or scope that allocated it; that of other threads is `elsewhere`") {
+TEST_CASE("5.5 memory belongs to the op or scope that allocated it; other threads count as `elsewhere`") {
   Profiler profiler;
   MemoryProfiler memory(profiler);
   reset_peak();
