@@ -282,7 +282,7 @@ class Starting(Clone):
         self.tt("start", "01", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "contiguous_strides");', text)
-        self.assertIn("Row-major without gaps.", text)
+        self.assertIn("True for row-major strides without gaps.", text)
         self.assertIn("TODO(1.1) contiguous_strides is not written yet", self.tt("check", "1.1", code=1))
 
     def test_starting_again_keeps_what_is_there(self):
@@ -321,7 +321,7 @@ class Checking(Clone):
         header = "02_autograd/student/tinytorch/autograd/engine.hpp"
         self.solve("2.4")
         self.edit("#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)", "#if TT_BODIES(TENSOR)", header)
-        self.assertIn("its functions would be left out", self.tt("check", "2.4", code=1))
+        self.assertIn("its functions would not be compiled", self.tt("check", "2.4", code=1))
 
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):
         self.tt("start", "01", code=0)
@@ -353,7 +353,7 @@ class Checking(Clone):
         self.tt("start", "01", code=0)
         (self.modules / STRIDES).write_text("#pragma once\n")
         text = self.tt("check", "1.1", code=1)
-        self.assertIn("strides.hpp lacks contiguous_strides, is_contiguous", text)
+        self.assertIn("strides.hpp does not define contiguous_strides, is_contiguous", text)
         self.assertIn("`modules/tt reset 1.1`", text)
         self.assertNotIn("error:", text)
 
@@ -406,7 +406,7 @@ class Checking(Clone):
             stray = self.modules / "01_tensor/student" / name
             stray.parent.mkdir(parents=True, exist_ok=True)
             stray.write_text("#pragma once\n")
-            self.assertIn("replaces nothing", self.tt("check", "01", code=2))
+            self.assertIn("replaces no header", self.tt("check", "01", code=2))
             stray.unlink()
 
 
@@ -563,7 +563,7 @@ class Keeping(Clone):
     def test_reset_keeps_a_dated_copy_and_other_tasks(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
-        self.edit("// Row-major without gaps.", "// Row-major without gaps, I say.")
+        self.edit("// True for row-major strides without gaps.", "// True for row-major strides without gaps, I say.")
         self.tt("reset", "1.1", code=0)
         text = (self.modules / STRIDES).read_text()
         self.assertIn('todo("1.1", "is_contiguous");', text)
@@ -574,8 +574,8 @@ class Keeping(Clone):
 
     def test_the_reference_opens_after_a_pass(self):
         self.tt("start", "01", code=0)
-        self.assertIn("opens when its tasks have passed", self.tt("solution", "1.1", code=2))
-        self.assertIn("opens when its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
+        self.assertIn("is shown after its tasks have passed", self.tt("solution", "1.1", code=2))
+        self.assertIn("is shown after its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
         self.assertIn("is the starter", self.tt("diff", "1.1", code=0))
 
     def test_hints_come_in_three_steps(self):
@@ -648,7 +648,7 @@ class Watching(Clone):
     def test_a_save_gives_a_verdict_and_the_keys_work(self):
         self.begin()
         self.until("task 1.1")
-        self.until("save the file")
+        self.until("each save of the file")
         self.press("h")
         self.until("hint 1 of 3")
         self.press("n")
@@ -672,7 +672,7 @@ class Watching(Clone):
 
     def test_an_interruption_gives_the_terminal_back(self):
         self.begin()
-        self.until("save the file")
+        self.until("each save of the file")
         self.press("\x03")
         self.until("interrupted")
         self.assertEqual(self.end(), 1)
