@@ -576,7 +576,7 @@ class Keeping(Clone):
         self.tt("start", "01", code=0)
         self.assertIn("is shown after its tasks have passed", self.tt("solution", "1.1", code=2))
         self.assertIn("is shown after its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
-        self.assertIn("is the starter", self.tt("diff", "1.1", code=0))
+        self.assertIn("equals the starter", self.tt("diff", "1.1", code=0))
 
     def test_hints_come_in_three_steps(self):
         texts = [self.tt("hint", "1.1", code=0) for _ in range(4)]
