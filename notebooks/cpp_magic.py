@@ -99,7 +99,7 @@ def build_and_run(cell, flags, cuda):
     for path in (p for folder in student for p in folder.glob("tinytorch/**/*.[hc]*")):
         if course.frame_of(path.relative_to(next(f for f in student if f in path.parents))):
             raise Failed(f"{path.relative_to(ROOT)} has the form of an earlier version: `modules/tt migrate "
-                         f"{path.relative_to(ROOT / 'modules').parts[0][:2]}` copies your functions into the current form, and keeps a dated copy of your file")
+                         f"{path.relative_to(ROOT / 'modules').parts[0][:2]}` takes your functions over, and keeps a dated copy")
     gpu = cuda and "--emulator" not in flags and tools.program_version("nvcc") and tools.program_version("nvidia-smi", "-L")
     device = "cuda" if gpu else "sim" if cuda else "cpu"
     fast = "--fast" in flags
