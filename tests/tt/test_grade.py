@@ -94,10 +94,10 @@ class Grading(Clone):
         "for (;;) {}": r"the test was stopped after 5 s",
         "for (;;) if (fork() < 0) usleep(1000);": r"the test was stopped after 5 s|ended with code",
         "std::memset(new char[100LL << 30], 1, 100LL << 30);": r"allocation-size-too-big|bad_alloc|ended with code",
-        "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|it was stopped",
-        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before the tests did",  # its own results are gone, and nothing else
+        "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|was stopped",
+        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before its tests did",  # its own results are gone, and nothing else
         "std::puts(\"1.1 passed\"); std::ofstream(std::getenv(\"TT_RESULTS\") ? std::getenv(\"TT_RESULTS\") : \"x\") << 1; std::_Exit(0);":
-            r"before the tests did",
+            r"before its tests did",
         "for (;;) std::puts(\"passed passed passed passed\");": r"the test was stopped after 5 s|ended with code",
     }
 
