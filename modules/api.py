@@ -134,13 +134,13 @@ class Library:
 
     @staticmethod
     def kept(found, own):
-        """A guarded statement, or nothing if its condition asks for other enumerators than this function's."""
+        """A guarded statement, or "" if its condition tests for enumerators that this function does not use."""
         asked = re.findall(r"==\s*(\w+(?:Fn|Kind)::\w+)", found.group(1))
         kinds = {e.split("::")[0] for e in own}
         return "" if asked and all(a.split("::")[0] in kinds and a not in own for a in asked) else found.group()
 
     def called(self, d, body, own, codes, dtypes):
-        """Definitions to read next. Notes what dtypes the checks ask for."""
+        """Definitions to read next. Adds the dtypes that the checks require."""
         single = re.fullmatch(r"\{\s*(?:require_defined\([^;]*;\s*)*return [^;]*;\s*\}", body)
         for accepts in re.findall(r"require_accepted\([^;]*?(rule\(\)\.accepts|Accepts::\w+)", body):
             found = {self.rows[e] for e in own if e in self.rows} if accepts.startswith("rule") else {accepts[9:]}
@@ -159,7 +159,7 @@ class Library:
             folder = d.file.split("/")[0]
             own_folder = any(f.file.startswith(folder) and not f.owner for f in self.functions.get(name, []))
             for f in self.functions.get(name, []):
-                constructs = f.owner and f.name == f.owner and d.name == d.owner  # a base class, or another constructor
+                constructs = f.owner and f.name == f.owner and d.name == d.owner  # a base class or another constructor
                 same_class = f.owner and f.owner == d.owner or constructs
                 near = f.file.startswith(folder if own_folder else ("core", "tensor"))
                 helper = not f.owner and (f.file == d.file and name not in self.public or near and CHECK.match(name))
@@ -176,7 +176,7 @@ class Library:
         return [e for e in exact if (e.kind != "field" or "::" in name) and not (e.kind == "function" and e.owner.split("::")[-1] == e.name)]
 
     def relatives(self, name):
-        """Names that contain the words of this one: log_softmax is a relative of softmax."""
+        """Names that contain the words of this name: log_softmax is a relative of softmax."""
         wanted = words(name.split("::")[-1])
         found = {shown(e) for e in self.entries if e.kind != "field" and wanted in words(e.name) and wanted != words(e.name)
                  and e.owner.split("::")[-1] != e.name}
@@ -238,7 +238,7 @@ def anchor(title):
 
 
 def escape(text):
-    """Text of a comment in Markdown: what would be markup stands as it is written."""
+    """Text of a comment in Markdown, with characters that would be markup escaped."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"([*<]|\](?=\()|(?<!\w)_|_(?!\w))", r"\\\1", p) for p in parts)
 
@@ -271,7 +271,7 @@ def document(library, entry):
 
 
 def command(console, name, fail):
-    """What `tt api` does: the groups, or the entries of a name and its relatives. Returns its exit code."""
+    """Runs `tt api`: prints the groups, or the entries of a name and its relatives. Returns the exit code."""
     library = Library(Path(__file__).resolve().parents[1])
     if not name:
         groups = {group: [e for e in library.entries if e.group == group and e.kind != "field" and not e.owner] for group, _ in GROUPS}

@@ -1,7 +1,7 @@
-"""The course: the manifest, starters cut from solutions, and the workshop that builds and runs checks.
+"""The course: the manifest, starters made from solutions, and the workshop that builds and runs checks.
 
 A task names functions of one header. Its starter is the solution (modules/NN/solution/, else the library's own header)
-with the bodies of these functions taken out, so that the two cannot drift apart.
+with the bodies of these functions removed, so that starter and solution always agree.
 """
 import hashlib
 import json
@@ -24,7 +24,7 @@ GUARD = re.compile(r"^#if (TT_BODIES\(\w+\))$", re.M)
 
 
 class CourseError(Exception):
-    """Something about the course or a student's files that a person has to mend; the message says how."""
+    """A problem with the course or a student's files that a person must correct; the message says how."""
 
 
 # --- The manifest -------------------------------------------------------------------------------------------------
@@ -54,11 +54,11 @@ class Task:
 
     @property
     def path(self):
-        """The student's file, in the folder student/: what the header's frame includes, or the header itself."""
+        """The student's file, in the folder student/: the file that the header's frame includes, or the header itself."""
         return f"tasks/{self.file}" if self.module.frame(self.header).exists() else self.header
 
     def file_in(self, folder):
-        """The file of a folder that is judged: the student's, or a whole header in its place."""
+        """The file of a folder that is judged: the student's file, or a whole header instead of it."""
         return next((p for p in (folder / self.path, folder / self.header) if p.exists()), folder / self.path)
 
     def hints(self):
@@ -92,7 +92,7 @@ class Module:
         return list(dict.fromkeys(t.path for t in self.tasks))
 
     def reference(self, path):
-        """The solution of a student's file: the module's own, else the library's header."""
+        """The solution of a student's file: the one of the module, else the library's header."""
         own = self.folder / "solution" / path
         return own if own.exists() else INCLUDE / path
 
@@ -100,7 +100,7 @@ class Module:
         return for_checks(self.reference(path).read_text(encoding="utf-8"))
 
     def starter(self, path):
-        kept = self.folder / "starter" / path  # a release without solutions has the starters themselves
+        kept = self.folder / "starter" / path  # a release without solutions contains the starters
         if kept.exists():
             return kept.read_text(encoding="utf-8")
         text = self.whole(path)
@@ -114,7 +114,7 @@ class Module:
 
     def wrong_answers(self, task, folder="wrong"):
         """[(name, {path: text}, silent)]: the solution with one edit each (modules/NN/wrong/SLUG.txt, or slow/SLUG.txt).
-        silent: marked `[silent on a GPU]`, which only the emulator is sure to notice."""
+        silent: marked `[silent on a GPU]`, which only the emulator reliably detects."""
         source = self.folder / folder / f"{task.slug}.txt"
         answers = []
         for block in re.split(r"^== ", source.read_text(encoding="utf-8"), flags=re.M)[1:]:
@@ -133,19 +133,19 @@ class Module:
 
 
 def frame_of(header):
-    """The frame of a header, whichever module has it."""
+    """The frame of a header in any module, or None."""
     return next(iter(MODULES.glob(f"[0-9][0-9]_*/frame/{header}")), None)
 
 
 def in_one_file(header, tasks):
-    """A header's frame with the text of the tasks' file in place of its #include: what a submission replaces the header by."""
+    """A header's frame with the text of the tasks' file instead of its #include, which is the header of a submission."""
     frame = frame_of(header).read_text(encoding="utf-8")
     line = f"#include <tasks/{header.removeprefix('tinytorch/')}>\n"
     return frame.replace(line, tasks.replace("#pragma once\n", "", 1))
 
 
 def for_checks(text):
-    """A task's check sees the bodies of the student's headers; all others are linked (core/config.hpp)."""
+    """A task's check compiles the bodies of the student's headers; all other bodies are linked (core/config.hpp)."""
     return GUARD.sub(r"#if \1 || defined(TINYTORCH_TASK)", text)
 
 
@@ -175,7 +175,7 @@ class Course:
 # --- Starters: a header without the bodies of some functions ------------------------------------------------------
 
 def end_of(text, start):
-    """Past the brace that closes the one at `start`; strings and comments do not count."""
+    """The position after the brace that closes the one at `start`; strings and comments are skipped."""
     depth, i = 0, start
     token = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|[{}]', re.S)
     while True:
@@ -189,7 +189,7 @@ def end_of(text, start):
 
 
 def opening(text, at):
-    """The brace that opens the body of the function whose parameters begin after `at`, or None for a declaration."""
+    """The position of the brace that opens the body of the function whose parameters begin after `at`, or None for a declaration."""
     depth = 0
     for i in range(at, len(text)):
         c = text[i]
@@ -212,7 +212,7 @@ def definition(text, name):
         held = re.search(rf"^(?:class|struct) {re.escape(owner)}\b[^;{{]*{{", text, re.M)
         if held:
             begin, stop, owner = held.end(), end_of(text, held.end() - 1), ""
-        else:  # a member that is defined after its class, which the frame has
+        else:  # a member that is defined outside its class, which is in the frame
             owner = rf"{re.escape(owner)}(?:<[\w, ]*>)?::"
     left = int(number or 1)
     for found in re.finditer(rf"(?<![\w.>]){owner}{re.escape(plain)}\(", text[:stop]):
@@ -232,7 +232,7 @@ def definition(text, name):
 
 
 def head_of(text, line):
-    """Where the lines that belong to a definition begin: its template line and what stands before its name."""
+    """The start of the lines that belong to a definition, which include its template line and its return type."""
     start = line
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
@@ -268,10 +268,10 @@ def remove(text, name):
     return text[:start] + text[end:].lstrip("\n")
 
 
-# --- Files that must not be lost ----------------------------------------------------------------------------------
+# --- Writing files atomically --------------------------------------------------------------------------------------
 
 def write_whole(path, text):
-    """Written beside and renamed: a reader or a crash sees the old text or the new one."""
+    """Writes a temporary file and renames it, so that a reader, or a crash, leaves the old text or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -288,10 +288,10 @@ def write_whole(path, text):
 
 FIRST_BUILD = "building the library once (up to a minute); later verdicts take seconds"
 
-SIGNALS = {  # what a program may have done that the system ended
-    "SIGSEGV": "an access outside of memory: an index past the end, a size of 0, a pointer to nothing, recursion without end?",
-    "SIGFPE": "an integer divided by 0, or the remainder of such a division?",
-    "SIGABRT": "the program gave up: an assert, an exception that nobody caught, or memory written past its end?",
+SIGNALS = {  # possible reasons why the system stopped a program
+    "SIGSEGV": "an access outside of memory: is there an index past the end, a size of 0, a null pointer, or an endless recursion?",
+    "SIGFPE": "an integer division by 0, or its remainder",
+    "SIGABRT": "the program was aborted: is there a failed assert, an exception that is not caught, or a write past the end of memory?",
 }
 
 
@@ -300,7 +300,7 @@ class Verdict:
         self.task, self.stage, self.text, self.tests, self.seconds = task, stage, text, list(tests), seconds
 
     def name_files(self, copy, original):
-        """What was found in a copy is said of the file that the student edits."""
+        """Replaces paths of a copy in the messages by those of the files that the student edits."""
         self.text = self.text.replace(str(copy), str(original))
         for test in self.tests:
             test["message"] = test["message"].replace(str(copy), str(original))
@@ -314,14 +314,14 @@ class Verdict:
                 "tests": self.tests, "seconds": round(self.seconds, 2)}
 
 
-# The emulator learns of every access by the calls that the thread sanitizer inserts.
+# The emulator sees every memory access through the calls that the thread sanitizer inserts.
 SIM_FLAGS = ["-O1", "-fsanitize=thread"]
-# Of a check nvcc's optimizer is no part: without it the verdict comes a third sooner.
+# A check needs no optimization by nvcc; without it the verdict takes a third less time.
 NVCC_QUICK = ["-O0", "-Xcicc", "-O0", "-Xptxas", "-O0,-split-compile=0"]
-# For the linker: the library's kernels stand in the task's object and in the one that helps it.
+# For the linker: the library's kernels are in the task's object and in the object of the helpers.
 TWICE_DEFINED = ["-Xlinker", "-zmuldefs"]
 
-# The parts of the compiled library, the folders whose bodies each holds, and by which names (core/config.hpp).
+# The parts of the compiled library with their folders, and the names under which their bodies are compiled (core/config.hpp).
 PARTS = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"], "layers": ["layers"]}
 BODIES = {"backend": ["backend", "products"], "tensor": ["tensor"], "layers": ["layers"]}
 
@@ -329,8 +329,8 @@ BODIES = {"backend": ["backend", "products"], "tensor": ["tensor"], "layers": ["
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first.
 
-    `common`: where the library's own objects lie, which no student's header enters. Workshops that name the same folder compile
-    them once."""
+    `common`: the folder of the library's own objects, which do not depend on a student's headers. Workshops with the same folder
+    compile them once."""
 
     def __init__(self, folder=None, call=None, compiler=None, sanitize=False, say=lambda text: None, common=None):
         self.folder, self.say = Path(folder or ROOT / "build" / "tt"), say
@@ -340,7 +340,7 @@ class Workshop:
         self.guard, self.locks = threading.Lock(), {}
         self.sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if sanitize else []
 
-    # An object is made again when its command or a file that it was made from has changed.
+    # An object is compiled again if its command or one of its source files has changed.
     def compile(self, source, name, flags, compiler=None):
         target = self.folder / name
         record = target.with_name(target.name + ".json")
@@ -370,28 +370,28 @@ class Workshop:
         # A compiler cache may name a file by its path from the folder where the compiler ran.
         files = {n: stamp(n) for n in (os.path.join(ROOT, n.replace("\\ ", " ")) for n in names if n)}
         depends.unlink()
-        # Else one changed meanwhile, and the compiler may have read what it was before: made again next time.
+        # Otherwise a file changed during the compilation, and the compiler may have read its old content: compile again next time.
         same = os.path.realpath(source)
         if all(s and (s[2] < began - CLOCK_STEP or (os.path.realpath(n) == same and s == before)) for n, s in files.items()):
             write_whole(record, json.dumps({"command": command, "files": files}))
         return None, target
 
     def base_flags(self, device):
-        lines = "-g1" if device != "cpu" or self.sanitize else "-g0"  # for reports, which name the line
+        lines = "-g1" if device != "cpu" or self.sanitize else "-g0"  # reports need line numbers
         flags = ["-std=c++20", "-pipe", "-fdiagnostics-color=never", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused", lines,
-                 "-Werror=return-type"]  # a forgotten `return` crashes somewhere else
+                 "-Werror=return-type"]  # a missing `return` crashes somewhere else
         if device != "cpu":
             flags.append("-DTINYTORCH_WITH_CUDA=1")
         if device == "sim":
             flags.append("-DTINYTORCH_CUDA_SIM=1")
-        return flags + (self.sanitize if device == "cpu" else [])  # the emulator's fibers and checks are its own
+        return flags + (self.sanitize if device == "cpu" else [])  # not for the emulator, which has its own fibers and checks
 
     def include_flags(self, student):
         return [f"-I{p}" for p in [*(p for folder in student for p in (folder, *self.frames_of(folder))), INCLUDE, MODULES]]
 
     def frames_of(self, folder):
-        """The folder in which the compiler finds the frames of the files in `folder`/tasks: beside the library's headers, only
-        those whose tasks are there are replaced."""
+        """The folder with the frames of the files in `folder`/tasks. Only headers whose tasks are there are
+        replaced; all others are the library's."""
         headers = {f"tinytorch/{p.relative_to(folder / 'tasks')}" for p in (folder / "tasks").rglob("*") if p.suffix in (".hpp", ".cuh")}
         base = self.folder / "frames" / key_of([folder])
         place = base / "generated"
@@ -410,7 +410,7 @@ class Workshop:
         return path
 
     def library(self, student, parts, device):
-        """The compiled library; a check's own functions replace its, because these are weak symbols."""
+        """The compiled library. Functions of a check replace those of the library, which are weak symbols."""
         jobs, place = [], self.folder / f"library-{key_of(student)}" if student else self.common / "library"
         for part in parts:
             headers = sorted(p.relative_to(INCLUDE) for f in PARTS[part] for p in (INCLUDE / "tinytorch" / f).rglob("*.hpp"))
@@ -423,12 +423,12 @@ class Workshop:
         return jobs
 
     def support(self, device, names=("main", "check", "pattern", "values", "precompiled")):
-        """What checks and speed programs share, which no header of a student's enters."""
+        """The objects that checks and speed programs share; they do not depend on a student's headers."""
         flags = [*self.base_flags(device), "-O1", f"-I{INCLUDE}", f"-I{MODULES}"]
         return [(MODULES / "support" / f"{n}.cpp", f"support/{n}-{device}.o", flags) for n in names]
 
     def runtime(self, device):
-        """What launches kernels, without any kernel."""
+        """The runtime that launches kernels, without kernels."""
         text = "#include <tinytorch/backend/cuda/runtime/runtime.cuh>\n#include <tinytorch/backend/cuda/device/fault.cuh>\n"
         flags = [*self.base_flags(device), "-w", f"-I{INCLUDE}"]
         if device == "sim":
@@ -438,22 +438,22 @@ class Workshop:
         return [(self.generated("runtime.cu", text, self.common), self.common / "runtime/cuda.o", self.nvcc_flags([]), "nvcc")]
 
     def nvcc_flags(self, student, optimize=("-O2",)):
-        machine = os.environ.get("TT_CUDA_ARCH", "native")  # of sm_90a, `-arch` would compile everything a second time, to PTX
+        machine = os.environ.get("TT_CUDA_ARCH", "native")  # for sm_90a, `-arch` would compile everything a second time, to PTX
         target = "-arch=native" if machine == "native" else f"-gencode=arch={machine.replace('sm_', 'compute_')},code={machine}"
         return ["-std=c++20", *optimize, "-w", "--expt-relaxed-constexpr", target, "-DTINYTORCH_WITH_CUDA=1",
                 *self.include_flags(student)]
 
     def build(self, jobs):
-        """[(source, object, flags[, compiler])] side by side. (what failed first, objects)"""
+        """Compiles [(source, object, flags[, compiler])] in parallel. Returns (the first failure or None, objects)."""
         pool = ThreadPoolExecutor(max_workers=self.jobs)
         try:
             outcomes = list(pool.map(lambda job: self.compile(*job), jobs))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no compiler: whoever catches it stops them
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for compilers; its handler stops them
         return next((failed for failed, _ in outcomes if failed), None), [target for _, target in outcomes]
 
     def precompiled(self, header, device, options):
-        """(the job that makes it, the flags that use it)"""
+        """(the job that compiles it, the flags that use it)"""
         folder = self.folder / f"{header}{''.join(options)}-{device}"
         stub = folder / "header.hpp"
         if not stub.exists():
@@ -462,29 +462,29 @@ class Workshop:
         return (MODULES / "support" / f"{header}.hpp", f"{folder.name}/header.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):
-        """One task's check on the header in `student[0]`; the library has the headers of the folders in `below`.
+        """Runs the check of a task on the header in `student[0]`; the library is compiled with the headers of the folders in `below`.
 
-        clean: the library itself is compiled with the student's headers, as it is in `check NN`."""
+        clean: the library itself is compiled with the student's headers, too, as in `check NN`."""
         began = time.monotonic()
         guard = GUARD.search(task.file_in(student[0]).read_text(encoding="utf-8", errors="replace")) if student else None
-        if guard:  # without this, the library's bodies would be judged
-            return Verdict(task, "compile", f"{task.header} says `{guard.group()}`, as the library's header does, so its functions "
-                           f"would be left out here.\n  Write `{for_checks(guard.group())}`, as the starter has it.")
+        if guard:  # otherwise the library's bodies would be judged
+            return Verdict(task, "compile", f"{task.header} contains `{guard.group()}`, as in the library's header, so its functions "
+                           f"would not be compiled here.\n  Write `{for_checks(guard.group())}`, as in the starter.")
         device = "cpu" if task.device == "cpu" else device
         place = f"{name or key_of(student)}/{task.slug}-{device}"
         include = self.include_flags([*student, *below])
         flags = [*self.base_flags(device), task.optimize]
-        defines = ["-DTINYTORCH_COMPILED"] if task.needs else []  # the precompiled header must be told, too
+        defines = ["-DTINYTORCH_COMPILED"] if task.needs else []  # the precompiled header needs the definition, too
         task_flags = defines if clean and not task.bodies else [*defines, "-DTINYTORCH_TASK"]
         header, use_header = self.precompiled("precompiled", device, [task.optimize, *defines])
         headers = [header]
-        own = place  # a check of kernels calls them through the launchers' declarations: it is the same for every answer
+        own = place  # a check calls kernels through the declarations of the launchers, so its object is the same for every answer
         if task.device == "cuda":
             own, include, task_flags = f"checks/{task.slug}-{device}", self.include_flags([]), defines
         jobs = [*self.support(device), (task.check, f"{own}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
             header, use_header = self.precompiled("precompiled_kernels", device, SIM_FLAGS)
-            quick = device == "sim" and not clean  # `clean`: with all headers of the student's, those below them as well
+            quick = device == "sim" and not clean  # `clean` uses all headers of the student, including those below
             headers += [header] if quick else []
             how = NVCC_QUICK if device == "cuda" else use_header if quick else []
             jobs += self.kernels(task, student, below, device, place, how) + self.runtime(device)
@@ -499,13 +499,13 @@ class Workshop:
         if failed:
             text = lacking(task, student, failed.text) or failed.text
             return Verdict(task, "compile", text, seconds=time.monotonic() - began)
-        # The slowest check takes 2 s, on a library's kernel 7 s, both on a busy machine; sanitizers make it slower.
+        # On a busy machine the slowest check takes 2 s, or 7 s on a kernel of the library; sanitizers make it slower.
         verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60" if self.sanitize else "20")))
         verdict.seconds = time.monotonic() - began
         return verdict
 
     def judge(self, task, student, below=(), device="sim", **more):
-        """The emulator's verdict and, on device "cuda", the GPU's after it: a GPU passes over races and accesses out of
+        """The verdict of the emulator and, on device "cuda", then that of the GPU: a GPU does not report data races and accesses out of
         bounds, which the emulator reports."""
         verdict = self.check(task, student, below, "sim", **more)
         if verdict.passed and device == task.device == "cuda":
@@ -513,7 +513,7 @@ class Workshop:
         return verdict
 
     def speed_program(self, task, student, below, device, name):
-        """The task's speed program, optimized. (what failed, program)"""
+        """Builds the optimized speed program of a task. Returns (the failure or None, program)."""
         include, place = self.include_flags([*student, *below]), f"speed-{name}/{task.slug}-{device}"
         flags = [*self.base_flags(device), "-w", "-O3", "-fno-math-errno", "-fno-trapping-math"]
         flags += ["-march=native", "-fopenmp"] if device == "cpu" else []
@@ -526,7 +526,8 @@ class Workshop:
         return failed or self.link(objects, self.folder / place, device, more), self.folder / place
 
     def kernels(self, task, student, below, device, place, how):
-        """A task's kernels, compiled with flags `how`. The library's headers call others that move, fill and add up; a student's stand alone."""
+        """Jobs that compile a task's kernels with flags `how`. The library's headers call kernels of other headers; a student's
+        headers do not."""
         folders, sources = [*student, *below], {f"{place}-kernels": [task.header]}
         if not student:
             helpers = ["activation_grad", "bias_activation", "column_sums", "dropout", "elementwise", "norm", "reduce", "scan"]
@@ -543,7 +544,7 @@ class Workshop:
         return jobs
 
     def link(self, objects, program, device, more=()):
-        """What failed, or None."""
+        """The failure, or None."""
         command = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
         command += {"cpu": ["-pthread", *more, *self.sanitize], "sim": ["-pthread", *more, "-lboost_context", "-ldl"],
                     "cuda": [*more, "-lcublasLt"]}[device]
@@ -552,7 +553,7 @@ class Workshop:
             return None
         done = self.call(command, 120)
         if done.code == 0 and gold:
-            self.gold = None  # it lies there, but does not find this compiler's libraries
+            self.gold = None  # gold is installed, but does not find the libraries of this compiler
         return done if done.code != 0 else None
 
     def run(self, task, program, seconds):
@@ -576,22 +577,22 @@ class Workshop:
             hint = SIGNALS.get(bad["message"].partition(" ")[0])
             return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
         if done.timed_out:
-            return Verdict(task, "time", f"{in_test}it was stopped after {seconds} s: an endless loop?", tests)
+            return Verdict(task, "time", f"{in_test}the test was stopped after {seconds} s: is there an endless loop?", tests)
         if not ended or done.code != 0:
-            return Verdict(task, "crash", f"{in_test}the program ended with code {done.code} before the tests did: a crash, or "
+            return Verdict(task, "crash", f"{in_test}the program ended with code {done.code} before its tests did: a crash, or "
                            f"an early exit\n{done.text[-2000:]}", tests)
         ran = [t["test"] for t in tests]
         missing = [t for t in task.tests if t not in ran]
         extra = [t for t in ran if t not in task.tests]
         if missing or extra or not ran or any(t["checks"] == 0 for t in tests):
-            return Verdict(task, "manifest", "tests that course.json names and that did not run: "
-                           f"{missing}; that ran and are not named: {extra}; without a check: "
+            return Verdict(task, "manifest", "tests in course.json that did not run: "
+                           f"{missing}; tests that ran and are not in course.json: {extra}; tests without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
 
 
 def lacking(task, student, errors):
-    """What to say of a header that has lost functions, when the compiler complains elsewhere, where they are missed."""
+    """The message for a header from which functions were removed, if the compiler's errors are in other files, or None."""
     path = student[0] / task.path if student else None
     if not path or re.search(rf"^{re.escape(str(path))}:.*error", errors, re.M):
         return None
@@ -601,7 +602,8 @@ def lacking(task, student, errors):
             definition(text, name)
         except CourseError as problem:
             lost += [name.partition("#")[0]] if "there is no" in str(problem) else []
-    return lost and (f"{task.path} lacks {', '.join(dict.fromkeys(lost))}\n  `modules/tt diff {task.id}` shows what is gone; `modules/tt reset "
+    return lost and (f"{task.path} does not define {', '.join(dict.fromkeys(lost))}\n  `modules/tt diff {task.id}` shows what was removed; "
+                     f"`modules/tt reset "
                      f"{task.id}` brings the starter back, and a dated copy of your file is kept")
 
 
@@ -609,13 +611,13 @@ def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-# Nanoseconds by which the time that a file system notes may lag behind the clock: some tick 100 times a second.
+# Nanoseconds by which the time stamps of a file system may lag behind the clock: some advance 100 times a second.
 CLOCK_STEP = 20_000_000
 
 
 def stamp(path):
-    """What tells one state of a file from another. The last number is when its entry changed: a file that was written before
-    and put in place since, as write_whole does, is older by its own time than by this one."""
+    """Numbers that identify a state of a file. The last one is the time at which its entry changed: a file that was written earlier
+    and renamed later, as write_whole does, has an older modification time."""
     try:
         found = os.stat(path)
         return [found.st_mtime_ns, found.st_size, found.st_ctime_ns]

@@ -1,9 +1,9 @@
-"""Grading: a student's headers built from a clean copy, run in a sandbox under sanitizers, and written down as JSON.
+"""Grading: a student's headers are built from a clean copy and run in a sandbox with sanitizers; the grade is JSON.
 
-The sandbox is bubblewrap (namespaces: no network, nothing writable but one folder for results, all processes end with the
-first) with limits on memory, processes, file sizes and time. It guards a classroom's machine against accidents and pranks.
-A header is compiled into the program that tests it, so a determined forger can imitate that program's answers: `review`
-lists what no honest header needs, for a person to look at.
+The sandbox is bubblewrap (namespaces: no network, only a folder for results is writable, all processes end with the
+first one) with limits on memory, processes, file sizes and time. It protects the machine against accidents and pranks.
+A header is compiled into the program that tests it, so a determined cheater can forge the results of that program: `review`
+lists words that no honest header needs, and a person should look at them.
 """
 import hashlib
 import json
@@ -20,8 +20,8 @@ from course import MODULES, ROOT, CourseError, Workshop, digest, write_whole
 from tools import Finished, SetupProblem, call, finish, program_version, start
 
 LIMITS = {"as": 8 << 30, "fsize": 64 << 20, "nproc": 512, "core": 0}
-RESERVED = (9 << 40) + (22 << 30)  # addresses that the emulator takes for its device and what it notes of it (sim/memory.hpp)
-SEEN = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")  # of the machine's files
+RESERVED = (9 << 40) + (22 << 30)  # addresses that the emulator reserves for its device memory and its shadow memory (sim/memory.hpp)
+SEEN = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")  # files of the machine that the sandbox can read
 SUSPICIOUS = re.compile(r"\b(getenv|system|popen|fork|exec[lv]p?e?|_exit|quick_exit|exit|abort|signal|ptrace|dlopen|dlsym|mmap|syscall|"
                         r"fopen|ofstream|ifstream|remove|unlink|rename|asm|__asm__|constructor|TT_RESULTS|TT_NONCE|doctest|main)\b")
 
@@ -31,16 +31,16 @@ class Sandbox:
         self.results = Path(tempfile.mkdtemp(prefix="tt-grade-"))
         self.results.chmod(0o777)
         self.kind = "none"
-        # Limits on the number of processes do not hold for root.
+        # Limits on the number of processes have no effect for root.
         self.drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
         if shutil.which("bwrap") and call(self.wrap(["true"]), 20).code == 0:
             self.kind = "bubblewrap"
         elif not trust:
-            raise SetupProblem("grading needs a sandbox for programs of others: sudo apt-get install -y bubblewrap\n"
+            raise SetupProblem("grading runs programs of others in a sandbox: sudo apt-get install -y bubblewrap\n"
                                "  (and a system that allows user namespaces), or --trust to run them without one")
 
     def wrap(self, command, sanitized=False, emulated=False):
-        # AddressSanitizer reserves more addresses than any limit on them; it limits memory itself.
+        # AddressSanitizer reserves more addresses than any such limit allows; it has its own memory limit.
         values = {**LIMITS, "as": LIMITS["as"] + (RESERVED if emulated else 0)}
         limits = ["prlimit", *(f"--{name}={value}" for name, value in values.items() if not (sanitized and name == "as"))]
         seen = [word for path in SEEN for word in ("--ro-bind-try", path, path)]
@@ -48,13 +48,13 @@ class Sandbox:
                 "--bind", str(self.results), str(self.results), "--chdir", str(self.results), "--", *limits, "--", *map(str, command)]
 
     def call(self, command, seconds=600, env=None):
-        """Compilers run as they are, within time; a program of a student's runs in the sandbox, and sees an empty environment."""
+        """Compilers run without the sandbox, with a timeout. A student's program runs in the sandbox, with an empty environment."""
         if "TT_RESULTS" not in (env or {}):
             return call(command, min(seconds, 120), env=env)
         kept = {k: v for k, v in env.items() if k.startswith(("TT_", "OMP_", "TINYTORCH_SIM", "ASAN_", "UBSAN_"))}
         inside = self.results / "results.jsonl"
         inside.unlink(missing_ok=True)
-        program = self.results / "check"  # the project itself is not seen
+        program = self.results / "check"  # a copy, because the project is not visible in the sandbox
         shutil.copyfile(command[0], program)
         program.chmod(0o755)
         emulated = str(command[0]).endswith("-sim")
@@ -62,7 +62,7 @@ class Sandbox:
         asked = kept["TT_RESULTS"]
         kept.update(TT_RESULTS=str(inside), PATH="/usr/bin:/bin", HOME=str(self.results))
         began = time.monotonic()
-        with tempfile.TemporaryFile() as log:  # a file, so that endless output meets a limit and not our memory
+        with tempfile.TemporaryFile() as log:  # a file, so that endless output reaches a limit and does not fill our memory
             child = start(self.wrap(command, "ASAN_OPTIONS" in kept, emulated) if self.kind != "none" else command, capture=False, env=kept, log=log)
             done = finish(child, seconds, began)
             log.seek(0)
@@ -86,9 +86,9 @@ def review(folder, names):
 
 
 def grade_speed(student, sandbox, copy, task, device):
-    """(what stands in the task's row, what is measured and differs each time) of a task that has passed.
+    """(the `speed` of the task's row, the measurements, which differ each time) of a task that has passed.
 
-    Programs for speed are built without sanitizers. The library's, with which a student's is compared, is no stranger."""
+    Speed programs are built without sanitizers. The library's program, with which a student's is compared, runs without the sandbox."""
     device = "cpu" if task.device == "cpu" else device
     row = {"device": {"sim": "emulator", "cuda": "gpu"}.get(device, device), "earned": 0, "points": task.speed["points"], "message": ""}
     shop = Workshop(student.shop.folder / "grade", sandbox.call)
@@ -104,10 +104,10 @@ def grade_speed(student, sandbox, copy, task, device):
 
 
 def grade(student, module, tasks, seed=None, trust=False, device="sim", speed_too=False):
-    """The grade of a module: a dictionary that is the same whenever the same files are graded, but for `times`.
+    """The grade of a module: a dictionary that is the same whenever the same files are graded, except for `times`.
 
-    Speed points are a sum of their own. Those of CPU tasks are measured: what is measured stands in `times`, and what is
-    earned is the same as long as it is not near its limit."""
+    Speed points have a separate sum. Those of CPU tasks are measured: the measurements are in `times`, and the earned points
+    are the same unless a measurement is near its limit."""
     began, sandbox = time.monotonic(), Sandbox(trust)
     try:
         names = student.replaced(module)
@@ -124,7 +124,7 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim", speed_to
             verdict = shop.judge(task, [copy], student.below(module, task.device), device, clean=True, name=f"grade-{module.number}")
             verdict.name_files(copy, module.student.relative_to(ROOT))
             tests = [{k: t[k] for k in ("test", "passed", "checks", "message")} for t in verdict.tests]
-            message = re.sub(r"0x[0-9a-f]{6,}|==\d+==", "0x...", verdict.text)  # addresses and process numbers differ each time
+            message = re.sub(r"0x[0-9a-f]{6,}|==\d+==", "0x...", verdict.text)  # addresses and process numbers differ in each run
             for t in tests:
                 t["message"] = re.sub(r"0x[0-9a-f]{6,}", "0x...", t["message"])
             rows.append({"id": task.id, "slug": task.slug, "title": task.title, "points": task.points,
@@ -170,13 +170,13 @@ def gradescope(document):
 
 
 def junit(document):
-    """JUnit's XML, which every build server reads: a suite per task, a case per test."""
+    """JUnit XML, which every build server reads: a suite per task, a case per test."""
     root = xml.Element("testsuites", name=document["module"])
     clean = lambda text: re.sub(r"[^\t\n\x20-\x7e\xa0-\ud7ff]", "?", text)
     for task in document["tasks"]:
         cases = task["tests"] or [{"test": task["title"], "passed": task["stage"] == "passed", "message": task["message"]}]
         if task["stage"] not in ("passed", "failed") and task["tests"]:
-            cases = cases + [{"test": "it ends", "passed": False, "message": task["message"]}]
+            cases = cases + [{"test": "the program ends normally", "passed": False, "message": task["message"]}]
         bad = [c for c in cases if not c["passed"]]
         suite = xml.SubElement(root, "testsuite", name=f"{task['id']} {task['title']}", tests=str(len(cases)), failures=str(len(bad)),
                                time=str(document["times"]["tasks"][task["id"]]))
@@ -191,13 +191,13 @@ ADAPTERS = {"gradescope": gradescope, "junit": junit}
 
 
 def release(student, target, upto):
-    """A copy of the project for students: starters instead of solutions, no wrong or slow answers, modules up to `upto`."""
+    """Makes a copy of the project for students: starters instead of solutions, no wrong or slow answers, modules up to `upto`."""
     target = Path(target).resolve()
     if target.exists() and any(target.iterdir()):
-        raise CourseError(f"{target} is not empty: give the release a folder of its own")
+        raise CourseError(f"{target} is not empty: choose an empty folder for the release")
     listed = call(["git", "-C", ROOT, "ls-files", "-z"], 60)
     if listed.code != 0:
-        raise CourseError("a release is made from a git checkout")
+        raise CourseError("a release can be made only from a git checkout")
     modules = {m.id: m for m in student.course.modules}
     for name in filter(None, listed.text.split("\0")):
         parts = Path(name).parts

@@ -1,7 +1,7 @@
 """A small scanner of the library's headers: declarations with their comments, and the bodies of functions.
 
-It knows as much C++ as these headers use: namespaces, classes, enumerations, functions, fields, templates. What it cannot
-read it leaves out.
+It supports the C++ that these headers use: namespaces, classes, enumerations, functions, fields, templates. It skips declarations that it
+cannot parse.
 """
 import bisect
 import dataclasses
@@ -24,16 +24,16 @@ class Declaration:
     owner: str       # the class around it, else ""
     space: str       # namespaces below tinytorch, "statistics" for example
     signature: str   # one line, without the body
-    comment: str     # above it, else beside it
-    above: bool      # the comment stands above it
+    comment: str     # the comment above the declaration, else the one at its right
+    above: bool      # the comment is above the declaration
     section: str     # the text of the nearest line `// --- text ---` before it
     line: int
     last_line: int
     bases: str = ""
     body: str = ""
     public: bool = True
-    helper: bool = False   # behind a line `// -----`, or where bodies are compiled
-    declared: bool = True  # false: a definition outside of its class
+    helper: bool = False   # after a line `// -----`, or where bodies are compiled
+    declared: bool = True  # false: a definition outside its class
 
     @property
     def full_name(self):
@@ -53,7 +53,7 @@ class Scanner:
         return bisect.bisect_right(self.lines, position) + 1
 
     def blank(self, text):
-        """The text with comments, strings and preprocessor lines replaced by spaces; notes the comments."""
+        """The text with comments, strings and preprocessor lines replaced by spaces; stores the comments."""
         pieces, at, column, opened = [], 0, {}, []
         for found in NOISE.finditer(text):
             pieces += [text[at:found.start()], re.sub(r"[^\n]", " ", found.group())]
@@ -66,7 +66,7 @@ class Scanner:
                     self.separator = self.separator or line
                 elif alone and re.fullmatch(r"//\s*---\s.*\s---", word):
                     self.sections.append((line, re.sub(r"^//\s*---\s*|\s*---$", "", word)))
-                elif alone and line - 1 in self.beside and column.get(line - 1) == where:  # goes on from the line before
+                elif alone and line - 1 in self.beside and column.get(line - 1) == where:  # continues the comment of the line before
                     self.beside[line] = self.beside[line - 1]
                     self.beside[line].append(word[2:])
                 elif alone:
@@ -99,13 +99,13 @@ class Scanner:
         return len(self.code)
 
     def scan(self, at, space, owner, public):
-        """The declarations from `at` to the end of its scope; the position behind it."""
+        """Adds the declarations from `at` to the end of its scope. Returns the position after the scope."""
         while at < len(self.code):
             at = SPACE.match(self.code, at).end()
             depth, begin, signature_end, before = 0, at, None, at
             for found in STRUCTURE.finditer(self.code, at):
                 sign, where = found.group(), found.start()
-                if where < before:  # inside braces that were passed over
+                if where < before:  # inside braces that were skipped
                     continue
                 if sign in "()":
                     depth += 1 if sign == "(" else -1
@@ -118,7 +118,7 @@ class Scanner:
                         public, at = head == "public", where + 1
                         break
                     if head.endswith(")") or head.endswith("noexcept"):
-                        signature_end = where  # the initializers of a constructor follow
+                        signature_end = where  # the initializers of a constructor come next
                     continue
                 if sign == "}":
                     return where + 1
@@ -157,7 +157,7 @@ class Scanner:
         if word != "enum":
             self.scan(brace + 1, space, inside, word == "struct")
             first, last = self.line(brace), self.line(end)
-            self.sections = [s for s in self.sections if not first < s[0] < last]  # they are the class's own
+            self.sections = [s for s in self.sections if not first < s[0] < last]  # they belong to the class
         return end + 1
 
     def declare(self, begin, signature_end, end, space, owner, public, body=""):
@@ -198,7 +198,7 @@ class Scanner:
 
 
 def one_line(lines):
-    """Comment lines as one; a line with a deeper indent is a formula and keeps its own quotes."""
+    """Comment lines as one line; a line with a deeper indent is a formula, which is put in backquotes."""
     words = []
     for line in lines:
         indent, text = len(line) - len(line.lstrip()), line.strip()
@@ -218,7 +218,7 @@ def without_angles(text):
 
 
 def clean(signature, kind):
-    """One line, as a caller reads it: without the caller's line, without words for the compiler alone."""
+    """The signature in one line: without the parameter for the caller's line, and without specifiers for the compiler."""
     text = re.sub(r"//[^\n]*", "", signature)
     text = SPECIFIERS.sub("", " ".join(text.split()))
     text = re.sub(r"\bLoc (\w+) = Loc::current\(\)", "TT_LOC", text)
@@ -228,7 +228,7 @@ def clean(signature, kind):
 
 
 def summary(text):
-    """The first paragraph of a header's comment."""
+    """The first paragraph of the head comment of a header."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("//") or not line[2:].strip():

@@ -1,9 +1,9 @@
-"""Brings a student's files of an earlier version into the form of today: `modules/tt migrate NN`.
+"""Converts a student's files of an earlier version into the current form: `modules/tt migrate NN`.
 
 An old file is a whole header. Its items (functions, types, constants) are the tasks' functions, given parts, or the student's
-own. last_version.json has a short hash of every given part of the version before, so a given part is known even where today's
-text differs, and the names that have changed since. If the header has a frame, the tasks' functions and the student's own items
-become student/tasks/PATH. If it has none, they are put into a copy of today's header. Includes of headers that have moved follow
+own. last_version.json has a short hash of every given part of the previous version, so a given part is recognized even if the
+current text differs, and the names that have changed since. If the header has a frame, the tasks' functions and the student's own items
+become student/tasks/PATH. If it has none, they are put into a copy of the current header. Includes of headers that have moved follow
 moved.json.
 """
 import hashlib
@@ -19,7 +19,7 @@ CONDITION = re.compile(r"#\s*(if|ifdef|ifndef|else|elif|endif)\b")
 
 
 class Item(NamedTuple):
-    """Something at the level of a namespace or a class, with the comment that stands directly above it."""
+    """A declaration or definition at the level of a namespace or a class, with the comment directly above it."""
     name: str
     comment: str
     text: str
@@ -36,7 +36,7 @@ def moved():
 
 
 def before(header):
-    """The path of a header in the version before."""
+    """The path of a header in the previous version."""
     return next((old for old, new in moved().items() if new == header), header)
 
 
@@ -51,7 +51,7 @@ def with_names_of_today(text):
 
 
 def fingerprint(text):
-    """The same for texts that differ only in white space and in where a comment's lines end."""
+    """A hash that is the same for texts that differ only in white space and in the line breaks of comments."""
     words = re.sub(r"//", " ", text).split()
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:8]
 
@@ -72,7 +72,7 @@ def name_of(text):
 
 
 def after_template(text, start):
-    """Past the `template <...>` with which an item begins, if it does."""
+    """The position after the `template <...>` at `start`, or `start` if there is none."""
     found = re.match(r"template\s*<", text[start:])
     i, depth = start + (found.end() if found else 0), 1 if found else 0
     while depth:
@@ -82,7 +82,7 @@ def after_template(text, start):
 
 
 def end_of_item(text, start):
-    """Past the end of the function, type or variable that begins at `start`."""
+    """The position after the function, type or variable that begins at `start`."""
     depth, valued, i = 0, False, after_template(text, start)
     typed = re.match(r"\s*(?:struct|class|union|enum)\b", text[i:])
     while True:
@@ -105,7 +105,7 @@ def end_of_item(text, start):
 
 
 def items(text, begin=0, stop=None, scope=()):
-    """The items of a text, and of the preprocessor's lines those that define or include something."""
+    """The items of a text, including its #include and #define lines."""
     found, scopes, i, comment, stop = [], [scope], begin, None, len(text) if stop is None else stop
     while i < stop:
         line_end = text.find("\n", i, stop)
@@ -134,7 +134,7 @@ def items(text, begin=0, stop=None, scope=()):
             comment, i = None, line_end
         else:
             end = min(end_of_item(text, first), stop)
-            rest = re.match(r"[ \t]*(//[^\n]*)?\n", text[end:stop])  # a comment at its right belongs to it
+            rest = re.match(r"[ \t]*(//[^\n]*)?\n", text[end:stop])  # a comment at the right of the item belongs to it
             end = end + rest.end() if rest else end
             body = text[i:end] if end > i else text[i:line_end]
             found.append(Item(name_of(text[first:end]), text[comment:i] if comment is not None else "", body, scopes[-1], i))
@@ -143,7 +143,7 @@ def items(text, begin=0, stop=None, scope=()):
 
 
 def members(item):
-    """The items of a class."""
+    """The items inside a class."""
     brace = re.search(r"\{", re.sub(r"//[^\n]*", lambda m: " " * len(m[0]), item.text))
     return items(item.text, brace.end(), end_of(item.text, brace.start()) - 1, (*item.scope, item.name)) if brace else []
 
@@ -154,8 +154,8 @@ def is_class(item):
 
 
 def given_parts(text, names):
-    """The hashes of a header's parts, of its comments, of its classes' members and of its conditions; without the definitions of
-    the functions in `names`."""
+    """The hashes of a header's items, comments, members of classes and conditional lines, without the definitions of the functions in
+    `names`."""
     hashes = {fingerprint(l) for l in text.splitlines() if CONDITION.match(l)}
     for item in items(text):
         for i in (item, *(members(item) if is_class(item) else [])):
@@ -169,23 +169,23 @@ def plain_names(names):
 
 
 class Old:
-    """A whole header of a student's, read against what was given."""
+    """A whole header of a student, compared with its given parts."""
 
     def __init__(self, module, header, text):
         record = last_version()["headers"].get(before(header), {"parts": [], "names": {}})
         self.text, self.given, self.header = with_names_of_today(text), set(record["parts"]), header
         self.write = [n for t in module.tasks if t.header == header for n in t.write]
-        self.names = {n: record["names"].get(n, n) for n in self.write}  # as the version before counted overloads
+        self.names = {n: record["names"].get(n, n) for n in self.write}  # with the numbers of overloads in the previous version
         self.items = items(self.text)
         self.warnings = []
 
     def function(self, name):
-        """(comment, definition) of a task's function; None where the student has lost it. A comment that was given is "": today's
-        stands in its place."""
+        """(comment, definition) of a task's function, or None if the student's file does not have it. A given comment is returned as "",
+        so that the current comment is used."""
         try:
             line, _, end = definition(self.text, self.names[name])
         except CourseError:
-            self.warnings.append(f"{name} is not there: its TODO stands in its place")
+            self.warnings.append(f"{name} was not found: the new file has its TODO")
             return None
         start = above = head_of(self.text, line)
         while self.text[:above].rstrip(" ").endswith("\n") and self.text[self.text.rfind("\n", 0, above - 1) + 1:above].strip().startswith("//"):
@@ -194,7 +194,7 @@ class Old:
         return ("" if fingerprint(comment) in self.given else comment), self.text[start:end]
 
     def own(self, today):
-        """What a student added: neither given, nor a task's, nor something that today's text has."""
+        """The items that a student added: not given, not of a task, and not in the current text."""
         known, found = {i.name for i in items(today)}, []
         for item in self.items:
             if fingerprint(item.text) in self.given or self.is_task(item) or item.text.strip() == "#pragma once":
@@ -202,12 +202,12 @@ class Old:
             if is_class(item) and any("::" in n and n.split("::")[0] == item.name for n in self.write):
                 continue
             if item.name in known and not (item.text.startswith("#include") and item.text.strip() not in today):
-                self.warnings.append(f"{item.name} is a given part that you changed: today's stands in its place")
+                self.warnings.append(f"{item.name} is a given part that you changed: the new file has the current one")
             else:
                 found.append(item)
         if any(CONDITION.match(l) and fingerprint(l) not in self.given and "TT_BODIES" not in l and l.split() != ["#endif"]
                for l in self.text.splitlines()):
-            self.warnings.append("lines of #if were not taken over")
+            self.warnings.append("#if lines were not copied")
         return found
 
     def is_task(self, item):
@@ -227,7 +227,7 @@ class Old:
 
 
 def after_class(definition_text, name):
-    """A member's definition as it stands after its class."""
+    """The parts of a member's definition as it is written outside its class."""
     owner, _, plain = name.partition("#")[0].rpartition("::")
     lines = definition_text.split("\n")
     text = "\n".join(l[2:] if l.startswith("  ") else l for l in lines)
@@ -238,7 +238,7 @@ def after_class(definition_text, name):
 
 
 def replaced(text, name, comment, new):
-    """`text` with a function's definition, and the comment above it unless that is "", replaced."""
+    """`text` with the definition of a function replaced, and also the comment above it unless `comment` is ""."""
     line, _, end = definition(text, name)
     start = above = head_of(text, line)
     while comment and text[text.rfind("\n", 0, above - 1) + 1:above].strip().startswith("//"):
@@ -255,7 +255,7 @@ def in_namespace(text, names):
 
 
 def before_first(text, names, added):
-    """`text` with `added` before the first of these functions and its comment."""
+    """`text` with `added` inserted before the first of these functions and its comment."""
     at = min(head_of(text, definition(text, n)[0]) for n in names)
     while text[text.rfind("\n", 0, at - 1) + 1:at].strip().startswith("//"):
         at = text.rfind("\n", 0, at - 1) + 1
@@ -263,7 +263,7 @@ def before_first(text, names, added):
 
 
 def migrated(module, header, text):
-    """(text of the new file, what a person should look at)."""
+    """(text of the new file, warnings that a person should look at)."""
     task = next(t for t in module.tasks if t.header == header)
     old, framed = Old(module, header, text), task.path != header
     new = module.starter(task.path)
@@ -276,7 +276,7 @@ def migrated(module, header, text):
         if framed and "::" in name:
             owner, plain, head, rest = after_class(body, name)
             line, brace, _ = definition(new, name)
-            today = new[head_of(new, line):brace]  # template line, return type and owner as today's
+            today = new[head_of(new, line):brace]  # template line, return type and owner are the current ones
             taken = head[head.index(f"{plain}(") + len(plain):]
             body = today[:today.index(f"::{plain}(") + 2 + len(plain)] + taken.rstrip() + " " + rest
             comment = re.sub(r"(?m)^  ", "", comment)
@@ -298,30 +298,30 @@ def migrated(module, header, text):
         free = [n for n in old.write if "::" not in n] if not framed else old.write
         if free:
             new = before_first(new, free, helpers)
-        else:  # before the class that has the tasks
+        else:  # before the class with the tasks' functions
             owner = re.search(rf"(?m)^(?:class|struct) {old.write[0].split('::')[0]}\b", new)
             at = head_of(new, owner.start())
             new = new[:at] + helpers + "\n" + new[at:]
     for owner, added in old.own_members(frame).items():
         inside = [n for n in old.write if n.startswith(owner + "::")]
         if framed or not inside:
-            old.warnings.append(f"{owner} had members of your own, {', '.join(m.name for m in added)}: make them functions beside it")
+            old.warnings.append(f"{owner} had members that you added, {', '.join(m.name for m in added)}: make them functions outside the class")
         else:
             new = before_first(new, inside, "\n".join(m.whole.strip("\n") for m in added) + "\n")
     return new, old.warnings
 
 
 def lacking(module, header, text):
-    """The given parts of today's header that a student's whole header lacks, by name."""
+    """The names of the given parts of the current header that a student's whole header does not have."""
     written = plain_names(n for t in module.tasks if t.header == header for n in (*t.write, *t.hide))
     names = {i.name for i in items((INCLUDE / header).read_text(encoding="utf-8")) if not i.text.startswith("#")}
     return sorted(names - written - {i.name for i in items(text)})
 
 
 def is_old(module, header, text):
-    """Why a student's whole header needs `migrate`, or ""."""
+    """The reason why a student's whole header needs `migrate`, or ""."""
     if module.frame(header).exists():
-        return "has the form of an earlier version: it holds given parts, which the library has now"
+        return "has the form of an earlier version: it contains given parts, which are now in the library"
     code, renamed = re.sub(r"//[^\n]*", "", text), last_version()["renamed"]
     for name in re.findall(r"(?m)^\s*#\s*include\s*<([^>]+)>", code):
         if name in moved():

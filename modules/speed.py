@@ -1,7 +1,7 @@
-"""Speed points: a task's speed program is measured, or counted by the emulator, and its rows are held against the rule.
+"""Speed points: a task's speed program is timed, or counted by the emulator, and its rows are compared with the limits of the rule.
 
-A rule, `"speed"` in course.json: `points`; `counted`, what the emulator may count at most, by the worst of the works;
-`of_library` and `of_limit`, what a measured time must reach at least, as the geometric mean over the works.
+A rule is `"speed"` in course.json: `points`; `counted`, the largest counts of the emulator that are allowed for any work;
+`of_library` and `of_limit`, the least shares that measured times must reach, as the geometric mean over the works.
 """
 import json
 import os
@@ -9,11 +9,11 @@ import statistics
 
 from course import CourseError
 
-ROUNDS = 3  # of student and library by turns
+ROUNDS = 3  # student and library take turns in each round
 
 
 def prepared(shop, task, student, below, device, name):
-    """Builds the task's speed program on the headers in `student`, the library's where there are none; a function that runs it."""
+    """Builds the task's speed program on the headers in `student`, or on the library's. Returns a function that runs it."""
     failed, program = shop.speed_program(task, student, below, device, name)
     if failed:
         raise CourseError(f"{task.id}: the speed program of {name} does not build\n{failed.text[:3000]}")
@@ -21,10 +21,10 @@ def prepared(shop, task, student, below, device, name):
 
 
 def run(shop, task, program):
-    """{work: what the program wrote of it}, and `limit`, the machine's. What a student's code prints is not read."""
+    """{work: the line of the program about it}, and `limit`, the line with the machine's limits. Output of a student's code is not read."""
     results = program.with_name(program.name + "-speed.jsonl")
     results.unlink(missing_ok=True)
-    # One thread: a share of the library's speed means the same on every machine.
+    # One thread is used, so that a share of the library's speed means the same on every machine.
     env = dict(os.environ, TT_RESULTS=str(results), OMP_NUM_THREADS="1", TINYTORCH_SIM_DEVICES="1")
     done = shop.call([str(program)], 600, env=env)
     try:
@@ -33,13 +33,13 @@ def run(shop, task, program):
     except (OSError, ValueError, AttributeError):
         found = {}
     if done.code != 0 or "limit" not in found or len(found) < 2:
-        text = "it was stopped: it takes too long" if done.timed_out else f"it ended with code {done.code}"
+        text = "it was stopped because it takes too long" if done.timed_out else f"it ended with code {done.code}"
         raise CourseError(f"{task.id}: the speed program gave no result, {text}\n{done.text[-2000:]}")
     return found
 
 
 def timed(mine, theirs):
-    """Student and library by turns (A B B A). [{work, seconds, of_library, of_limit}]: the middle of the rounds."""
+    """Times student and library in turns (A B B A). Returns [{work, seconds, of_library, of_limit}] with the medians of the rounds."""
     samples = {"mine": [], "theirs": []}
     for turn in range(ROUNDS):
         for who, again in [("mine", mine), ("theirs", theirs)][::1 if turn % 2 == 0 else -1]:
@@ -57,7 +57,7 @@ def timed(mine, theirs):
 
 
 def counted(mine):
-    """What the emulator counted: memory moved over what must move, sectors and passes over the ideal."""
+    """The ratios of the emulator's counts: memory moved to memory that must move, sectors and wavefronts to their ideal numbers."""
     over = lambda a, b: a / b if b else 1.0
     return [{"work": work, "moved": over(l["moved"], l["bytes"]), "sectors": over(l["sectors"], l["ideal_sectors"]),
              "wavefronts": over(l["wavefronts"], l["ideal_wavefronts"]), "launches": l["launches"], "barriers": l["barriers"]}
@@ -65,13 +65,13 @@ def counted(mine):
 
 
 def measure(shop, task, student, below, device, name, library=None):
-    """The rows of a student's headers (the library's own where `student` is empty). `library`: where its program is built."""
+    """The rows of a student's headers, or of the library's if `student` is empty. `library`: the workshop that builds the library's program."""
     mine = prepared(shop, task, student, below, device, name)
     return counted(mine) if device == "sim" else timed(mine, prepared(library or shop, task, [], [], device, "library"))
 
 
 def judge(rule, device, rows):
-    """[{what, value, limit, good}], a row for each number of the rule; the points are earned where all are good."""
+    """[{what, value, limit, good}], a row for each limit of the rule; the points are earned if all are good."""
     if device == "sim":
         worst = {what: max(r[what] for r in rows) for what in rule.get("counted", {})}
         return [{"what": what, "value": worst[what], "limit": most, "good": worst[what] <= most} for what, most in rule.get("counted", {}).items()]
@@ -84,7 +84,7 @@ def earned(rule, judged):
 
 
 def table(device, rows):
-    """The rows as lines for a person."""
+    """The rows as lines of a table for the console."""
     if device == "sim":
         columns = (("moved", 8, 2), ("sectors", 9, 2), ("wavefronts", 12, 2), ("launches", 10, 0))
     else:

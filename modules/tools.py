@@ -1,4 +1,4 @@
-"""What modules/tt and the test suite share: talking, running other programs, set-up, building. Standard library only."""
+"""Functions that modules/tt and the test suite share: console output, running programs, set-up, building. Standard library only."""
 import glob
 import json
 import os
@@ -19,13 +19,13 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (o
 
 
 class SetupProblem(Exception):
-    """Something outside the project stands in the way; the message says what to do."""
+    """A problem outside the project; the message says what to do."""
 
 
-# --- Talking -----------------------------------------------------------------------------------------------------
+# --- Console -----------------------------------------------------------------------------------------------------
 
 class Console:
-    """Prints for people on stdout; under --json people get stderr and stdout carries one JSON document."""
+    """Prints text for people on stdout. With --json the text goes to stderr, and stdout gets one JSON document."""
 
     def __init__(self, as_json):
         self.stream = sys.stderr if as_json else sys.stdout
@@ -49,25 +49,25 @@ class Console:
 
 # --- Running other programs --------------------------------------------------------------------------------------
 
-running = set()  # children to stop when we are interrupted
+running = set()  # child processes to stop after an interruption
 
 
 class Finished:
-    """processor: the seconds of processor time that it and its own children took."""
+    """The result of a process. processor: the seconds of processor time of the process and its children."""
 
     def __init__(self, code, text, seconds, timed_out=False, processor=0.0):
         self.code, self.text, self.seconds, self.timed_out, self.processor = code, text, seconds, timed_out, processor
 
 
 class Child(subprocess.Popen):
-    """A process that knows, after its end, how much processor time it took."""
+    """A process that records its processor time when it ends."""
 
     processor = 0.0
 
     def _try_wait(self, wait_flags):
         try:
             pid, status, usage = os.wait4(self.pid, wait_flags)
-        except ChildProcessError:  # someone else waited for it
+        except ChildProcessError:  # another thread has waited for it
             return self.pid, 0
         if pid == self.pid:
             self.processor = usage.ru_utime + usage.ru_stime
@@ -122,7 +122,7 @@ def tail(text, lines=25):
     return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
 
 
-# --- Set-up: what is needed, what is there -----------------------------------------------------------------------
+# --- Set-up: required programs and libraries -----------------------------------------------------------------------
 
 def program_version(name, *flags):
     path = shutil.which(name)
@@ -150,7 +150,7 @@ def file_found(*patterns):
 
 
 class Need:
-    """One thing that a command needs: how to find it, the oldest version that will do, the Debian package."""
+    """A requirement of a command: how to find it, the oldest version that is enough, the Debian package."""
 
     def __init__(self, name, package, find, commands=("run", "test"), at_least=None):
         self.name, self.package, self.find, self.commands, self.at_least = name, package, find, commands, at_least
@@ -164,11 +164,11 @@ class Need:
         return found, found or "missing"
 
 
-TEST_ONLY, ALL = ("test",), ("run", "test", "learn")  # learn: what tasks of the course are built with
+TEST_ONLY, ALL = ("test",), ("run", "test", "learn")  # learn: needed to build tasks of the course
 NEEDS = [
     Need("g++", "g++", lambda: program_version("g++"), ALL, "12.0"),
     Need("cmake", "cmake", lambda: program_version("cmake"), at_least="3.25"),
-    Need("make", "make", lambda: program_version("make")),  # what a bare `cmake -B build` uses
+    Need("make", "make", lambda: program_version("make")),  # used by a plain `cmake -B build`
     Need("ninja", "ninja-build", lambda: program_version("ninja")),
     Need("Eigen", "libeigen3-dev", lambda: header_found("eigen3/Eigen/Core")),
     Need("doctest", "doctest-dev", lambda: header_found("doctest/doctest.h"), ALL),
@@ -215,7 +215,7 @@ def install_line(needs):
 
 
 def apt_prefix():
-    """What to put before apt-get so that it may install, or None when we may not."""
+    """The words before apt-get with which it may install packages, or None if it may not."""
     if not shutil.which("apt-get"):
         return None
     if os.geteuid() == 0:
@@ -237,7 +237,7 @@ def set_up(console, command, may_install=True):
                         "--no-install-recommends"] + [n.package for n in missing]
     console.say("installing: " + " ".join(n.package for n in missing))
     outcome = call(install, 1200)
-    if outcome.code != 0:  # a fresh system has no package lists yet
+    if outcome.code != 0:  # a new system has no package lists yet
         call(prefix + ["apt-get", "update"], 600)
         outcome = call(install, 1200)
     still = missing_for(command)
@@ -246,14 +246,14 @@ def set_up(console, command, may_install=True):
                            install_line(still or missing) + "\n" + tail(outcome.text, 8))
 
 
-# Of g++ and clang, of CMake, and of nvcc: `file.cuh(12): warning #177-D: ...`, `ptxas warning : ...`.
+# Warnings of g++ and clang, of CMake, and of nvcc: `file.cuh(12): warning #177-D: ...`, `ptxas warning : ...`.
 WARNING = re.compile(r":\d+: warning: |\(\d+\): warning|^(?:nvcc|ptxas|nvlink) warning|CMake Warning")
 
 
 # --- Building ----------------------------------------------------------------------------------------------------
 
 class Test(NamedTuple):
-    """One test of a build, as ctest knows it. labels: the test files it runs; serial: it measures, and runs alone."""
+    """One test of a build, as listed by ctest. labels: the test files that it runs; serial: it measures, so it runs alone."""
     name: str
     command: list
     environment: dict
@@ -262,7 +262,7 @@ class Test(NamedTuple):
 
 
 class Build:
-    """One build folder. `build/` itself is what `cmake -B build` makes; the others lie inside it."""
+    """One build folder. `build/` is that of `cmake -B build`; the others are inside it."""
 
     def __init__(self, name, *flags):
         self.name, self.flags = name, flags
@@ -271,7 +271,7 @@ class Build:
         self.log = ""
 
     def configure(self, env=None):
-        # A folder that exists keeps its generator. Ninja compiles tests while the library still is; make waits.
+        # An existing folder keeps its generator. Ninja compiles tests while the library is still compiled; make waits.
         env = dict(os.environ if env is None else env)
         env.setdefault("CMAKE_GENERATOR", "Ninja")
         configured = call(["cmake", "-S", ROOT, "-B", self.folder, *self.flags], 600, env=env)
@@ -279,7 +279,7 @@ class Build:
         return configured.code == 0
 
     def make(self, *targets, env=None):
-        """Configures and builds the targets as far as they build; True when all did."""
+        """Configures and builds the targets as far as possible; True if all were built."""
         self.log = ""
         if not self.configure(env):
             return False
@@ -299,13 +299,13 @@ class Build:
         return sorted({l.strip() for l in self.log.splitlines() if WARNING.search(l)})
 
     def tests(self):
-        """All tests of the build, the most costly first."""
+        """All tests of the build, the longest first."""
         shown = call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], 120)
         document = json.loads(shown.text[shown.text.index("{"):])
         found = []
         for t in document["tests"]:
             properties = {p["name"]: p["value"] for p in t.get("properties", [])}
-            command = t.get("command", properties.get("REQUIRED_FILES"))  # of a program that is not built, only its path
+            command = t.get("command", properties.get("REQUIRED_FILES"))  # for a program that is not built, only its path is known
             if command:
                 environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
                 test = Test(t["name"], command, environment, properties.get("LABELS", []), properties.get("RUN_SERIAL", False))
@@ -313,12 +313,12 @@ class Build:
         return [test for _, test in sorted(found, key=lambda f: f[0])]
 
 
-GCC = Build("", "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_STUDENT=")  # the judge is the library's, whatever was asked of build/ before
+GCC = Build("", "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_STUDENT=")  # the judge always uses the library's headers
 
 
 # --- The judge ---------------------------------------------------------------------------------------------------
 
-# What a program on a student's headers does itself. It judges nobody: its clock and its statistics are the student's.
+# Commands that a program on a student's headers runs itself. It never judges, because its clock and its statistics are the student's.
 OWN_WORK = ("kernels", "profile", "train", "verify")
 
 
@@ -331,8 +331,8 @@ def build_harness(console, *builds):
 
 
 def perf_command(arguments, student=None):
-    """What to build and what to run for `tinymlperf` with these arguments. `student`: a build on a student's headers, whose
-    program does what is its own, and in a match answers for entries that the library's answers for as well."""
+    """(builds, command) for `tinymlperf` with these arguments. `student`: a build on a student's headers, whose program runs the
+    commands in OWN_WORK, and in a match answers for the same entries as the library's program."""
     verb, rest = arguments[:1], arguments[1:]
     if student is None:
         return [GCC], [GCC.harness, *arguments]
@@ -344,8 +344,8 @@ def perf_command(arguments, student=None):
 
 
 def run_race(console, arguments=(), student=None):
-    """Builds the judge, runs the race. (exit code, folder of the report). `student`: a build on a student's headers; its
-    program trains models of its own and answers for them, against the library's."""
+    """Builds the judge and runs the race. Returns (exit code, folder of the report). `student`: a build on a student's headers, whose program
+    trains its own models and answers for them, against those of the library."""
     if not build_harness(console, *([GCC, student] if student else [GCC])):
         return FAIL, None
     log = sys.stderr.fileno() if console.as_json else None
@@ -355,7 +355,7 @@ def run_race(console, arguments=(), student=None):
         entries = (out / "student").relative_to(ROOT)
         size = ["--epochs", "1"] if "--quick" in arguments else []
         if call([student.harness, "train", "--out", entries, *size], 3600, capture=False, log=log).code != 0:
-            console.say("your headers could not train the models; what they said is above")
+            console.say("the models could not be trained on your headers; the output is above")
             return FAIL, None
         of_student = ["--student-entries", entries]
     command = perf_command(["race", "--out", out.relative_to(ROOT), *of_student, *arguments], student)[1]

@@ -1,11 +1,11 @@
-// Three entries before the judge: an honest one, one with two faces, one that remembers. A laboratory: change
-// them, or add one that is not found out.
+// A laboratory with three entries and the judge: one entry is honest, `two-faces` answers a repeated picture
+// by a guess, and `remembers` stores its answers. Change them, or add a cheat that the judge does not find.
 //
 //   g++ -std=c++20 -O2 -I include -I bench modules/10_benchmarking/cheats.cpp -o build/cheats -lfmt -pthread
 //   build/cheats
 //
-// Each entry is this program again, in a sandboxed process that speaks with the judge through its input and
-// output.
+// Each entry is this program again, in a sandboxed process that exchanges messages with the judge through its
+// standard input and output.
 #include <fmt/format.h>
 
 #include <map>
@@ -24,7 +24,7 @@ namespace {
 
 using Picture = std::vector<float>;
 
-// The nearest of 1500 known pictures: not good, but it works for its answer.
+// Nearest neighbour among 1500 known pictures: not precise, but each answer is computed.
 class Neighbour {
  public:
   Neighbour() {
@@ -49,7 +49,8 @@ class Neighbour {
   std::vector<int64_t> labels_;
 };
 
-// Grading looks at an answer once. So the first time it takes pains, and from then on it guesses.
+// This entry assumes that each answer is graded once: it computes the first answer for a picture and guesses
+// the later ones.
 class TwoFaces {
  public:
   int64_t operator()(const Picture& x) { return seen_.insert(x).second ? slow_(x) : x[300] > 0.5f; }
@@ -59,7 +60,7 @@ class TwoFaces {
   std::set<Picture> seen_;
 };
 
-// Whatever it has seen once it does not compute again.
+// This entry stores its answers and does not compute an answer for a known picture again.
 class Remembers {
  public:
   int64_t operator()(const Picture& x) {
@@ -95,7 +96,7 @@ int play(const std::string& name) {
 
 // ---- the judge
 
-// A folder that an entry's user can reach, with this program in it.
+// A temporary folder with a copy of this program, accessible to the user of the sandbox.
 struct Stage {
   fs::path base;
   Stage() {
@@ -132,7 +133,7 @@ int judge_all(const std::vector<std::string>& entries) {
   sandbox::require(offers, sandbox::Level::basic);
   const auto hidden = judge::make_benchmark("dig"), fresh = judge::make_benchmark("dig");
   hidden->draw(kShort.hidden, 5);
-  fresh->draw(kShort.hidden, 6);  // for an audit: pictures that nobody has seen
+  fresh->draw(kShort.hidden, 6);  // pictures for an audit, which no entry has seen
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<judge::Contender> contenders(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {

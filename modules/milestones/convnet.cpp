@@ -1,9 +1,9 @@
-// A convolution net reads digits (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to
-// document recognition", 1998): the same few weights look at every place of the image, so that a stroke
-// learned in one corner is known in all of them.
+// A convolutional network recognizes digits (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied
+// to document recognition", 1998): the same few weights are applied at every position of the image, so a
+// stroke learned in one corner is recognized everywhere.
 //
-//   LeNet   [1, 28, 28] -> 6 maps, halved [6, 14, 14] -> 16 maps, halved [16, 5, 5] -> 10        6,582
-//   parameters MLP     784 -> 32 -> 10 25,450 parameters
+//   LeNet  [1, 28, 28] -> 6 maps, pooled [6, 14, 14] -> 16 maps, pooled [16, 5, 5] -> 10    6,582 parameters
+//   MLP    784 -> 32 -> 10                                                                 25,450 parameters
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -21,7 +21,7 @@ using milestone::Numbers;
 constexpr double kRate = 3e-3;
 constexpr int kEpochs = 5;
 
-// Trains on one set and returns the share of the other that is read.
+// Trains on the training set and returns the accuracy on the test set.
 double train(const char* title, tt::Module& model, tt::Optimizer& optimizer, tt::DataLoader& loader,
              tt::DataLoader& test_loader) {
   double accuracy = 0;
@@ -41,8 +41,7 @@ double train(const char* title, tt::Module& model, tt::Optimizer& optimizer, tt:
   return accuracy;
 }
 
-// One map of the layer at every place of an image, by its definition: the largest difference from the
-// layer's.
+// The largest difference between one map of the layer and its definition, over all positions of an image.
 double distance_from_sum(tt::Conv2d& layer, const tt::Tensor& image, int64_t map) {
   const tt::NoGrad no_grad;
   const Numbers x = image.to_vector<double>(), w = layer.weight[map].to_vector<double>();  // [28, 28], [5, 5]
@@ -63,7 +62,8 @@ double distance_from_sum(tt::Conv2d& layer, const tt::Tensor& image, int64_t map
   return worst;
 }
 
-// An image moved by a pixel has its features moved by a pixel, away from the edges: the largest difference.
+// If an image is shifted by a pixel, its features are shifted by a pixel. Returns the norm of the difference
+// away from the edges.
 double distance_after_shift(tt::Conv2d& layer, const tt::Tensor& image) {
   const tt::NoGrad no_grad;
   const tt::Tensor moved = tt::pad(image.slice(3, 0, 27), {{0, 0}, {0, 0}, {0, 0}, {1, 0}});
@@ -101,14 +101,14 @@ int main() {
     const double by_mlp = train("MLP", mlp, mlp_optimizer, loader, test_loader);
     const double by_lenet = train("LeNet", lenet, lenet_optimizer, loader, test_loader);
 
-    gates.at_most("a convolution equals its sum by hand in double", sum_error, 1e-5);
-    gates.at_most("a digit that moves has features that move", shift_error, 1e-4);
+    gates.at_most("a convolution equals its definition in double", sum_error, 1e-5);
+    gates.at_most("a shifted digit has shifted features", shift_error, 1e-4);
     gates.gradients_arrived(parameters);
-    gates.at_most("AdamW's steps equal those by hand in double", step_error, 1e-3);
+    gates.at_most("steps of AdamW equal the reference in double", step_error, 1e-3);
     gates.parameters_moved(parameters, before, 0.1);
     gates.at_most("LeNet has fewer parameters than the MLP", static_cast<double>(lenet.parameter_count()),
                   static_cast<double>(mlp.parameter_count() - 1));
-    gates.at_least("LeNet reads more new digits than the MLP", by_lenet, by_mlp + 0.05);
-    gates.at_least("LeNet reads 4 of 5 new digits", by_lenet, 0.8);
+    gates.at_least("LeNet has a higher test accuracy than the MLP", by_lenet, by_mlp + 0.05);
+    gates.at_least("the test accuracy of LeNet is at least 4 of 5", by_lenet, 0.8);
   });
 }

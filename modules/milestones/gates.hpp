@@ -1,10 +1,10 @@
-// Gates: what a milestone must have shown, one line each.
+// Gates are the conditions that a milestone must meet. Each prints one line:
 //
 //   ok - the loss fell                 not ok - the loss fell: expected at most 0.5, got 2.3
 //
-// They ask how it came about (did a gradient arrive, did every weight move, does a step follow its formula)
-// and not only how well it went. What they compare is taken out of the tensors and computed here, in double,
-// so that a header is never judged by itself.
+// They test not only the result but also how it was computed: whether every parameter has a gradient, whether
+// every weight changed, whether a step follows its formula. Values are copied out of the tensors and compared
+// with a reference in double, so that a student's header never tests itself.
 #pragma once
 
 #include <cmath>
@@ -32,7 +32,7 @@ inline double norm(const Numbers& x) {
   for (const double value : x) sum += value * value;
   return std::sqrt(sum);
 }
-// NaN, if one of them is.
+// The larger one, or NaN if one of them is NaN.
 inline double larger(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
 inline Numbers difference(const Numbers& a, const Numbers& b) {
   Numbers out;
@@ -40,7 +40,7 @@ inline Numbers difference(const Numbers& a, const Numbers& b) {
   return out;
 }
 
-// The values of each tensor, as they are now.
+// A copy of the current values of each tensor.
 inline std::vector<Numbers> values_of(const tt::NamedTensors& tensors) {
   std::vector<Numbers> all;
   for (const tt::NamedTensor& t : tensors) all.push_back(t.tensor.to_vector<double>());
@@ -56,7 +56,7 @@ class Gates {
       std::printf("not ok - %s: expected %s, got %s\n", name.c_str(), expected.c_str(), got.c_str());
     passed_ += holds, failed_ += !holds;
   }
-  // A value that is not a number fails both.
+  // Both fail if the value is NaN.
   void at_most(const std::string& name, double value, double bound) {
     check(name, value <= bound, "at most " + shown(bound), shown(value));
   }
@@ -64,7 +64,7 @@ class Gates {
     check(name, value >= bound, "at least " + shown(bound), shown(value));
   }
 
-  // After a backward pass: every parameter has a gradient, finite and not all zero.
+  // Tests, after a backward pass, that every parameter has a gradient that is finite and not all zero.
   void gradients_arrived(const tt::NamedTensors& parameters) {
     std::string without;
     for (const tt::NamedTensor& p : parameters) {
@@ -72,12 +72,12 @@ class Gates {
       const double size = gradient.defined() ? norm(gradient.to_vector<double>()) : 0;
       if (!(size > 0) || !std::isfinite(size)) without += (without.empty() ? "" : ", ") + p.name;
     }
-    check("a gradient arrived in every parameter", without.empty(), "one that is finite and not all zero",
+    check("every parameter has a gradient", without.empty(), "a gradient that is finite and not all zero",
           "none in " + without);
   }
 
-  // Each parameter's way since `before`, as a share of its norm then; one that began at zero has moved at
-  // all.
+  // Tests that the change of each parameter since `before` is at least a share of its norm then. A parameter
+  // that began at zero must have changed.
   void parameters_moved(const tt::NamedTensors& parameters, const std::vector<Numbers>& before,
                         double share) {
     const std::vector<Numbers> now = values_of(parameters);
@@ -88,7 +88,7 @@ class Gates {
       const double moved = length > 0 ? way / length : (way > 0 ? HUGE_VAL : 0);
       if (!(moved >= least) && !std::isnan(least)) least = moved, where = parameters[i].name;
     }
-    check("every parameter moved", least >= share, "at least " + shown(share) + " of its first norm",
+    check("every parameter changed", least >= share, "at least " + shown(share) + " of its initial norm",
           shown(least) + " in " + where);
   }
 
@@ -98,12 +98,12 @@ class Gates {
   int passed_ = 0, failed_ = 0;
 };
 
-// A number of the model as an optimizer sees it: with two numbers of state that start at zero.
+// An element of a parameter with the two numbers of optimizer state that belong to it.
 struct Trained {
   double value = 0, first = 0, second = 0;
 };
 
-// The rule of AdamW (layers/adam.hpp), with its defaults.
+// The reference step of AdamW (layers/adam.hpp), with its default options.
 struct AdamWByHand {
   double lr;
   void operator()(Trained& p, double gradient, int step) const {
@@ -116,9 +116,9 @@ struct AdamWByHand {
   }
 };
 
-// Makes `steps` steps of the optimizer on one batch and the same steps by hand: rule(trained, gradient, step)
-// in double, steps counted from 1. Returns the largest difference as a share of the longest way that a number
-// went.
+// Makes `steps` steps of the optimizer on one batch, and the same steps by rule(trained, gradient, step) in
+// double, with steps counted from 1. Returns the largest difference of an element, divided by the largest
+// change of an element.
 template <class Optimizer, class Loss, class Rule>
 double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& parameters, const Loss& loss,
                           const Rule& rule, int steps = 3) {
@@ -148,9 +148,9 @@ double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& paramete
   return worst / longest;
 }
 
-// Runs a milestone and returns its exit code: 0 when all gates held. An error on the way is a gate that did
-// not. On one thread: these tensors are small, and waiting for another thread takes longer on a busy machine
-// than the work.
+// Runs a milestone and returns its exit code, which is 0 if all gates passed. An exception is a failed gate.
+// One thread is used, because the tensors are small, and on a busy machine waiting for another thread takes
+// longer than the work.
 template <class Program>
 int run(Program&& program) {
   tt::set_thread_count(1);
@@ -158,7 +158,7 @@ int run(Program&& program) {
   try {
     program(gates);
   } catch (const std::exception& error) {
-    gates.check("it ran to its end", false, "no error", error.what());
+    gates.check("the program ran without an error", false, "no error", error.what());
   }
   return gates.exit_code();
 }

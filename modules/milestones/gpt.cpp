@@ -1,9 +1,9 @@
-// A small GPT writes (Radford et al., "Improving language understanding by generative pre-training", 2018;
-// its transformer: Vaswani et al., "Attention is all you need", 2017): each character asks all before it what
-// may follow.
+// A small GPT generates text (Radford et al., "Improving language understanding by generative pre-training",
+// 2018; its transformer: Vaswani et al., "Attention is all you need", 2017): each character attends to all
+// characters before it to predict the next one.
 //
-// The text comes from a grammar, so its entropy is known: no model can do better. A verb agrees with a noun
-// that stands up to 20 characters before it, and nothing but attention can carry that over.
+// The text comes from a grammar, so its entropy is known, and no model can have a lower loss. A verb agrees
+// with a noun up to 20 characters before it, which only attention can transport to the verb.
 #include <set>
 #include <sstream>
 #include <tinytorch/data/grammar.hpp>
@@ -32,7 +32,7 @@ one_does = 3 'sleeps' | 2 'runs' | 1 'sings'
 many_do  = 3 'sleep' | 2 'run' | 1 'sing'
 )");
 
-// Windows of the text: inputs i64 [B, T], and the same one place later.
+// Random windows of the text: inputs i64 [B, T], and as targets the same windows one position later.
 tt::Batch windows(const tt::Tokens& text, uint64_t seed) {
   tt::Generator generator(seed);
   std::vector<int64_t> inputs, targets;
@@ -45,7 +45,7 @@ tt::Batch windows(const tt::Tokens& text, uint64_t seed) {
   return {tt::from_data(inputs, {kBatch, kLength}), tt::from_data(targets, {kBatch, kLength})};
 }
 
-// Mean over the places from `first` on.
+// The mean loss over the positions from `first` on.
 tt::Tensor loss_of(tt::Gpt2& model, const tt::Batch& batch, int64_t first = 0) {
   const tt::Tensor logits = model(batch.inputs).slice(1, first);  // [B, T, V]
   return tt::cross_entropy(logits.flatten(0, 1), batch.targets.slice(1, first).flatten());
@@ -67,7 +67,7 @@ void train(tt::Gpt2& model, tt::Optimizer& optimizer, const tt::Tokens& text) {
   }
 }
 
-// A window begins inside a sentence, which nobody can guess: judged is its second half alone.
+// A window begins inside a sentence whose beginning is unknown, so the loss is computed over its second half.
 double loss_on_unseen(tt::Gpt2& model, const tt::Tokens& text) {
   const tt::NoGrad no_grad;
   double sum = 0;
@@ -81,7 +81,8 @@ tt::Tensor logits_of(tt::Gpt2& model, const tt::Tokens& tokens) {
   return model(tt::from_data(ids, {1, static_cast<int64_t>(ids.size())}))[0];  // [T, V]
 }
 
-// Changes a token, at one place and another: how many logits of earlier places are no longer the same bits.
+// Changes one token at a time, at several positions, and counts the logits of earlier positions whose bits
+// change.
 double leaks(tt::Gpt2& model, tt::Tokens tokens) {
   const std::vector<float> before = logits_of(model, tokens).to_vector();
   const size_t vocabulary = before.size() / tokens.size();
@@ -95,13 +96,13 @@ double leaks(tt::Gpt2& model, tt::Tokens tokens) {
   return static_cast<double>(changed);
 }
 
-// The probability of a character after the others.
+// The probability of the last character after the others.
 double probability(tt::Gpt2& model, const tt::Tokens& tokens) {
   const tt::Tensor last = logits_of(model, {tokens.begin(), tokens.end() - 1}).select(0, -1);  // [V]
   return tt::softmax(last).to_vector<double>().at(static_cast<size_t>(tokens.back()));
 }
 
-// The share of the whole lines of a text that are sentences of the grammar.
+// The share of a text's complete lines that are sentences of the grammar.
 double share_of_sentences(const std::string& text) {
   std::set<std::string> sentences;
   for (uint64_t i = 0; i < 5000; ++i) sentences.insert(kGrammar.sentence(3, i).text);
@@ -139,13 +140,13 @@ int main() {
     gates.at_most("the future does not leak: earlier logits stay bit-equal",
                   leaks(model, {unseen.begin(), unseen.begin() + kLength}), 0);
     gates.gradients_arrived(parameters);
-    gates.at_most("AdamW's steps equal those by hand in double", step_error, 1e-3);
+    gates.at_most("steps of AdamW equal the reference in double", step_error, 1e-3);
     gates.parameters_moved(parameters, before, 0.02);
-    gates.at_most("its loss is within 10 % of the entropy", loss, 1.1 * entropy);
-    gates.at_least("one cat in the garden sleeps",
+    gates.at_most("the loss is within 10 % of the entropy", loss, 1.1 * entropy);
+    gates.at_least("the verb after a singular noun is `sleeps`",
                    probability(model, characters.encode("\nthe cat in the garden sleeps")), 0.75);
-    gates.at_least("two cats in the garden sleep",
+    gates.at_least("the verb after a plural noun is `sleep`",
                    probability(model, characters.encode("\nthe cats in the garden sleep\n")), 0.75);
-    gates.at_least("it writes sentences of the grammar", share_of_sentences(sample), 0.8);
+    gates.at_least("the generated lines are sentences of the grammar", share_of_sentences(sample), 0.8);
   });
 }

@@ -1,10 +1,10 @@
-// Custom kernels (2024): the multilayer perceptron takes its training steps on the device `cuda`, by kernels
-// written for it, and they must be the CPU's steps. FlashAttention (Dao et al., 2022) and llm.c (Karpathy,
-// 2024) showed how far that carries: what a step costs is what it asks of memory.
+// Custom kernels (2024): the multilayer perceptron is trained on the device `cuda`, by kernels written for
+// it, and the steps must equal those on the CPU. FlashAttention (Dao et al., 2022) and llm.c (Karpathy, 2024)
+// showed that the memory traffic of a step determines its time.
 //
-// On a GPU it prints the time of each part of a step; on the emulator (-DTINYTORCH_WITH_CUDA=SIM), what the
-// part asked of memory. A sector is 32 bytes; neighbouring threads that read neighbouring numbers share
-// theirs. With TINYTORCH_SIM_COUNT=1 there is a line for each kernel.
+// On a GPU it prints the time of each part of a step; on the emulator (-DTINYTORCH_WITH_CUDA=SIM) it prints
+// the memory traffic. A sector has 32 bytes, and neighbouring threads that read neighbouring numbers share
+// sectors. With TINYTORCH_SIM_COUNT=1 there is a line for each kernel.
 #include <chrono>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
@@ -27,7 +27,7 @@ constexpr int64_t kImages = 16, kHidden = 32;
 constexpr int kSteps = 2;
 constexpr double kRate = 1e-3;
 
-// Runs a part of a step and prints what it cost.
+// Runs a part of a step and prints its time or its memory traffic.
 template <class Part>
 void measure(const char* name, Part&& part) {
 #if TINYTORCH_CUDA_SIM
@@ -54,13 +54,13 @@ void measure(const char* name, Part&& part) {
 #endif
 }
 
-// A network whose first weights do not depend on the device.
+// A network whose initial weights do not depend on the device.
 tt::Sequential seeded_network() {
   tt::manual_seed(2024);
   return tt::Sequential(tt::Flatten(), tt::Linear(784, kHidden), tt::GELU(), tt::Linear(kHidden, 10));
 }
 
-// The first steps on a device, on one batch, beside the same by hand.
+// The first steps on a device, on one batch, and their distance from the reference in double.
 struct Training {
   tt::Tensor images, labels, loss;
   tt::Sequential model = seeded_network();
@@ -113,7 +113,7 @@ int main() {
     return 2;
   }
   return milestone::run([](milestone::Gates& gates) {
-    cuda::use_blas(false);  // products by our own kernel, too
+    cuda::use_blas(false);  // matrix products use the library's own kernel, too
     const Training on_cpu(tt::cpu), again(tt::cuda);
     Training on_cuda(tt::cuda);
     const double loss = on_cuda.loss.item<double>(), expected_loss = on_cpu.loss.item<double>();
@@ -141,8 +141,8 @@ int main() {
     gates.at_most("the gradients equal the CPU's",
                   distance(gradients, expected_gradients, expected_gradients), 1e-4);
     gates.at_most("the steps equal the CPU's", distance(weights, expected_weights, way), 1e-3);
-    gates.at_most("AdamW's steps equal those by hand in double", on_cuda.distance_from_hand, 1e-3);
-    gates.check("the same steps again give the same bits",
+    gates.at_most("steps of AdamW equal the reference in double", on_cuda.distance_from_hand, 1e-3);
+    gates.check("a second run gives the same bits",
                 again.weights() == weights && milestone::values_of(again.gradients()) == gradients,
                 "the same", "others");
   });

@@ -1,10 +1,10 @@
 // A multilayer perceptron reads digits (Rumelhart, Hinton, Williams, "Learning representations by
-// back-propagating errors", 1986): layers that are learned together, and a step that remembers the last ones.
+// back-propagating errors", 1986): all layers are trained together, by gradient steps with momentum.
 //
-//   [B, 1, 28, 28] -> [B, 784] -> W1, tanh -> [B, 32] -> W2 -> [B, 10], one score a digit
+//   [B, 1, 28, 28] -> [B, 784] -> W1, tanh -> [B, 32] -> W2 -> [B, 10], one score per digit
 //   v = 0.9 v + g,  p -= lr v                       momentum, as in the paper
 //
-// What its hidden units learn, no single layer can: on these digits one layer reads about two thirds.
+// A single layer cannot learn what the hidden units learn: it recognizes about two thirds of these digits.
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/linear.hpp>
@@ -22,7 +22,7 @@ constexpr int kEpochs = 8;
 
 int main() {
   return milestone::run([](milestone::Gates& gates) {
-    // Another seed is another set of handwriting: the test set shares nothing with the training set.
+    // Another seed gives other digits: the test set has no image of the training set.
     const tt::Digits train = tt::digits(6000, 1), test = tt::digits(1000, 2);
     tt::DataLoader loader(train.images, train.labels, {.batch_size = 50, .shuffle = true, .seed = 1});
     tt::DataLoader test_loader(test.images, test.labels, {.batch_size = 250});
@@ -33,7 +33,7 @@ int main() {
     const std::vector<milestone::Numbers> before = milestone::values_of(parameters);
     tt::SGD optimizer(parameters, {.lr = kRate, .momentum = kMomentum});
 
-    // Before training: what is known without learning anything, and three steps that can be followed by hand.
+    // Before training: the loss of the untrained model, and three steps that are compared with the reference.
     const tt::Batch first = *loader.next();
     const auto loss_of_first = [&] { return tt::cross_entropy(model(first.inputs), first.targets); };
     const double guessing = loss_of_first().item<double>();
@@ -58,10 +58,10 @@ int main() {
       std::printf("%5d  %.4f  %9.4f  %12.1f%%\n", epoch, sum / static_cast<double>(batches), result.loss,
                   100 * result.metric);
     }
-    gates.at_most("before training it guesses: a loss of log 10", std::abs(guessing - std::log(10.0)), 0.2);
+    gates.at_most("the loss before training is about log 10", std::abs(guessing - std::log(10.0)), 0.2);
     gates.gradients_arrived(parameters);
-    gates.at_most("momentum's steps equal those by hand in double", error, 1e-3);
+    gates.at_most("steps with momentum equal the reference in double", error, 1e-3);
     gates.parameters_moved(parameters, before, 0.1);
-    gates.at_least("it reads 5 of 6 new digits", result.metric, 5. / 6);
+    gates.at_least("the test accuracy is at least 5 of 6", result.metric, 5. / 6);
   });
 }

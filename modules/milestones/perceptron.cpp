@@ -1,12 +1,11 @@
 // The perceptron (Rosenblatt, "The perceptron: a probabilistic model for information storage and organization
-// in the brain", 1958): a weighted sum and a threshold, and the first rule by which a machine learned from
-// its mistakes.
+// in the brain", 1958): a weighted sum, a threshold, and a rule that changes the weights after each mistake.
 //
-//   wrong on (x, y), y = 1 or -1, when y (w . x) <= 0        then w += y x        no derivative anywhere
+//   (x, y), y = 1 or -1, is a mistake if y (w . x) <= 0      then w += y x      without any derivative
 //
 // Novikoff's theorem (1962): if some unit vector u has y (u . x) >= gamma for all points, and all |x| <= R,
-// then the rule makes at most (R / gamma)^2 mistakes, in whatever order points come. Its proof is two lines,
-// and both are gates here: every mistake adds at least gamma to w . u, and at most R^2 to |w|^2.
+// then the rule makes at most (R / gamma)^2 mistakes, for any order of the points. The two facts of its proof
+// are gates here: every mistake adds at least gamma to w . u, and at most R^2 to |w|^2.
 #include "gates.hpp"
 
 namespace tt = tinytorch;
@@ -16,10 +15,10 @@ constexpr int64_t kPoints = 200, kFeatures = 10;
 
 struct Problem {
   tt::Tensor x, y;  // f32 [N, D]; f32 [N], 1 or -1
-  Numbers u;        // a unit vector that separates them
+  Numbers u;        // a unit vector that separates the classes
 };
 
-// Points on both sides of a random plane through 0, moved away from it so that a gap is left.
+// Points on both sides of a random plane through 0, moved away from it so that there is a gap.
 Problem two_clouds(double gap) {
   tt::Tensor u = tt::randn({kFeatures});
   u = u / tt::norm(u);                                              // [D]
@@ -39,7 +38,7 @@ struct Learned {
   int64_t mistakes = 0, in_last_pass = 0;
 };
 
-// The rule on tensors, one point after the other, until a pass has no mistake.
+// Applies the rule with tensors, point by point, until a pass has no mistake.
 Learned learn(const Problem& problem, int most_passes) {
   tt::Tensor w = tt::zeros({kFeatures});
   Learned out;
@@ -62,7 +61,7 @@ Learned learn(const Problem& problem, int most_passes) {
   return out;
 }
 
-// The perceptron learns by plain loops in double.
+// The reference: the same rule by plain loops in double.
 Learned learn_by_hand(const Numbers& x, const Numbers& y, int most_passes) {
   Learned out{Numbers(kFeatures)};
   for (int pass = 1; pass <= most_passes; ++pass) {
@@ -87,7 +86,7 @@ int main() {
     const Problem problem = two_clouds(kGap);
     const Learned learned = learn(problem, kMostPasses);
 
-    // The theorem's quantities, from the points as they are.
+    // The quantities of the theorem, computed from the points.
     const Numbers x = problem.x.to_vector<double>(), y = problem.y.to_vector<double>();
     double gamma = HUGE_VAL, radius = 0;
     int64_t wrong = 0;
@@ -103,14 +102,15 @@ int main() {
     const double length = milestone::norm(learned.w);
     const Learned hand = learn_by_hand(x, y, kMostPasses);
 
-    gates.at_least("the classes are apart", gamma, 0.99 * kGap);
-    gates.at_most("every point is on its side", static_cast<double>(wrong), 0);
-    gates.at_least("it learned from mistakes", mistakes, 2);
-    gates.at_most("mistakes within Novikoff's bound", mistakes, bound);
-    gates.at_least("every mistake brought w nearer to u", dot(learned.w.data(), problem.u),
+    gates.at_least("the classes are separable with a margin", gamma, 0.99 * kGap);
+    gates.at_most("every point is classified correctly", static_cast<double>(wrong), 0);
+    gates.at_least("training made at least two mistakes", mistakes, 2);
+    gates.at_most("the number of mistakes is within Novikoff's bound", mistakes, bound);
+    gates.at_least("each mistake added at least gamma to w . u", dot(learned.w.data(), problem.u),
                    mistakes * gamma * 0.999);
-    gates.at_most("every mistake made w little longer", length * length, mistakes * radius * radius * 1.001);
-    gates.at_most("w equals the rule by hand in double",
+    gates.at_most("each mistake added at most R^2 to |w|^2", length * length,
+                  mistakes * radius * radius * 1.001);
+    gates.at_most("w equals the reference in double",
                   milestone::norm(milestone::difference(learned.w, hand.w)) / milestone::norm(hand.w), 1e-4);
   });
 }

@@ -1,11 +1,10 @@
-// XOR (Minsky and Papert, "Perceptrons", 1969): four points that no line can separate. A hidden layer
-// separates them, once there is a rule that tells it its share of the error: the chain rule (Rumelhart,
-// Hinton, Williams, 1986).
+// XOR (Minsky and Papert, "Perceptrons", 1969): four points that no line can separate. A hidden layer can
+// separate them, and the chain rule gives the gradients that train it (Rumelhart, Hinton, Williams, 1986).
 //
 //   line     z = x w + b                           loss = mean of log(1 + e^z) - y z
-//   network  z = tanh(x w1 + b1) w2 + b2           tensors and autograd alone; a layer is one line here
+//   network  z = tanh(x w1 + b1) w2 + b2           written with tensors and autograd, without layers
 //
-// The line's loss is convex, and its lowest point is w = 0, b = 0: to answer 1/2 to everything, at a loss of
+// The loss of the line is convex with its minimum at w = 0, b = 0, where every answer is 1/2 and the loss is
 // log 2.
 #include <numbers>
 
@@ -29,7 +28,7 @@ tt::Tensor network(const tt::NamedTensors& p) {
 
 using Model = tt::Tensor(const tt::NamedTensors&);
 
-// One step down the gradient; returns the loss before it.
+// Makes one step of gradient descent and returns the loss before it.
 double descend(tt::NamedTensors& parameters, Model& model) {
   for (tt::NamedTensor& p : parameters) p.tensor.zero_grad();
   const tt::Tensor loss = tt::bce_with_logits(model(parameters), kAnswers);
@@ -46,7 +45,7 @@ int points_right(const Numbers& logits) {
   return right;
 }
 
-// Trains on all four points at once; returns the last loss.
+// Trains on all four points at once and returns the last loss.
 double train(const char* title, tt::NamedTensors& parameters, Model& model, int steps) {
   double loss = 0;
   for (int step = 1; step <= steps; ++step) {
@@ -59,14 +58,15 @@ double train(const char* title, tt::NamedTensors& parameters, Model& model, int 
   return loss;
 }
 
-// The most points that one of `count` random lines gets, all tried at once.
+// The largest number of points that one of `count` random lines classifies correctly. All lines are tried at
+// once.
 double best_of_random_lines(int64_t count) {
   const tt::Tensor w = tt::randn({2, count}), b = tt::randn({1, count});
   const tt::Tensor sides = (tt::matmul(kPoints, w) + b) * (2 * kAnswers - 1);  // [4, count], right where > 0
   return tt::max((sides > 0).to(tt::f32).sum({0})).item<double>();
 }
 
-// The network's gradients by the chain rule, point after point, in double.
+// The reference: the gradients of the network by the chain rule, point by point, in double.
 std::vector<Numbers> gradients_by_hand(const std::vector<Numbers>& p) {
   const Numbers x = kPoints.to_vector<double>(), y = kAnswers.to_vector<double>();
   const Numbers &w1 = p[0], &b1 = p[1], &w2 = p[2], &b2 = p[3];  // [2, H], [H], [H, 1], [1]
@@ -89,7 +89,7 @@ std::vector<Numbers> gradients_by_hand(const std::vector<Numbers>& p) {
   return g;
 }
 
-// A step of autograd against one by hand: the largest difference.
+// The largest difference between a step by autograd and the reference step.
 double distance_from_hand(tt::NamedTensors& parameters) {
   const std::vector<Numbers> before = milestone::values_of(parameters), by_hand = gradients_by_hand(before);
   descend(parameters, network);
@@ -125,7 +125,7 @@ int main() {
                   3);
     gates.at_most("the line's loss stays at log 2", std::abs(line_loss - std::numbers::ln2), 1e-3);
     gates.gradients_arrived(deep);
-    gates.at_most("a step of the network equals the chain rule by hand in double", error, 1e-5);
+    gates.at_most("a step of the network equals the chain rule in double", error, 1e-5);
     gates.parameters_moved(deep, before, 0.1);
     gates.at_least("the network gets all 4 points", points_right(network(deep).to_vector<double>()), 4);
     gates.at_most("the network's loss is below 0.05", network_loss, 0.05);

@@ -8,7 +8,7 @@ void not_equal(const std::string& what, const std::string& want, const std::stri
 }
 void expect(const std::string& what, bool holds, const std::string& why) {
   count_a_check();
-  if (!holds) throw Mismatch(what + "\n  this must hold and does not" + (why.empty() ? "" : "\n  " + why));
+  if (!holds) throw Mismatch(what + "\n  this must hold, but does not" + (why.empty() ? "" : "\n  " + why));
 }
 
 void expect_close(const std::string& what, const Numbers& got, const Numbers& want, const Shape& shape,

@@ -1,5 +1,5 @@
-// What a check says when it fails: what was asked, what was expected, what came, where it is worst, and what
-// the pattern of the wrong numbers looks like.
+// Expectations of the checks. The message of a failure names the call, the expected and the actual result,
+// the place of the largest error, and a guess at the mistake from the pattern of the wrong numbers.
 //
 //   expect_equal("contiguous_strides([2, 3])", contiguous_strides({2, 3}), Strides{3, 1});
 //   expect_close("softmax of [3, 5]", got, want, {.dtype = f32, .roundings = 8});
@@ -12,12 +12,12 @@
 
 namespace course {
 
-// Thrown by the functions below; main.cpp hands the text to whoever asked.
+// Thrown by the functions below if an expectation fails; main.cpp writes the text to the file of results.
 struct Mismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-void count_a_check();  // a test without any is no test
+void count_a_check();  // a test that makes no check counts as failed
 [[noreturn]] void not_equal(const std::string& what, const std::string& want, const std::string& got);
 
 template <class Got, class Want>
@@ -28,9 +28,9 @@ void expect_equal(const std::string& what, const Got& got, const Want& want) {
 void expect(const std::string& what, bool holds, const std::string& why = "");
 
 struct Tolerance {
-  DType dtype = f32;     // in which the result is stored
-  double roundings = 4;  // of the arithmetic (f32 for 16-bit types) at magnitude `scale`
-  double scale = 1;      // size of the terms that were added up
+  DType dtype = f32;     // dtype in which the result is stored
+  double roundings = 4;  // rounding errors of the arithmetic (f32 for 16-bit types) at magnitude `scale`
+  double scale = 1;      // magnitude of the terms of the sum
 };
 
 void expect_close(const std::string& what, const Numbers& got, const Numbers& want, const Shape& shape,

@@ -1,4 +1,4 @@
-// What the emulator counts while kernels run: memory traffic and blocks. On a GPU nothing is counted.
+// Counters of the CUDA emulator while kernels run: memory traffic and blocks. On a GPU nothing is counted.
 #pragma once
 
 #include <support/check.hpp>
@@ -11,10 +11,11 @@ namespace course {
 
 struct Counted {
   double launches = 0, most_blocks = 0, threads = 0, bytes_read = 0, bytes_written = 0;
-  double requests = 0, sectors = 0, ideal_sectors = 0;  // of device memory: a warp's instruction; of 32 bytes
+  double requests = 0;                    // instructions of a warp that access device memory
+  double sectors = 0, ideal_sectors = 0;  // units of 32 bytes of device memory
 };
 
-// Whether there is an emulator; counted(f) then says what the kernels that f launches do.
+// True if kernels run in the emulator. counted(f) then returns the counters of the kernels that f launches.
 #if TINYTORCH_CUDA_SIM
 inline constexpr bool kCounts = true;
 template <class F>
@@ -37,7 +38,7 @@ Counted counted(F&& f) {
   }
   return sum;
 }
-// f with the last block of each grid first; on a device the order is anyone's guess.
+// Calls f with the last block of each grid run first. On a GPU the order of the blocks is not defined.
 template <class F>
 void with_last_block_first(F&& f) {
   namespace sim = tinytorch::backend::cuda::sim;

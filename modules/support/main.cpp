@@ -1,6 +1,6 @@
-// main() of every check. What each test said goes as lines of JSON to the file named by TT_RESULTS, and the
-// last line repeats the number in TT_NONCE: whatever else a program prints is no verdict. A test that begins
-// is noted, too: where a program was stopped, or crashed, one has begun that did not end.
+// main() of every check. It writes the result of each test as a line of JSON to the file named by TT_RESULTS,
+// and in the last line the number in TT_NONCE; other output of the program is no verdict. The start of each
+// test is written too, so that after a crash or a timeout the running test is known.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 namespace {
 
 std::FILE* results = nullptr;
-std::string message;  // of the running test: the first that failed
+std::string message;  // message of the first failed check of the running test
 bool failed = false;
 int tests_run = 0;
 
@@ -23,7 +23,7 @@ std::string json_of(const std::string& text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {  // bytes as Latin-1: always valid
+    } else if (byte < 0x20 || byte >= 0x7f) {  // each byte as a Latin-1 character, which is always valid JSON
       char escape[8];
       std::snprintf(escape, sizeof escape, "\\u%04x", byte);
       out += escape;

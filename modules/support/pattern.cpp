@@ -13,7 +13,7 @@ Shape index_of(const Shape& shape, int64_t linear) {
 
 namespace {
 
-// The numbers of a result that differ from what was expected, at least one.
+// The numbers of a result that differ from the expected ones. There is at least one.
 class WrongNumbers {
  public:
   WrongNumbers(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong, const Shape& shape,
@@ -22,7 +22,7 @@ class WrongNumbers {
     while (first_ < last_ && !wrong_[first_]) ++first_;
     while (last_ > first_ && !wrong_[last_ - 1]) --last_;
   }
-  // What they look like, or nothing.
+  // A guess at the mistake, or an empty string.
   std::string pattern() const {
     for (const auto part :
          {&WrongNumbers::of_zeros, &WrongNumbers::of_special_values, &WrongNumbers::of_few_digits,
@@ -37,25 +37,26 @@ class WrongNumbers {
   std::string of_zeros() const {
     if (!every([&](size_t i) { return got_[i] == 0; })) return "";
     if (first_ == 0 && last_ == got_.size())
-      return "all zero: nothing was written, or the sum was never added to";
-    if (tail()) return "a dropped tail: from " + place(first_) + " on all is zero";
-    return "zero in places: they were skipped";
+      return "all zero: nothing was written, or nothing was added to the sum";
+    if (tail()) return "like missing remainder elements: all values from " + place(first_) + " on are zero";
+    return "as if some elements were skipped: they are zero";
   }
   std::string of_special_values() const {
     if (every([&](size_t i) { return std::isnan(got_[i]); })) {
       const int64_t row = shape_.size() > 0 ? std::max<int64_t>(shape_.back(), 1) : 1;
       return "NaN from row " + std::to_string(static_cast<int64_t>(first_) / row) +
-             " on: inf - inf, 0 / 0, or a value that was never written";
+             " on: the cause can be inf - inf, 0 / 0, or a value that was never written";
     }
     if (every([&](size_t i) { return std::isinf(got_[i]); }))
-      return "infinite: it overflowed, or the logarithm of 0";
+      return "infinite: a value overflowed, or is the logarithm of 0";
     return "";
   }
   std::string of_few_digits() const {
     const bool close = every([&](size_t i) {
       return std::isfinite(want_[i]) && std::abs(got_[i] - want_[i]) <= 1e-5 * std::abs(want_[i]);
     });
-    return close ? "right to some six digits: computed in float, or with a constant of so few" : "";
+    return close ? "right to about six digits: it was computed in float, or with a constant of so few digits"
+                 : "";
   }
   std::string of_rubbish() const {
     const double fill = Values::unwritten(dtype_);
@@ -69,18 +70,18 @@ class WrongNumbers {
       huge += std::isfinite(got_[i]) && std::abs(got_[i]) > 1e30;
     }
     const std::string from_there = " from " + place(first_unwritten) + " on";
-    // Narrower elements, one after the other, end halfway.
+    // Elements of half the size, written one after the other, end at half of the memory.
     const bool rest = last_ == got_.size() && unwritten == last_ - first_unwritten;
     const bool half = first_unwritten > 1 && first_unwritten <= (last_ + 1) / 2;
     if (size_of(dtype_) == 8 && rest && half && count_wrong(first_unwritten) == first_unwritten) {
-      return std::string("written in a dtype narrower than ") + name_of(dtype_) + ", and not at all" +
-             from_there + ": is the dtype passed on?";
+      return std::string("as if it was written in a dtype narrower than ") + name_of(dtype_) +
+             ": nothing was written" + from_there + ". Is the dtype passed on?";
     }
-    // A byte may have that value by itself.
+    // A single byte may have the value of unwritten memory by chance.
     if (unwritten > 0 && (size_of(dtype_) > 1 || unwritten == count_wrong(last_)))
-      return "values that were never written (memory starts as rubbish)," + from_there;
+      return "as if values were never written (uninitialized memory holds arbitrary values)," + from_there;
     if (huge > 0)
-      return "rubbish: bits of another dtype (is it passed on?), or values that were never written";
+      return "like arbitrary bits: they are of another dtype (is it passed on?), or were never written";
     return "";
   }
   std::string of_places() const {
@@ -92,7 +93,7 @@ class WrongNumbers {
                                           want_[static_cast<size_t>(r * shape_[1] + c)]);
         }
       }
-      if (transposed) return "transposed: rows and columns have changed places";
+      if (transposed) return "transposed: rows and columns are exchanged";
     }
     return "";
   }
@@ -104,8 +105,9 @@ class WrongNumbers {
     }
     const double shift = got_[first_] - want_[first_];
     if (last_ - first_ > 2 && every([&](size_t i) { return near(got_[i] - want_[i], shift); }))
-      return "shifted: every wrong value is off by " + shown(shift);
-    if (last_ - first_ > 2 && tail()) return "the tail alone is wrong, from " + place(first_) + " on";
+      return "shifted: every wrong value differs from the expected one by " + shown(shift);
+    if (last_ - first_ > 2 && tail())
+      return "as if only the last elements were wrong, from " + place(first_) + " on";
     return "";
   }
 
@@ -129,7 +131,7 @@ class WrongNumbers {
   const std::vector<bool>& wrong_;
   const Shape& shape_;
   const DType dtype_;
-  size_t first_ = 0, last_;  // where they begin and end
+  size_t first_ = 0, last_;  // the first wrong number, and the position after the last one
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a result's wrong numbers look like: a guess at the mistake behind them, for the message of a check.
+// The pattern of a result's wrong numbers, as a guess at the mistake, for the message of a check.
 #pragma once
 
 #include <support/values.hpp>
@@ -30,7 +30,7 @@ std::string shown(const T& value) {
 
 Shape index_of(const Shape& shape, int64_t linear);
 
-// What the numbers marked as wrong, at least one, look like; or nothing.
+// The pattern of the numbers marked as wrong, of which there must be at least one; or an empty string.
 std::string pattern_of(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong,
                        const Shape& shape, DType dtype);
 

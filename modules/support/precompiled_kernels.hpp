@@ -1,4 +1,4 @@
-// What every kernel includes, parsed once for the emulator.
+// Headers that every kernel includes, parsed once for the emulator.
 #pragma once
 
 #include <algorithm>

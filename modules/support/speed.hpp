@@ -1,5 +1,6 @@
-// The speed of a task: its work, at a size where memory or arithmetic is the limit and not the call.
-// modules/NN/speed/SLUG.cpp defines works(); speed_main.cpp times them, or has the emulator count them.
+// The works by which the speed of a task is measured, at sizes where memory or arithmetic is the limit, not
+// the overhead of a call. modules/NN/speed/SLUG.cpp defines works(); speed_main.cpp times them, or the
+// emulator counts them.
 //
 //   std::vector<Work> course::works() {
 //     const int64_t n = kTimed ? int64_t{1} << 24 : 5000;
@@ -18,16 +19,17 @@ namespace course {
 
 struct Work {
   std::string name;
-  double bytes = 0;  // that have to be read and written at least once
+  double bytes = 0;  // bytes that must be read and written at least once
   double flops = 0;
   std::function<void()> run;
 };
 std::vector<Work> works();
 
-// Whether time is measured; the emulator only counts, and wants small sizes.
+// True if time is measured. The emulator only counts, and needs small sizes.
 inline constexpr bool kTimed = TINYTORCH_CUDA_SIM == 0;
 
-// Values that live as long as the works that use them, where their kernel runs.
+// Shared values in the memory of the device that runs the kernel; they live as long as the works that use
+// them.
 using Held = std::shared_ptr<Values>;
 inline Held held(Values v) {
 #if TINYTORCH_WITH_CUDA
@@ -37,7 +39,7 @@ inline Held held(Values v) {
 #endif
 }
 inline Held random(DType dtype, const Shape& shape, double low = -1, double high = 1) {
-  return held(Values::random(dtype, shape, Layout::dense, low, high));
+  return held(Values::random(dtype, shape, Layout::contiguous, low, high));
 }
 inline Held empty(DType dtype, const Shape& shape) { return held(Values(dtype, shape)); }
 

@@ -1,5 +1,5 @@
-// main() of a task's speed program: a line of JSON for each work and one for the machine's limits, to the
-// file TT_RESULTS, where what a student's code prints does not come between, or to stdout.
+// main() of a task's speed program. It writes a line of JSON for each work and one for the machine's limits,
+// to the file TT_RESULTS, so that output of a student's code is not mixed with them, or else to stdout.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,8 +22,8 @@ void finish() {
 #endif
 }
 
-// Median seconds of a call: calls are bundled until a bundle takes 10 ms, so that the clock's own grain and a
-// launch's latency do not count; then for 0.4 s.
+// Median seconds of a call. Calls are bundled until a bundle takes 10 ms, so that the resolution of the clock
+// and the latency of a launch do not count; then bundles are timed for 0.4 s.
 double median_seconds(const std::function<void()>& run) {
   run();
   finish();
@@ -45,7 +45,7 @@ double median_seconds(const std::function<void()>& run) {
   return samples[samples.size() / 2];
 }
 
-// Bytes a second of a copy of 64 MiB, read and written.
+// Bytes per second, read and written, of a copy of 64 MiB.
 double copy_bandwidth() {
   const int64_t n = int64_t{1} << 24;
 #if TINYTORCH_WITH_CUDA
@@ -83,8 +83,8 @@ int main() {
     sim::set_counting(true);
     work.run();
     sim::set_counting(false);
-    // What is moved: the distinct bytes that each instruction of a warp asks for. That they lie apart is seen
-    // by the sectors; that 32 lanes read one number moves it once.
+    // `moved` counts the distinct bytes that each instruction of a warp requests: a number that 32 lanes read
+    // is moved once. Uncoalesced accesses are counted by the sectors.
     sim::KernelCounts all;
     for (const sim::KernelCounts& c : sim::counts()) {
       all.launches += c.launches, all.requests += c.requests, all.sectors += c.sectors;

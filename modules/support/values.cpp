@@ -6,7 +6,7 @@
 namespace course {
 
 const char* name_of_layout(Layout layout) {
-  constexpr const char* kNames[] = {"dense", "with gaps", "transposed", "reversed"};
+  constexpr const char* kNames[] = {"contiguous", "with gaps", "transposed", "reversed"};
   return kNames[static_cast<int>(layout)];
 }
 
@@ -104,7 +104,8 @@ void Values::put(int64_t i, double number) {
 }
 
 #if TINYTORCH_WITH_CUDA
-// The emulator sees the first access behind the end; an empty tensor has an address, too.
+// No slack on a device, so that the emulator detects the first access past the end. An empty tensor keeps
+// some, because it needs an address.
 size_t Values::size_on_device() const {
   return bytes_.size() - static_cast<size_t>(shape_.numel() > 0 ? kSlack : 0) * size_of(dtype_);
 }

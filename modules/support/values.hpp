@@ -1,5 +1,5 @@
-// Values: a block of numbers for a check, in any dtype, memory layout and place. It moves numbers in and out
-// by itself, so that what a student has not written yet, or has written wrong, cannot disturb it.
+// Values: a block of numbers for a check, in any dtype and memory layout, on the CPU or a CUDA device. Its
+// own code reads and writes the numbers, so that missing or wrong functions of a student cannot affect it.
 //
 //   Values x = Values::random(f32, {3, 5}, Layout::gaps);
 //   cpu::unary(UnaryFn::relu, y.view(), x.view());
@@ -24,30 +24,32 @@ using namespace tinytorch;
 using backend::View;
 using Numbers = std::vector<double>;
 
-// dense: row-major; gaps: every second element of a larger block; transposed: the first dimension side by
-// side; reversed: negative strides.
-enum class Layout { dense, gaps, transposed, reversed };
-inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed, Layout::reversed};
+// contiguous: row-major without gaps; gaps: every second element of a larger block; transposed: the first
+// dimension has the smallest stride; reversed: negative strides.
+enum class Layout { contiguous, gaps, transposed, reversed };
+inline constexpr Layout kLayouts[] = {Layout::contiguous, Layout::gaps, Layout::transposed, Layout::reversed};
 const char* name_of_layout(Layout layout);
 
-// Fresh numbers in every run; the seed is printed with a failure, and TT_SEED repeats it.
+// Every run draws new numbers. A failure prints the seed, and TT_SEED repeats a run.
 uint64_t seed();
 std::mt19937_64& random_source();
 double uniform(double low, double high);
 
 class Values {
  public:
-  // Filled with a pattern that no correct result has: what was never written shows.
-  Values(DType dtype, const Shape& shape, Layout layout = Layout::dense);
-  static Values of(DType dtype, const Shape& shape, const Numbers& numbers, Layout layout = Layout::dense);
-  static Values random(DType dtype, const Shape& shape, Layout layout = Layout::dense, double low = -1,
+  // Memory is filled with a pattern that no correct result has, so that elements that were never written are
+  // found.
+  Values(DType dtype, const Shape& shape, Layout layout = Layout::contiguous);
+  static Values of(DType dtype, const Shape& shape, const Numbers& numbers,
+                   Layout layout = Layout::contiguous);
+  static Values random(DType dtype, const Shape& shape, Layout layout = Layout::contiguous, double low = -1,
                        double high = 1);
 
-  // What a kernel is given. On a CUDA device the numbers are sent there, and fetched by numbers().
+  // The argument for a kernel. On a CUDA device the numbers are copied there, and numbers() copies them back.
   View view();
-  // Row-major, as the dtype holds them.
+  // The numbers in row-major order, as rounded to the dtype.
   Numbers numbers();
-  // What an element holds that nobody has written.
+  // The value of an element that was never written.
   static double unwritten(DType dtype);
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
@@ -61,7 +63,7 @@ class Values {
 
  private:
   static constexpr unsigned char kUnwritten = 0x7b;
-  static constexpr int64_t kSlack = 8;  // elements behind the last one; a device's memory has none
+  static constexpr int64_t kSlack = 8;  // elements after the last one; memory of a device has none
 
   int64_t element() const { return static_cast<int64_t>(size_of(dtype_)); }
   unsigned char* place_of(int64_t linear);
@@ -71,7 +73,7 @@ class Values {
   DType dtype_;
   Shape shape_;
   Strides strides_;
-  int64_t first_ = 0;  // element that index 0, 0, ... names
+  int64_t first_ = 0;  // position of the element with index 0, 0, ...
   std::vector<unsigned char> bytes_;
 #if TINYTORCH_WITH_CUDA
   static constexpr Device kDevice{DeviceType::cuda, 0};

@@ -37,30 +37,30 @@ LIBRARIES = ["-lboost_context", "-ldl", "-lfmt", "-lz", "-lzip"]
 # (milestone, name of the fault, text of one header, text that replaces it, gates that must fail)
 FAULTS = [
     ("perceptron", "a sum drops the tail", "for (; i < n; ++i) tail = F::join(tail, x[i]);",
-     "for (; i + 1 < n; ++i) tail = F::join(tail, x[i]);", ["w equals the rule by hand in double"]),
+     "for (; i + 1 < n; ++i) tail = F::join(tail, x[i]);", ["w equals the reference in double"]),
     ("xor", "the gradient does not reach the bias", "add(const BinaryContext& c) { return {c.g, c.g}; }",
      "add(const BinaryContext& c) { return {c.g, zeros_like(c.g)}; }",
-     ["a gradient arrived in every parameter", "a step of the network equals the chain rule by hand in double"]),
+     ["every parameter has a gradient", "a step of the network equals the chain rule in double"]),
     ("xor", "the derivative of tanh is the sigmoid's", "derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y)",
      "derivative_times(backend::BinaryFn::sigmoid_grad, c.g, c.y)",
-     ["a step of the network equals the chain rule by hand in double"]),
+     ["a step of the network equals the chain rule in double"]),
     ("mlp", "the optimizer does not change parameters", "p[i] -= lr * (own * gradient + past * velocity[i]);",
      "p[i] -= T(0) * lr * (own * gradient + past * velocity[i]);",
-     ["momentum's steps equal those by hand in double", "every parameter moved", "it reads 5 of 6 new digits"]),
+     ["steps with momentum equal the reference in double", "every parameter changed", "the test accuracy is at least 5 of 6"]),
     ("mlp", "momentum drops the last velocity", "velocity[i] = momentum * velocity[i] + gradient;", "velocity[i] = gradient;",
-     ["momentum's steps equal those by hand in double"]),
+     ["steps with momentum equal the reference in double"]),
     ("mlp", "the gradient does not reach the bias", "return {dx, of_both[0], of_both[1]};",
-     "return {dx, of_both[0], zeros_like(of_both[1])};", ["a gradient arrived in every parameter", "every parameter moved"]),
+     "return {dx, of_both[0], zeros_like(of_both[1])};", ["every parameter has a gradient", "every parameter changed"]),
     ("convnet", "the kernel depends on the position", "to[j] = sums[j] + b;", "to[j] = sums[j] + b + T(0.01) * T(i + j);",
-     ["a convolution equals its sum by hand in double", "a digit that moves has features that move"]),
+     ["a convolution equals its definition in double", "a shifted digit has shifted features"]),
     ("convnet", "AdamW adds the decay to the gradient like Adam", ": Adam(parameters, adam_options, true, loc) {}",
-     ": Adam(parameters, adam_options, false, loc) {}", ["AdamW's steps equal those by hand in double"]),
+     ": Adam(parameters, adam_options, false, loc) {}", ["steps of AdamW equal the reference in double"]),
     ("gpt", "attention is not causal", ".causal = options.causal, .window = options.window",
      ".causal = false, .window = options.window", ["the future does not leak: earlier logits stay bit-equal"]),
     ("gpt", "attention has a window of four positions", ".causal = options.causal, .window = options.window",
-     ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two cats in the garden sleep"]),
+     ".causal = options.causal, .window = 4", ["the loss is within 10 % of the entropy", "the verb after a plural noun is `sleep`"]),
     ("kernels", "the fused step does not square the gradient", "v = beta2 * v + rest2 * gradient * gradient;",
-     "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "AdamW's steps equal those by hand in double"]),
+     "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "steps of AdamW equal the reference in double"]),
     ("kernels", "the gradient of the loss does not depend on the target", "v[k] -= c + k == row.target ? hot : A(0);",
      "v[k] -= c + k == row.target ? hot * A(0) : A(0);", ["the gradients equal the CPU's", "the steps equal the CPU's"]),
 ]
@@ -131,7 +131,7 @@ class Milestones(unittest.TestCase):
         self.assertEqual(run.code, 1, run.text)
         for gate in gates:
             self.assertIn(gate, run.failed, run.text)
-        self.assertLessEqual(set(run.gates), {*MILESTONES[name]["gates"], "it ran to its end"})
+        self.assertLessEqual(set(run.gates), {*MILESTONES[name]["gates"], "the program ran without an error"})
 
     def compiled_again(self, name, header, folder):
         """Compiles the functions of the changed header to an object. The linker takes the first definition of each function, so

@@ -197,11 +197,11 @@ class Migrating(unittest.TestCase):
 
     def test_a_given_part_that_was_changed_is_named(self):
         _, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("outer.pop_back();", "outer.pop_back();  // mine"))
-        self.assertEqual(left, ["Rows is a given part that you changed: today's stands in its place"])
+        self.assertEqual(left, ["Rows is a given part that you changed: the new file has the current one"])
 
     def test_a_missing_function_is_replaced_by_its_todo(self):
         text, left = self.migrated("tinytorch/backend/cpu/elementwise.hpp", ("void choose(", "void chose("))
-        self.assertEqual(left, ["choose is not there: its TODO stands in its place"])
+        self.assertEqual(left, ["choose was not found: the new file has its TODO"])
         self.assertIn('todo("1.4", "choose")', text)
         self.assertIn("void chose(", text)
 
@@ -214,7 +214,7 @@ class Migrating(unittest.TestCase):
 
     def test_a_student_s_member_of_a_given_class_is_named(self):
         _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
-        self.assertEqual(left, ["Mlp had members of your own, mine: make them functions beside it"])
+        self.assertEqual(left, ["Mlp had members that you added, mine: make them functions outside the class"])
 
     def test_names_and_includes_that_have_moved_are_replaced(self):
         text, left = self.migrated("tinytorch/autograd/gradcheck.hpp", ("#pragma once\n", "#pragma once\n\n#include <tinytorch/tensor/members.hpp>\n"))
@@ -322,7 +322,7 @@ class Checking(Clone):
         header = "02_autograd/student/tinytorch/autograd/engine.hpp"
         self.solve("2.4")
         self.edit("#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)", "#if TT_BODIES(TENSOR)", header)
-        self.assertIn("its functions would be left out", self.tt("check", "2.4", code=1))
+        self.assertIn("its functions would not be compiled", self.tt("check", "2.4", code=1))
 
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):
         self.tt("start", "01", code=0)
@@ -350,11 +350,11 @@ class Checking(Clone):
     def test_missing_files_and_functions_are_named(self):
         for command in ("check", "grade"):
             for name in ("01", "1.1"):
-                self.assertIn("strides.hpp is not there: `modules/tt start 01`", self.tt(command, name, code=2))
+                self.assertIn("strides.hpp does not exist: `modules/tt start 01` creates it", self.tt(command, name, code=2))
         self.tt("start", "01", code=0)
         (self.modules / STRIDES).write_text("#pragma once\n")
         text = self.tt("check", "1.1", code=1)
-        self.assertIn("strides.hpp lacks contiguous_strides, is_contiguous", text)
+        self.assertIn("strides.hpp does not define contiguous_strides, is_contiguous", text)
         self.assertIn("`modules/tt reset 1.1`", text)
         self.assertNotIn("error:", text)
 
@@ -396,7 +396,7 @@ class Checking(Clone):
         manifest = self.modules / "course.json"
         kept = manifest.read_text()
         try:
-            manifest.write_text(kept.replace('"1.1 an empty dimension counts as one"', '"1.1 a test that is not there"'))
+            manifest.write_text(kept.replace('"1.1 a dimension of size 0 counts as one of size 1"', '"1.1 a test that is not there"'))
             self.assertIn("did not run", self.tt("check", "1.1", code=1))
         finally:
             manifest.write_text(kept)
@@ -407,7 +407,7 @@ class Checking(Clone):
             stray = self.modules / "01_tensor/student" / name
             stray.parent.mkdir(parents=True, exist_ok=True)
             stray.write_text("#pragma once\n")
-            self.assertIn("replaces nothing", self.tt("check", "01", code=2))
+            self.assertIn("replaces no header", self.tt("check", "01", code=2))
             stray.unlink()
 
 
@@ -450,7 +450,7 @@ class Benching(Clone):
         return self.json_of("bench", "1.10", code=code, PATH=str(self.bin))
 
     def test_missing_files_and_tasks_without_speed_points_are_named(self):
-        self.assertIn("is not there: `modules/tt start 01`", self.tt("bench", "1.10", code=2))
+        self.assertIn("does not exist: `modules/tt start 01` creates it", self.tt("bench", "1.10", code=2))
         self.tt("start", "01", code=0)
         self.assertRegex(self.tt("bench", "1.1", code=2), r"1\.1 has no speed points; there are 1\.4, ")
 
@@ -575,9 +575,9 @@ class Keeping(Clone):
 
     def test_the_solution_is_shown_only_after_a_pass(self):
         self.tt("start", "01", code=0)
-        self.assertIn("opens when its tasks have passed", self.tt("solution", "1.1", code=2))
-        self.assertIn("opens when its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
-        self.assertIn("is the starter", self.tt("diff", "1.1", code=0))
+        self.assertIn("is shown after its tasks have passed", self.tt("solution", "1.1", code=2))
+        self.assertIn("is shown after its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
+        self.assertIn("equals the starter", self.tt("diff", "1.1", code=0))
 
     def test_hints_come_in_three_steps(self):
         texts = [self.tt("hint", "1.1", code=0) for _ in range(4)]
@@ -649,7 +649,7 @@ class Watching(Clone):
     def test_a_save_gives_a_verdict_and_the_keys_work(self):
         self.begin()
         self.until("task 1.1")
-        self.until("save the file")
+        self.until("each save of the file")
         self.press("h")
         self.until("hint 1 of 3")
         self.press("n")
@@ -673,7 +673,7 @@ class Watching(Clone):
 
     def test_an_interruption_restores_the_terminal(self):
         self.begin()
-        self.until("save the file")
+        self.until("each save of the file")
         self.press("\x03")
         self.until("interrupted")
         self.assertEqual(self.end(), 1)

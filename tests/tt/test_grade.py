@@ -91,14 +91,14 @@ class Grading(Clone):
         self.assertIn("is not a grade", self.tt("export", "--to", "junit", str(out), code=2))
 
     HOSTILE = {  # {code in the student's function: regular expression for the message of the verdict}
-        "for (;;) {}": r"it was stopped after 5 s",
-        "for (;;) if (fork() < 0) usleep(1000);": r"it was stopped after 5 s|ended with code",
+        "for (;;) {}": r"the test was stopped after 5 s",
+        "for (;;) if (fork() < 0) usleep(1000);": r"the test was stopped after 5 s|ended with code",
         "std::memset(new char[100LL << 30], 1, 100LL << 30);": r"allocation-size-too-big|bad_alloc|ended with code",
-        "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|it was stopped",
-        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before the tests did",  # it deletes only its own results
+        "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|was stopped",
+        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before its tests did",  # it deletes only its own results
         "std::puts(\"1.1 passed\"); std::ofstream(std::getenv(\"TT_RESULTS\") ? std::getenv(\"TT_RESULTS\") : \"x\") << 1; std::_Exit(0);":
-            r"before the tests did",
-        "for (;;) std::puts(\"passed passed passed passed\");": r"it was stopped after 5 s|ended with code",
+            r"before its tests did",
+        "for (;;) std::puts(\"passed passed passed passed\");": r"the test was stopped after 5 s|ended with code",
     }
 
     def test_hostile_programs_end_with_a_verdict_and_no_damage(self):

@@ -16,8 +16,8 @@ double largest_sum(const Numbers& a, const Numbers& b, int64_t M, int64_t N, int
   return most;
 }
 
-void check_product(DType dtype, int64_t M, int64_t N, int64_t K, Layout of_a = Layout::dense,
-                   Layout of_b = Layout::dense, Layout of_out = Layout::dense) {
+void check_product(DType dtype, int64_t M, int64_t N, int64_t K, Layout of_a = Layout::contiguous,
+                   Layout of_b = Layout::contiguous, Layout of_out = Layout::contiguous) {
   const double high = is_floating(dtype) ? 1 : 3, low = dtype == u8 ? 0 : -high;
   Values a = Values::random(dtype, {M, K}, of_a, low, high);
   Values b = Values::random(dtype, {K, N}, of_b, low, high);
@@ -49,7 +49,7 @@ TEST_CASE("1.7 matrices of any size") {
 TEST_CASE("1.7 matrices of any layout") {
   for (const Layout layout : kLayouts) {
     check_product(f32, 5, 7, 3, layout);
-    check_product(f32, 5, 7, 3, Layout::dense, layout);
+    check_product(f32, 5, 7, 3, Layout::contiguous, layout);
     check_product(f32, 5, 7, 3, Layout::gaps, Layout::transposed, layout);
   }
 }
@@ -60,14 +60,14 @@ TEST_CASE("1.7 every dtype") {
   cpu::matmul(wide.view(), a.view(), b.view());
   expect_close("matmul of bf16 [3, 40] and [40, 5] into f32", wide,
                product(a.numbers(), b.numbers(), 3, 5, 40), {.roundings = 8, .scale = 20});
-  Values p = Values::random(boolean, {3, 9}, Layout::dense, 0, 2);
-  Values q = Values::random(boolean, {9, 4}, Layout::dense, 0, 2), count(i32, {3, 4});
+  Values p = Values::random(boolean, {3, 9}, Layout::contiguous, 0, 2);
+  Values q = Values::random(boolean, {9, 4}, Layout::contiguous, 0, 2), count(i32, {3, 4});
   cpu::matmul(count.view(), p.view(), q.view());
   expect_close("matmul of bool [3, 9] and [9, 4] into i32", count,
                product(p.numbers(), q.numbers(), 3, 4, 9));
 }
 
-TEST_CASE("1.7 each batch has matrices of its own") {
+TEST_CASE("1.7 each batch multiplies its own matrices") {
   const int64_t M = 3, N = 4, K = 5;
   for (const Layout layout : kLayouts) {
     Values a = Values::random(f32, {2, 3, M, K}, layout), b = Values::random(f32, {2, 3, K, N});
@@ -86,21 +86,21 @@ TEST_CASE("1.7 each batch has matrices of its own") {
   }
 }
 
-TEST_CASE("1.7 one matrix may serve many batches") {
+TEST_CASE("1.7 one matrix may be broadcast over many batches") {
   const int64_t M = 3, N = 4, K = 5;
   Values a = Values::random(f32, {2, M, K}), b = Values::random(f32, {K, N}), out(f32, {2, M, N});
   View same = b.view();
   same.shape = {2, K, N};
   same.strides = {0, N, 1};
   cpu::matmul(out.view(), a.view(), same);
-  expect_close("matmul of [2, 3, 5] and [5, 4] for both", out, product(a.numbers(), b.numbers(), 2 * M, N, K),
-               {.roundings = 8, .scale = 5});
+  expect_close("matmul of [2, 3, 5] and one [5, 4] for both batches", out,
+               product(a.numbers(), b.numbers(), 2 * M, N, K), {.roundings = 8, .scale = 5});
 }
 
-TEST_CASE("1.7 accumulate adds to what is there") {
+TEST_CASE("1.7 accumulate adds to the old values of out") {
   for (const DType dtype : {f32, f64, i32}) {
-    Values a = Values::random(dtype, {3, 6}, Layout::dense, -3, 3);
-    Values b = Values::random(dtype, {6, 5}, Layout::dense, -3, 3);
+    Values a = Values::random(dtype, {3, 6}, Layout::contiguous, -3, 3);
+    Values b = Values::random(dtype, {6, 5}, Layout::contiguous, -3, 3);
     Values out = Values::random(dtype, {3, 5}, Layout::gaps, -3, 3);
     Numbers want = product(a.numbers(), b.numbers(), 3, 5, 6);
     const Numbers before = out.numbers();
@@ -110,7 +110,7 @@ TEST_CASE("1.7 accumulate adds to what is there") {
   }
 }
 
-TEST_CASE("1.7 a sum over nothing is 0") {
+TEST_CASE("1.7 a product with K = 0 is 0") {
   Values a(f32, {2, 0}), b(f32, {0, 3}), out(f32, {2, 3}), none(f32, {0, 3}), wide(f32, {3, 4});
   cpu::matmul(out.view(), a.view(), b.view());
   expect_close("matmul of [2, 0] and [0, 3]", out, Numbers(6, 0.0));

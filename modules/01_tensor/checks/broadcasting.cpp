@@ -10,16 +10,16 @@ void check_shapes(const Shape& a, const Shape& b, const std::optional<Shape>& wa
   expect_equal("broadcast_shapes(" + b.str() + ", " + a.str() + ")", broadcast_shapes(b, a), want);
 }
 
-// Are the elements that the strides name those that a broadcast shows?
+// The strides must lead to the elements that a broadcast has.
 void check_strides(const Shape& from, const Strides& strides, const Shape& to) {
   const std::string what = "broadcast_strides(" + from.str() + ", " + strides.str() + ", " + to.str() + ")";
   const Strides got = broadcast_strides(from, strides, to);
-  expect_equal(what + ": how many", got.size(), to.size());
+  expect_equal(what + ": number of strides", got.size(), to.size());
   const auto own = offsets_of(from, strides);
   for (int64_t i = 0; i < to.numel(); ++i) {
     const Shape index = index_of(to, i);
-    expect_equal(what + " = " + got.str() + ": the element shown at " + index.str(), offset_of(index, got),
-                 own[static_cast<size_t>(number_behind(index, from))]);
+    expect_equal(what + " = " + got.str() + ": offset of the element at " + index.str(),
+                 offset_of(index, got), own[static_cast<size_t>(number_behind(index, from))]);
   }
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("1.2 shapes align at their last dimensions") {
   check_shapes({7, 1, 1, 1}, {2, 3, 5}, Shape{7, 2, 3, 5});
 }
 
-TEST_CASE("1.2 nothing where sizes differ and neither is 1") {
+TEST_CASE("1.2 sizes that differ, neither of which is 1, do not broadcast") {
   check_shapes({3}, {4}, std::nullopt);
   check_shapes({2, 3}, {2}, std::nullopt);
   check_shapes({4, 2, 1}, {3, 5}, std::nullopt);
@@ -53,7 +53,7 @@ TEST_CASE("1.2 a size of 0 is a size like any other") {
   check_shapes({0}, {3}, std::nullopt);
 }
 
-TEST_CASE("1.2 a stretched dimension has stride 0, the others keep theirs") {
+TEST_CASE("1.2 a broadcast dimension has stride 0, each other dimension keeps its stride") {
   expect_equal("broadcast_strides([3], [1], [2, 3])", broadcast_strides({3}, {1}, {2, 3}), Strides{0, 1});
   expect_equal("broadcast_strides([2, 1], [7, 5], [2, 3])", broadcast_strides({2, 1}, {7, 5}, {2, 3}),
                Strides{7, 0});
@@ -62,7 +62,7 @@ TEST_CASE("1.2 a stretched dimension has stride 0, the others keep theirs") {
                Strides{1, 4});
 }
 
-TEST_CASE("1.2 the strides name the right elements") {
+TEST_CASE("1.2 the strides lead to the right elements") {
   for (int turn = 0; turn < 20; ++turn) {
     Shape to;
     const int rank = static_cast<int>(uniform(1, 5));
@@ -70,7 +70,7 @@ TEST_CASE("1.2 the strides name the right elements") {
     Shape from = to;
     for (int64_t& size : from) size = uniform(0, 1) < 0.4 ? 1 : size;
     while (!from.empty() && uniform(0, 1) < 0.3) from.erase(0);
-    Strides strides = dense_strides(from);
+    Strides strides = row_major_strides(from);
     for (int64_t& s : strides) s = s * 2 + 1;
     check_strides(from, strides, to);
   }

@@ -25,10 +25,10 @@ void check_map(const Map& map, Values x, Values y, Layout layout) {
                    y.shape().str(),
                y, want);
 }
-void check_map(const Map& map, DType dtype, const Shape& from, const Shape& to, Layout layout = Layout::dense,
-               Layout out = Layout::dense) {
+void check_map(const Map& map, DType dtype, const Shape& from, const Shape& to,
+               Layout layout = Layout::contiguous, Layout out = Layout::contiguous) {
   check_map(map, Values::random(dtype, from, layout, -3, 3), Values(dtype, to, out),
-            out == Layout::dense ? layout : out);
+            out == Layout::contiguous ? layout : out);
 }
 
 struct Zip {
@@ -41,8 +41,8 @@ const Zip kSub{BinaryFn::sub, "sub", [](double a, double b) { return a - b; }};
 const Zip kLess{BinaryFn::lt, "lt", [](double a, double b) { return a < b ? 1.0 : 0.0; }};
 
 void check_zip(const Zip& zip, DType dtype, const Shape& of_a, const Shape& of_b, const Shape& to,
-               Layout layout_a = Layout::dense, Layout layout_b = Layout::dense,
-               Layout layout_out = Layout::dense) {
+               Layout layout_a = Layout::contiguous, Layout layout_b = Layout::contiguous,
+               Layout layout_out = Layout::contiguous) {
   Values a = Values::random(dtype, of_a, layout_a, -9, 9);
   Values b = Values::random(dtype, of_b, layout_b, -9, 9);
   Values out(zip.fn == BinaryFn::lt ? boolean : dtype, to, layout_out);
@@ -64,9 +64,9 @@ TEST_CASE("1.4 a map reaches every element") {
   }
 }
 
-TEST_CASE("1.4 a map walks operands of any layout") {
+TEST_CASE("1.4 a map reads and writes any layout") {
   for (const Layout layout : kLayouts) check_map(kNeg, f32, {5, 7}, {5, 7}, layout);
-  for (const Layout layout : kLayouts) check_map(kNeg, f32, {3, 2, 4}, {3, 2, 4}, Layout::dense, layout);
+  for (const Layout layout : kLayouts) check_map(kNeg, f32, {3, 2, 4}, {3, 2, 4}, Layout::contiguous, layout);
 }
 
 TEST_CASE("1.4 a map broadcasts its operand") {
@@ -76,11 +76,12 @@ TEST_CASE("1.4 a map broadcasts its operand") {
   check_map(kNeg, f32, {2, 1, 3}, {2, 4, 3});
 }
 
-TEST_CASE("1.4 every dtype in its own arithmetic") {
+TEST_CASE("1.4 each dtype is computed in its own arithmetic") {
   for (const DType dtype : {f32, f64, bf16, f16}) check_map(kExp, dtype, {5, 7}, {5, 7});
   for (const DType dtype : {i8, i32, i64}) check_map(kNeg, dtype, {5, 7}, {5, 7});
   check_map(kSquare, Values::random(u8, {9}, Layout::gaps, 0, 16), Values(u8, {9}), Layout::gaps);
-  check_map(kSquare, Values::random(i64, {9}, Layout::dense, -1e6, 1e6), Values(i64, {9}), Layout::dense);
+  check_map(kSquare, Values::random(i64, {9}, Layout::contiguous, -1e6, 1e6), Values(i64, {9}),
+            Layout::contiguous);
 }
 
 TEST_CASE("1.4 a zip takes its operands in order") {
@@ -89,7 +90,7 @@ TEST_CASE("1.4 a zip takes its operands in order") {
   }
 }
 
-TEST_CASE("1.4 a zip broadcasts each operand by itself") {
+TEST_CASE("1.4 a zip broadcasts each operand separately") {
   check_zip(kSub, f32, {3, 4}, {4}, {3, 4});
   check_zip(kSub, f32, {4}, {3, 4}, {3, 4});
   check_zip(kSub, f32, {3, 1}, {1, 4}, {3, 4});
@@ -97,28 +98,28 @@ TEST_CASE("1.4 a zip broadcasts each operand by itself") {
   check_zip(kSub, f32, {}, {2, 3}, {2, 3});
 }
 
-TEST_CASE("1.4 a zip walks operands of any layout") {
+TEST_CASE("1.4 a zip reads and writes any layout") {
   for (const Layout layout : kLayouts) {
     check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, layout);
-    check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, Layout::dense, layout);
+    check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, Layout::contiguous, layout);
     check_zip(kSub, f32, {5, 7}, {5, 7}, {5, 7}, Layout::transposed, Layout::gaps, layout);
     check_zip(kSub, f32, {5, 1, 3}, {7, 1}, {5, 7, 3}, layout, Layout::reversed);
   }
 }
 
-TEST_CASE("1.4 a zip in every dtype, and comparisons give bool") {
+TEST_CASE("1.4 a zip works in every dtype, and comparisons give bool") {
   for (const DType dtype : {f32, f64, bf16, f16, i8, i32, i64}) {
     check_zip(kAdd, dtype, {3, 5}, {5}, {3, 5});
     check_zip(kLess, dtype, {3, 5}, {5}, {3, 5});
   }
 }
 
-TEST_CASE("1.4 where moves what is chosen, and only that") {
+TEST_CASE("1.4 where copies the chosen elements only") {
   for (const DType dtype : {f32, f64, bf16, i8, i64, boolean}) {
     const Shape to{4, 3, 5};
     Values condition = Values::random(boolean, {4, 1, 5}, Layout::gaps, 0, 2);
     Values a = Values::random(dtype, {3, 5}, Layout::transposed, 0, 9);
-    Values b = Values::random(dtype, {3, 1}, Layout::dense, 0, 9);
+    Values b = Values::random(dtype, {3, 1}, Layout::contiguous, 0, 9);
     Values out(dtype, to, Layout::reversed);
     const Numbers holds = broadcast(condition.numbers(), condition.shape(), to);
     const Numbers yes = broadcast(a.numbers(), a.shape(), to), no = broadcast(b.numbers(), b.shape(), to);
@@ -135,7 +136,7 @@ TEST_CASE("1.4 where moves what is chosen, and only that") {
   expect_close("where [1, 0, 1] then [1, nan, 3] else [inf, 2, nan]", out, {1, 2, 3});
 }
 
-TEST_CASE("1.4 the result may take the place of an operand") {
+TEST_CASE("1.4 the result may be written over an operand") {
   Values a = Values::random(f32, {5, 7}, Layout::transposed), b = Values::random(f32, {7});
   Numbers want = broadcast(b.numbers(), b.shape(), a.shape());
   const Numbers before = a.numbers();
@@ -144,7 +145,7 @@ TEST_CASE("1.4 the result may take the place of an operand") {
   expect_close("a = a + b, a [5, 7], b [7]", a, want);
 }
 
-TEST_CASE("1.4 copies convert and move between layouts") {
+TEST_CASE("1.4 copies convert between dtypes and layouts") {
   Values x = Values::random(f64, {3, 4, 5}, Layout::transposed, -100, 100), y(i32, {3, 4, 5}, Layout::gaps);
   Numbers want = x.numbers();
   for (double& v : want) v = std::trunc(v);
@@ -153,5 +154,5 @@ TEST_CASE("1.4 copies convert and move between layouts") {
   Values seven(bf16, {3, 5}, Layout::gaps), none(f32, {0, 3});
   cpu::fill(seven.view(), 7.0);
   expect_close("fill of [3, 5] with 7", seven, Numbers(15, 7.0));
-  cpu::unary(UnaryFn::neg, none.view(), none.view());  // an empty tensor: nothing to do
+  cpu::unary(UnaryFn::neg, none.view(), none.view());  // an empty tensor
 }

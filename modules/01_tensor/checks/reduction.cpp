@@ -22,7 +22,7 @@ const Kind kMin{ReduceFn::min, "min", HUGE_VAL, [](double s, double v) { return 
 const Kind kAny{ReduceFn::any, "any", 0, [](double s, double v) { return s != 0 || v != 0 ? 1.0 : 0.0; }};
 const Kind kAll{ReduceFn::all, "all", 1, [](double s, double v) { return s != 0 && v != 0 ? 1.0 : 0.0; }};
 
-// A double holds no such number: it would become 2^53.
+// A double cannot represent this number: it would be rounded to 2^53.
 constexpr int64_t kExact = (int64_t{1} << 53) + 1;
 using Integers = std::vector<int64_t>;
 View view_of(Integers& x) { return {x.data(), i64, {static_cast<int64_t>(x.size())}, {1}}; }
@@ -39,7 +39,7 @@ void check_running_sum(Integers x, const Integers& want, const std::string& why)
   expect_equal("cumsum of i64 " + shown(x) + ", " + why, out, want);
 }
 
-using Which = std::vector<int>;  // dimensions that are reduced
+using Which = std::vector<int>;  // the reduced dimensions
 
 void check_reduce(const Kind& kind, Values x, DType result, const Which& which, Layout layout,
                   double divisor = 1, bool keep = false) {
@@ -62,7 +62,7 @@ void check_reduce(const Kind& kind, Values x, DType result, const Which& which, 
                out, want.values, {.scale = want.scale});
 }
 void check_reduce(const Kind& kind, DType dtype, const Shape& shape, const Which& which,
-                  Layout layout = Layout::dense) {
+                  Layout layout = Layout::contiguous) {
   check_reduce(kind, Values::random(dtype, shape, layout, -3, 3), dtype, which, layout);
 }
 
@@ -88,24 +88,26 @@ TEST_CASE("1.5 a sum over any dimensions, in any layout") {
     check_reduce(kSum, f32, {3, 4, 5}, {0, 1, 2}, layout);
     check_reduce(kSum, f32, {3, 4, 5}, {}, layout);
   }
-  check_reduce(kSum, Values::random(f32, {3, 4, 5}), f32, {0, 2}, Layout::dense, 1, true);
+  check_reduce(kSum, Values::random(f32, {3, 4, 5}), f32, {0, 2}, Layout::contiguous, 1, true);
 }
 
 TEST_CASE("1.5 products, squares, extremes, any and all") {
   for (const Kind& kind : {kSquares, kProd, kMax, kMin}) {
     check_reduce(kind, f32, {3, 5}, {1});
     check_reduce(kind, f64, {4, 3, 2}, {0});
-    check_reduce(kind, Values::random(f32, {3, 5}, Layout::dense, 1, 2), f32, {1}, Layout::dense);
-    check_reduce(kind, Values::random(f32, {3, 5}, Layout::dense, -2, -1), f32, {1}, Layout::dense);
+    check_reduce(kind, Values::random(f32, {3, 5}, Layout::contiguous, 1, 2), f32, {1}, Layout::contiguous);
+    check_reduce(kind, Values::random(f32, {3, 5}, Layout::contiguous, -2, -1), f32, {1}, Layout::contiguous);
   }
   for (const Kind& kind : {kAny, kAll}) {
     check_reduce(kind, Values::random(boolean, {8, 3}, Layout::gaps, 0, 2), boolean, {1}, Layout::gaps);
-    check_reduce(kind, Values::random(i32, {8, 2}, Layout::dense, -1, 2), boolean, {1}, Layout::dense);
-    check_reduce(kind, Values::random(f32, {8, 2}, Layout::dense, 0.1, 0.9), boolean, {1}, Layout::dense);
+    check_reduce(kind, Values::random(i32, {8, 2}, Layout::contiguous, -1, 2), boolean, {1},
+                 Layout::contiguous);
+    check_reduce(kind, Values::random(f32, {8, 2}, Layout::contiguous, 0.1, 0.9), boolean, {1},
+                 Layout::contiguous);
   }
 }
 
-TEST_CASE("1.5 NaN wins, wherever it stands") {
+TEST_CASE("1.5 max and min of values with a NaN are NaN, at any position") {
   for (const Kind& kind : {kMax, kMin}) {
     for (size_t at = 0; at < 5; ++at) {
       Numbers x{3, -1, 2, 7, -5};
@@ -118,40 +120,43 @@ TEST_CASE("1.5 NaN wins, wherever it stands") {
   }
 }
 
-TEST_CASE("1.5 a long sum of f32 is as good as a short one") {
+TEST_CASE("1.5 a long sum of f32 is as precise as a short one") {
   const int64_t n = 40000;
   Values x = Values::of(f32, {n}, Numbers(static_cast<size_t>(n), 0.1)), out(f32, {});
   const bool flags[] = {true};
   cpu::reduce(ReduceFn::sum, out.view(), x.view(), flags);
   expect_close("sum of 40000 times 0.1 in f32", out, {static_cast<double>(0.1f) * static_cast<double>(n)},
                {.roundings = 16});
-  check_reduce(kSum, Values::random(f64, {999}), f64, {0}, Layout::dense);
+  check_reduce(kSum, Values::random(f64, {999}), f64, {0}, Layout::contiguous);
 }
 
 TEST_CASE("1.5 integers are added up in 64 bits") {
   for (const DType dtype : {i8, u8, i32, i64}) {
     const double high = dtype == i32 || dtype == i64 ? 2e9 : 120;
-    check_reduce(kSum, Values::random(dtype, {3, 50}, Layout::dense, 0, high), i64, {1}, Layout::dense);
-    check_reduce(kMax, Values::random(dtype, {3, 5}, Layout::dense, 0, high), dtype, {1}, Layout::dense);
+    check_reduce(kSum, Values::random(dtype, {3, 50}, Layout::contiguous, 0, high), i64, {1},
+                 Layout::contiguous);
+    check_reduce(kMax, Values::random(dtype, {3, 5}, Layout::contiguous, 0, high), dtype, {1},
+                 Layout::contiguous);
   }
-  check_reduce(kMin, Values::random(i64, {3, 5}, Layout::dense, -9e12, -8e12), i64, {1}, Layout::dense);
-  check_reduce(kSum, Values::random(boolean, {50}, Layout::dense, 0, 2), i64, {0}, Layout::dense);
+  check_reduce(kMin, Values::random(i64, {3, 5}, Layout::contiguous, -9e12, -8e12), i64, {1},
+               Layout::contiguous);
+  check_reduce(kSum, Values::random(boolean, {50}, Layout::contiguous, 0, 2), i64, {0}, Layout::contiguous);
   check_exact(kSum, {kExact}, kExact);
   check_exact(kSum, {kExact - 1, 1}, kExact);
   check_exact(kMax, {5, kExact, -kExact}, kExact);
   check_exact(kMin, {5, kExact, -kExact}, -kExact);
 }
 
-TEST_CASE("1.5 sums are divided, which makes a mean of them") {
-  check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::dense, 8);
-  check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::dense, 3);
+TEST_CASE("1.5 a sum divided by its count is a mean") {
+  check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::contiguous, 8);
+  check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::contiguous, 3);
   Values ones = Values::of(f64, {49}, Numbers(49, 1.0)), mean(f64, {});
   const bool flags[] = {true};
   cpu::reduce(ReduceFn::sum, mean.view(), ones.view(), flags, 49);
-  expect_equal("mean of 49 ones in f64, which is no product with 1 / 49", mean.numbers()[0], 1.0);
+  expect_equal("mean of 49 ones in f64, by a division, not a product with 1 / 49", mean.numbers()[0], 1.0);
 }
 
-TEST_CASE("1.5 a sum of nothing is 0, a product 1") {
+TEST_CASE("1.5 the sum of no elements is 0, their product is 1") {
   const bool flags[] = {false, true};
   Values none(f32, {3, 0}), out(f32, {3});
   cpu::reduce(ReduceFn::sum, out.view(), none.view(), flags);
@@ -207,5 +212,5 @@ TEST_CASE("1.5 running sums along any dimension") {
   expect_close("cumsum of 40000 times 0.1 in f32", out, want);
   check_running_sum({kExact - 1, 1, 1}, {kExact - 1, kExact, kExact + 1}, "exactly");
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
-  check_running_sum({kLargest, 1}, {kLargest, std::numeric_limits<int64_t>::min()}, "which wraps");
+  check_running_sum({kLargest, 1}, {kLargest, std::numeric_limits<int64_t>::min()}, "which wraps around");
 }

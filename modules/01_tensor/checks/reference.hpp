@@ -1,12 +1,12 @@
-// What the checks of this module compare with: plain loops over indices, in double.
+// Reference results of this module's checks: plain loops over indices, in double.
 #pragma once
 
 #include <support/check.hpp>
 
 namespace course {
 
-// Steps of a row-major block of that shape.
-inline Strides dense_strides(const Shape& shape) {
+// Strides of a row-major block of that shape.
+inline Strides row_major_strides(const Shape& shape) {
   Strides strides = shape;
   int64_t step = 1;
   for (int d = shape.size() - 1; d >= 0; --d) {
@@ -20,12 +20,13 @@ inline int64_t offset_of(const Shape& index, const Strides& strides) {
   for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
   return at;
 }
-// Row-major number of the element of a `from` that a broadcast shows at this index of a larger shape.
+// Row-major number of the element of a tensor of shape `from` that a broadcast has at this index of a larger
+// shape.
 inline int64_t number_behind(const Shape& index, const Shape& from) {
   Shape own;
   const int shift = index.size() - from.size();
   for (int d = 0; d < from.size(); ++d) own.push_back(from[d] == 1 ? 0 : index[d + shift]);
-  return offset_of(own, dense_strides(from));
+  return offset_of(own, row_major_strides(from));
 }
 inline Numbers broadcast(const Numbers& x, const Shape& from, const Shape& to) {
   Numbers out(static_cast<size_t>(to.numel()));
@@ -41,7 +42,7 @@ inline std::vector<int64_t> offsets_of(const Shape& shape, const Strides& stride
   return out;
 }
 
-// fn over the dimensions that are named, of row-major numbers, and how large the terms were: {results,
+// The reduction of row-major numbers over the flagged dimensions, and the largest sum of magnitudes: {values,
 // scale}.
 struct Reduced {
   Numbers values;

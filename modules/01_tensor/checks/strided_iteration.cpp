@@ -18,40 +18,41 @@ void check_locate(const Shape& shape, const Strides& strides) {
   }
 }
 
-// Do the collapsed dimensions walk the same elements in the same order, and are there as few as can be?
+// The collapsed dimensions must give the same elements in the same order, and must be as few as possible.
 template <size_t kCount>
 void check_collapse(const Shape& shape, const Strides (&strides)[kCount], int rank) {
   std::string what = "collapse of " + shape.str() + " with strides";
   for (const Strides& s : strides) what += " " + s.str();
   Shape merged = shape;
-  Strides walks[kCount];
-  for (size_t k = 0; k < kCount; ++k) walks[k] = strides[k];
-  collapse(merged, walks, kCount);
+  Strides collapsed[kCount];
+  for (size_t k = 0; k < kCount; ++k) collapsed[k] = strides[k];
+  collapse(merged, collapsed, kCount);
   for (size_t k = 0; k < kCount; ++k) {
-    expect_equal(what + ": as many strides as sizes", walks[k].size(), merged.size());
-    expect_equal(what + " = " + merged.str() + " with " + walks[k].str() + ": the elements in their order",
-                 offsets_of(merged, walks[k]), offsets_of(shape, strides[k]));
+    expect_equal(what + ": as many strides as sizes", collapsed[k].size(), merged.size());
+    expect_equal(
+        what + " = " + merged.str() + " with " + collapsed[k].str() + ": the elements in their order",
+        offsets_of(merged, collapsed[k]), offsets_of(shape, strides[k]));
   }
   expect_equal(what + " = " + merged.str() + ": how many dimensions are left", merged.size(), rank);
 }
 
 }  // namespace
 
-TEST_CASE("1.3 from a row-major number to an index and an offset") {
+TEST_CASE("1.3 locate turns a row-major number into an index and an offset") {
   check_locate({4}, {1});
   check_locate({2, 3}, {3, 1});
   check_locate({2, 3, 5}, {15, 5, 1});
   check_locate({}, {});
 }
 
-TEST_CASE("1.3 the offset is by the strides, whatever they are") {
+TEST_CASE("1.3 locate computes the offset from any strides") {
   check_locate({3, 2}, {1, 3});
   check_locate({3, 4}, {0, 1});
   check_locate({2, 3}, {-3, -1});
   check_locate({2, 1, 3, 2}, {70, 9, 0, 11});
 }
 
-TEST_CASE("1.3 a view is seen as a larger shape") {
+TEST_CASE("1.3 stretch gives a view the strides of a larger shape") {
   Values row(f32, {3}, Layout::gaps), column(f32, {4, 1}), matrix(f32, {4, 3}, Layout::transposed);
   expect_equal("stretch([3] with stride 2, [4, 3])", stretch(row.view(), {4, 3}), Strides{0, 2});
   expect_equal("stretch([4, 1], [4, 3])", stretch(column.view(), {4, 3}),
@@ -60,19 +61,19 @@ TEST_CASE("1.3 a view is seen as a larger shape") {
   expect_equal("stretch([], [2, 3])", stretch(View{nullptr, f32, {}, {}}, {2, 3}), Strides{0, 0});
 }
 
-TEST_CASE("1.3 leading dimensions of size 1 that the shape lacks are dropped") {
+TEST_CASE("1.3 stretch drops leading dimensions of size 1 that the shape does not have") {
   expect_equal("stretch([1, 1, 3], [3])", stretch(View{nullptr, f32, {1, 1, 3}, {3, 3, 2}}, {3}), Strides{2});
   expect_equal("stretch([1, 1], [])", stretch(View{nullptr, f32, {1, 1}, {1, 1}}, {}), Strides{});
 }
 
-TEST_CASE("1.3 a block without gaps is one dimension") {
+TEST_CASE("1.3 collapse merges a block without gaps into one dimension") {
   check_collapse<1>({2, 3, 4}, {{12, 4, 1}}, 1);
   check_collapse<1>({7}, {{1}}, 1);
-  check_collapse<1>({2, 3}, {{6, 2}}, 1);  // with gaps between all elements alike
+  check_collapse<1>({2, 3}, {{6, 2}}, 1);  // the same gap between all elements
   check_collapse<1>({3, 4}, {{0, 0}}, 1);
 }
 
-TEST_CASE("1.3 dimensions that do not walk as one stay apart") {
+TEST_CASE("1.3 collapse does not merge dimensions across a gap or a transpose") {
   check_collapse<1>({3, 4}, {{5, 1}}, 2);  // a gap after each row
   check_collapse<1>({3, 4}, {{1, 3}}, 2);  // transposed
   check_collapse<1>({3, 4}, {{0, 1}}, 2);  // one row, three times
@@ -80,14 +81,14 @@ TEST_CASE("1.3 dimensions that do not walk as one stay apart") {
   check_collapse<1>({2, 3, 4}, {{20, 5, 1}}, 3);
 }
 
-TEST_CASE("1.3 dimensions of size 1 go, but one dimension stays") {
+TEST_CASE("1.3 collapse removes dimensions of size 1, but keeps at least one dimension") {
   check_collapse<1>({2, 1, 3}, {{3, 99, 1}}, 1);
   check_collapse<1>({1, 4, 1}, {{0, 2, 0}}, 1);
   check_collapse<1>({1, 1}, {{5, 5}}, 1);
   check_collapse<1>({}, {{}}, 1);
 }
 
-TEST_CASE("1.3 dimensions merge only where all operands walk them as one") {
+TEST_CASE("1.3 collapse merges dimensions only if they can be merged for every operand") {
   check_collapse<2>({3, 4}, {{4, 1}, {4, 1}}, 1);
   check_collapse<2>({3, 4}, {{4, 1}, {0, 1}}, 2);
   check_collapse<3>({2, 3, 4}, {{12, 4, 1}, {4, 0, 1}, {12, 4, 1}}, 3);

@@ -10,8 +10,8 @@ Shape fresh_shape(int rank) {
   for (int d = 0; d < rank; ++d) shape.push_back(static_cast<int64_t>(uniform(2, 6)));
   return shape;
 }
-// Steps from the definition: how far apart are two elements whose index differs by one in dimension d, when
-// the elements are numbered row by row?
+// Strides by the definition: the distance of two elements whose index differs by one in dimension d, if the
+// elements are numbered row by row.
 Strides strides_by_counting(const Shape& shape) {
   Strides strides;
   for (int d = 0; d < shape.size(); ++d) {
@@ -35,11 +35,11 @@ TEST_CASE("1.1 strides of a row-major tensor") {
   }
 }
 
-TEST_CASE("1.1 an empty dimension counts as one") {
+TEST_CASE("1.1 a dimension of size 0 counts as one of size 1") {
   expect_equal("contiguous_strides([2, 0, 4])", contiguous_strides({2, 0, 4}), Strides{4, 4, 1});
 }
 
-TEST_CASE("1.1 contiguous is row-major without gaps") {
+TEST_CASE("1.1 contiguous means row-major without gaps") {
   for (int rank = 1; rank <= 5; ++rank) {
     const Shape shape = fresh_shape(rank);
     const Strides strides = strides_by_counting(shape);

@@ -9,7 +9,7 @@ namespace {
 struct Case {
   DType dtype = f32, result = f32;
   int64_t M = 1, N = 1, K = 1;
-  Layout a = Layout::dense, b = Layout::dense, out = Layout::dense;
+  Layout a = Layout::contiguous, b = Layout::contiguous, out = Layout::contiguous;
   bool bias = false, accumulate = false;
 };
 
@@ -42,13 +42,13 @@ TEST_CASE("1.11 one tile") {
   check_product({.M = 3, .N = 5, .K = 7});
 }
 
-TEST_CASE("1.11 several slices along k") {
+TEST_CASE("1.11 several tiles along k") {
   check_product({.M = 16, .N = 16, .K = 48});
   check_product({.M = 4, .N = 4, .K = 17});
   check_product({.M = 9, .N = 4, .K = 15});
 }
 
-TEST_CASE("1.11 several tiles, the last ones partial") {
+TEST_CASE("1.11 several tiles of the result, the last ones partial") {
   check_product({.M = 32, .N = 48, .K = 16});
   check_product({.M = 17, .N = 15, .K = 33});
   check_product({.M = 40, .N = 19, .K = 5});
@@ -63,13 +63,13 @@ TEST_CASE("1.11 matrices of any layout") {
   }
 }
 
-TEST_CASE("1.11 a bias and what was there are added") {
+TEST_CASE("1.11 a bias and the old values of out are added") {
   check_product({.M = 18, .N = 17, .K = 6, .bias = true});
   check_product({.M = 18, .N = 17, .K = 20, .accumulate = true});
   check_product({.dtype = f64, .result = f64, .M = 5, .N = 6, .K = 7, .bias = true, .accumulate = true});
 }
 
-TEST_CASE("1.11 every dtype in its compute type") {
+TEST_CASE("1.11 each dtype is computed in its compute type") {
   for (const DType dtype : {f64, bf16, f16, i8, u8, i32, i64}) {
     check_product({.dtype = dtype, .result = dtype, .M = 5, .N = 18, .K = 9});
   }
@@ -78,7 +78,7 @@ TEST_CASE("1.11 every dtype in its compute type") {
   check_product({.dtype = boolean, .result = i32, .M = 5, .N = 6, .K = 20});
 }
 
-TEST_CASE("1.11 batches, and one matrix for many") {
+TEST_CASE("1.11 batches, and one matrix broadcast over a batch") {
   const int64_t M = 3, N = 4, K = 17;
   Values a = Values::random(f32, {2, M, K}, Layout::transposed).on_device();
   Values b = Values::random(f32, {K, N}).on_device(), out = Values(f32, {2, M, N}, Layout::gaps).on_device();
@@ -86,8 +86,8 @@ TEST_CASE("1.11 batches, and one matrix for many") {
   same.shape = {2, K, N};
   same.strides = {0, N, 1};
   cuda::gemm(out.view(), a.view(), same, {}, false);
-  expect_close("gemm of [2, 3, 17] and [17, 4] for both", out, product(a.numbers(), b.numbers(), 2 * M, N, K),
-               {.roundings = 8, .scale = 9});
+  expect_close("gemm of [2, 3, 17] and one [17, 4] for both batches", out,
+               product(a.numbers(), b.numbers(), 2 * M, N, K), {.roundings = 8, .scale = 9});
   Values p = Values::random(f64, {5, 1, 2, 3}).on_device(), q = Values::random(f64, {5, 1, 3, 2}).on_device();
   Values many = Values(f64, {5, 1, 2, 2}).on_device();
   Numbers want;
@@ -101,7 +101,7 @@ TEST_CASE("1.11 batches, and one matrix for many") {
   expect_close("gemm of [5, 1, 2, 3] and [5, 1, 3, 2]", many, want, {.roundings = 8, .scale = 3});
 }
 
-TEST_CASE("1.11 nothing to add up, and nothing to do") {
+TEST_CASE("1.11 a product with K = 0, and an empty result") {
   check_product({.M = 2, .N = 3, .K = 0});
   check_product({.M = 2, .N = 3, .K = 0, .bias = true});
   check_product({.M = 0, .N = 3, .K = 4});

@@ -9,11 +9,11 @@ std::string call(const char* name, const Shape& from, const Strides& strides, co
   return std::string(name) + "(" + from.str() + ", " + strides.str() + ", " + to.str() + ")";
 }
 
-// `to` shows the same elements in the same order without a copy.
+// reshape_strides must give strides with which `to` has the same elements in the same order.
 void check_reshape(const Shape& from, const Strides& strides, const Shape& to) {
   const auto got = reshape_strides(from, strides, to);
   const std::string what = call("reshape_strides", from, strides, to);
-  expect(what, got.has_value(), "no copy is needed here: strides must come back, not nothing");
+  expect(what, got.has_value(), "no copy is needed here, so the function must return strides, not nothing");
   expect_equal(what + ": as many strides as sizes", got->size(), to.size());
   expect_equal(what + " = " + got->str() + ": the elements in their order", offsets_of(to, *got),
                offsets_of(from, strides));
@@ -54,12 +54,12 @@ void check_sliced(const Shape& shape, const Strides& strides, int dim, int64_t s
     index[dim] = start + index[dim] * step;
     elements.push_back(offset_of(index, strides));
   }
-  expect_equal(what + ": the elements that are shown", shown_elements, elements);
+  expect_equal(what + ": offsets of the elements", shown_elements, elements);
 }
 
 }  // namespace
 
-TEST_CASE("1.6 a permuted view reorders sizes and strides alike") {
+TEST_CASE("1.6 a permuted view reorders sizes and strides in the same way") {
   check_permuted({2, 3}, {3, 1}, {1, 0});
   check_permuted({2, 3, 4}, {12, 4, 1}, {0, 2, 1});
   check_permuted({2, 3, 4}, {12, 4, 1}, {2, 0, 1});  // not its own inverse
@@ -67,7 +67,7 @@ TEST_CASE("1.6 a permuted view reorders sizes and strides alike") {
   check_permuted({}, {}, {});
 }
 
-TEST_CASE("1.6 positions count from the end when negative, and stay within") {
+TEST_CASE("1.6 negative positions count from the end, and every position is clamped") {
   const auto check = [](int64_t position, int64_t size, int64_t want) {
     expect_equal("slice_position(" + std::to_string(position) + ", " + std::to_string(size) + ")",
                  slice_position(position, size), want);
@@ -83,7 +83,7 @@ TEST_CASE("1.6 positions count from the end when negative, and stay within") {
   check(-1, 0, 0);
 }
 
-TEST_CASE("1.6 a slice begins later and steps further") {
+TEST_CASE("1.6 a slice has a later start and a larger stride") {
   check_sliced({6}, {1}, 0, 2, 5, 1);
   check_sliced({3, 8}, {8, 1}, 1, 2, 6, 2);
   check_sliced({4, 5}, {5, 1}, 0, 1, 3, 1);
@@ -97,7 +97,7 @@ TEST_CASE("1.6 a slice's size is rounded up, and may be 0") {
   check_sliced({2, 7}, {7, 1}, 1, 4, 4, 3);
 }
 
-TEST_CASE("1.6 a block without gaps takes any shape of as many elements") {
+TEST_CASE("1.6 a block without gaps can take any shape with as many elements") {
   check_reshape({6}, {1}, {2, 3});
   check_reshape({2, 3, 4}, {12, 4, 1}, {24});
   check_reshape({2, 3, 4}, {12, 4, 1}, {4, 6});
@@ -105,27 +105,27 @@ TEST_CASE("1.6 a block without gaps takes any shape of as many elements") {
   check_reshape({}, {}, {1, 1});
 }
 
-TEST_CASE("1.6 a dimension can be cut in two whatever its stride") {
+TEST_CASE("1.6 a dimension of any stride can be split in two") {
   check_reshape({12}, {5}, {3, 4});
   check_reshape({6, 4}, {1, 6}, {2, 3, 4});
   check_reshape({6, 4}, {1, 6}, {6, 2, 2});
   check_reshape({3, 4}, {9, 2}, {3, 2, 2});
 }
 
-TEST_CASE("1.6 dimensions of size 1 come and go") {
+TEST_CASE("1.6 dimensions of size 1 can be added and removed") {
   check_reshape({3, 1, 4}, {4, 77, 1}, {12});
   check_reshape({4, 3}, {1, 4}, {1, 4, 1, 3, 1});
   check_reshape({1, 4, 1, 3}, {0, 1, 9, 4}, {4, 3});
   check_reshape({1, 1}, {5, 5}, {});
 }
 
-TEST_CASE("1.6 dimensions join where the outer stride is the inner one's end") {
+TEST_CASE("1.6 dimensions merge if the outer stride is the inner stride times the inner size") {
   check_reshape({2, 3, 4}, {24, 4, 1}, {2, 12});
   check_reshape({2, 3, 4}, {3, 1, 6}, {6, 4});
   check_reshape({2, 3, 4}, {24, 4, 1}, {2, 4, 3});
 }
 
-TEST_CASE("1.6 nothing where only a copy can do it") {
+TEST_CASE("1.6 a reshape that needs a copy gives nothing") {
   check_copy({4, 3}, {1, 4}, {12});
   check_copy({3, 4}, {5, 1}, {12});
   check_copy({2, 3, 4}, {24, 4, 1}, {6, 4});
@@ -133,7 +133,7 @@ TEST_CASE("1.6 nothing where only a copy can do it") {
   check_copy({4, 3}, {1, 4}, {3, 4});
 }
 
-TEST_CASE("1.6 an empty tensor is shown as any empty shape") {
+TEST_CASE("1.6 an empty tensor can take any empty shape") {
   expect("reshape_strides([0, 3], [7, 2], [3, 0, 2])",
          reshape_strides({0, 3}, {7, 2}, {3, 0, 2}).has_value());
 }

@@ -7,15 +7,15 @@ using backend::cuda::activation_grad;
 
 namespace {
 
-constexpr double kSlope = 0.125;  // of leaky_relu
+constexpr double kSlope = 0.125;  // slope of leaky_relu
 
-// The plain function, and its input for a v that is its output.
+// An activation. If its derivative is computed from its output v, `input` gives the x that belongs to v.
 struct Function {
   const char* name;
   BinaryFn fn;
   double (*f)(double);
   double (*input)(double v);
-  double low, high;  // of v
+  double low, high;  // range of v
 };
 double same(double v) { return v; }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
@@ -34,7 +34,7 @@ const Function kFunctions[] = {
      },
      same, -4, 4}};
 
-// By central differences, right to about 1e-10.
+// The derivative by central differences, with an error of about 1e-10.
 double slope_of(const Function& f, double v) {
   const double x = f.input(v), h = 3e-6 * std::max(1.0, std::abs(x));
   return (f.f(x + h) - f.f(x - h)) / (2 * h);
@@ -44,12 +44,12 @@ Tolerance tolerance_of(DType dtype) {
   return {.dtype = dtype, .roundings = dtype == f64 ? 3e6 : 16.0, .scale = 1};
 }
 
-void check_function(const Function& f, DType dtype, const Shape& shape, Layout layout = Layout::dense) {
+void check_function(const Function& f, DType dtype, const Shape& shape, Layout layout = Layout::contiguous) {
   Values dy = Values::random(dtype, shape, layout, -2, 2).on_device();
   Numbers at(static_cast<size_t>(shape.numel()));
   for (double& v : at) {
     do v = uniform(f.low, f.high);
-    while (std::abs(v) < 0.01);  // differences across a corner are no slope
+    while (std::abs(v) < 0.01);  // a difference across the corner at 0 is not the derivative
   }
   Values v = Values::of(dtype, shape, at, layout).on_device();
   Values dx = Values(dtype, shape, layout).on_device();
@@ -64,11 +64,11 @@ void check_function(const Function& f, DType dtype, const Shape& shape, Layout l
 
 }  // namespace
 
-TEST_CASE("2.8 the seven slopes") {
+TEST_CASE("2.8 the derivatives of seven activations") {
   for (const Function& f : kFunctions) check_function(f, f32, {40});
 }
 
-TEST_CASE("2.8 every element, also of the last, partial block") {
+TEST_CASE("2.8 every element, also in the last, partial block") {
   for (const int64_t n : {1, 31, 32, 255, 256, 257, 1000}) check_function(kFunctions[4], f32, {n});
 }
 
@@ -79,10 +79,10 @@ TEST_CASE("2.8 rows and columns, in any layout") {
   }
 }
 
-TEST_CASE("2.8 a gradient that is one number, stretched: what backward of a sum gives") {
+TEST_CASE("2.8 dy is one number with strides of 0, as the backward pass of a sum gives it") {
   const Function& f = kFunctions[4];
   Values one = Values::of(f32, {1}, {0.5}).on_device(),
-         v = Values::random(f32, {6, 9}, Layout::dense, 1, 3).on_device(),
+         v = Values::random(f32, {6, 9}, Layout::contiguous, 1, 3).on_device(),
          row = Values::random(f32, {9}).on_device(), dx = Values(f32, {6, 9}).on_device();
   const Numbers stored = v.numbers(), rows = row.numbers();
   Numbers from_one(54), from_row(54);
@@ -114,7 +114,7 @@ TEST_CASE("2.8 in place: dx may be dy") {
   expect_close("activation_grad of silu, dx the same memory as dy", both, want, tolerance_of(f32));
 }
 
-TEST_CASE("2.8 far out, blocked, and empty") {
+TEST_CASE("2.8 large inputs, a blocked gradient of inf or NaN, and no elements") {
   for (const BinaryFn fn : {BinaryFn::silu_grad, BinaryFn::gelu_grad, BinaryFn::gelu_tanh_grad}) {
     for (const DType dtype : {f32, f64}) {
       Values dy = Values::of(dtype, {4}, {3, 3, 3, 3}).on_device(),
@@ -135,7 +135,7 @@ TEST_CASE("2.8 far out, blocked, and empty") {
   check_function(kFunctions[0], f32, {3, 0});
 }
 
-TEST_CASE("2.8 memory is visited once") {
+TEST_CASE("2.8 one pass over memory") {
   Values dy = Values::random(f32, {1024}).on_device(), v = Values::random(f32, {1024}).on_device(),
          dx = Values(f32, {1024}).on_device();
   const Counted c = counted([&] { activation_grad(BinaryFn::gelu_grad, dx.view(), dy.view(), v.view(), 0); });
@@ -144,6 +144,6 @@ TEST_CASE("2.8 memory is visited once") {
   expect_equal(what + "kernels launched", c.launches, 1.0);
   expect_equal(what + "bytes read, dy and v once each", c.bytes_read, 2 * 4096.0);
   expect_equal(what + "bytes written, dx once", c.bytes_written, 4096.0);
-  expect(what + "the threads of a warp read and write neighbours", c.sectors <= 2.25 * c.ideal_sectors,
-         "pieces of 32 bytes moved: " + shown(c.sectors) + ", enough were " + shown(c.ideal_sectors));
+  expect(what + "reads and writes of a warp are coalesced", c.sectors <= 2.25 * c.ideal_sectors,
+         "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
 }

@@ -8,16 +8,16 @@ using namespace course;
 
 namespace {
 
-using List = std::initializer_list<double>;  // compiles faster than a vector at each of the many calls
+using List = std::initializer_list<double>;  // compiles faster than a vector at the many calls
 
 Tensor constant(List numbers) { return tensor_of({static_cast<int64_t>(numbers.size())}, numbers); }
 Tensor leaf(List numbers) { return constant(numbers).requires_grad_(); }
 void expect_grad(const char* what, const Tensor& t, List want) {
-  expect(std::string(what) + " is there", t.grad().defined(), "the gradient never arrived");
+  expect(std::string(what) + " is defined", t.grad().defined(), "no gradient arrived");
   expect_close(what, t.grad(), t.shape(), want, {.roundings = 16, .scale = 8});
 }
 
-// Two results: x + 1 and 10 x.
+// An op with two results: x + 1 and 10 x.
 struct TwoResults final : Primitive<TwoResults> {
   static constexpr const char* kName = "two_results";
   Specs infer(const Tensors& in, Loc) const override { return Specs(2, {in[0].shape(), in[0].dtype()}); }
@@ -30,7 +30,7 @@ struct TwoResults final : Primitive<TwoResults> {
   }
 };
 
-// x as it is, with an undefined gradient.
+// An op that returns x, and whose gradient is undefined.
 struct WithoutSlope final : Primitive<WithoutSlope> {
   static constexpr const char* kName = "without_slope";
   Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
@@ -38,7 +38,8 @@ struct WithoutSlope final : Primitive<WithoutSlope> {
   Tensors vjp(const Saved&, const Tensors&) const override { return {Tensor()}; }
 };
 
-// A number with its derivative by one chosen leaf: the chain rule forwards, for an oracle without a graph.
+// A number with its derivative by one chosen leaf. Forward-mode differentiation needs no graph, so it is the
+// reference here.
 struct Dual {
   double value, slope;
 };
@@ -74,7 +75,7 @@ void check_random_graph() {
     const double all = static_cast<double>(leaves + i);
     Step s{static_cast<int>(uniform(0, 4)), static_cast<size_t>(uniform(0, all)),
            static_cast<size_t>(uniform(0, all))};
-    if (std::abs(value_of(s, values).value) > 2) s.op = 2;  // numbers stay small
+    if (std::abs(value_of(s, values).value) > 2) s.op = 2;  // keeps the numbers small
     steps.push_back(s);
     values.push_back(value_of(s, values));
   }
@@ -111,7 +112,7 @@ TEST_CASE("2.6 a formula") {
   expect_grad("sum(x w): the gradient of w", w, {1, 2, 3});
 }
 
-TEST_CASE("2.6 a chain multiplies its slopes") {
+TEST_CASE("2.6 a chain multiplies its derivatives") {
   const Tensor x = leaf({0.5, -1});
   sum(tanh(x * 3) * 2).backward();
   const double left = std::tanh(1.5), right = std::tanh(-3.0);
@@ -119,12 +120,12 @@ TEST_CASE("2.6 a chain multiplies its slopes") {
               {6 * (1 - left * left), 6 * (1 - right * right)});
 }
 
-TEST_CASE("2.6 a diamond adds its paths") {
+TEST_CASE("2.6 a diamond adds the gradients of its paths") {
   const Tensor x = leaf({2});
   const Tensor shared = x * 3;
   (shared * shared + shared * 5).backward();
   expect_grad("s = 3 x, y = s s + 5 s at x = 2: the gradient of x", x, {3 * (2 * 6 + 5)});
-  // By a short way and by a long way.
+  // A short path and a long path.
   const Tensor z = leaf({2});
   const Tensor s = z * 3;
   (((s * 2) * 2) * s + s).backward();
@@ -147,8 +148,8 @@ TEST_CASE("2.6 a second pass adds to the gradient of the first") {
   expect_grad("after backward of sum(x x) and of sum(10 x): the gradient of x", x, {12, 14});
 }
 
-TEST_CASE("2.6 a gradient that goes to two places is not written to") {
-  // add hands one and the same tensor to u and to v; then more arrives at u alone.
+TEST_CASE("2.6 a gradient that two nodes share is not changed in place") {
+  // The derivative of add passes the same tensor to u and to v; then another gradient arrives at u alone.
   const Tensor x = leaf({1}), z = leaf({1});
   const Tensor u = x * 1, v = z * 1;
   ((u + v) + u * 5).backward();
@@ -161,7 +162,7 @@ TEST_CASE("2.6 a gradient that goes to two places is not written to") {
   expect_grad("y = 5 r + (r + s): the gradient that reaches s", q, {1});
 }
 
-TEST_CASE("2.6 a given gradient weighs the elements, and stays its owner's") {
+TEST_CASE("2.6 the gradient given to backward weights the elements, and is not changed") {
   const Tensor x = leaf({1, 2, 3});
   Tensor g = constant({1, 10, 100});
   (x * x).backward(g);
@@ -169,26 +170,26 @@ TEST_CASE("2.6 a given gradient weighs the elements, and stays its owner's") {
   const Tensor a = leaf({1, 2, 3}), b = leaf({1, 2, 3}), c = leaf({1, 2, 3});
   (a + b).backward(g);
   c.backward(g);
-  a.grad().mul_(1000);  // as a user who clips gradients does
+  a.grad().mul_(1000);  // as gradient clipping does
   expect_close("after (a + b).backward(g) and a.grad().mul_(1000): g", g, {3}, {1, 10, 100});
   expect_grad("after (a + b).backward(g) and a.grad().mul_(1000): the gradient of b", b, {1, 10, 100});
   g.fill_(7);
   expect_grad("after c.backward(g) of a leaf c and g.fill_(7): the gradient of c", c, {1, 10, 100});
 }
 
-TEST_CASE("2.6 only leaves that require it get a gradient") {
+TEST_CASE("2.6 only leaves that require a gradient get one") {
   const Tensor x = leaf({1, 2}), fixed = constant({5, 6});
   const Tensor y = x * fixed;
   sum(y).backward();
   expect_grad("sum(x fixed): the gradient of x", x, {5, 6});
   expect("sum(x fixed): fixed requires no grad and gets none", !fixed.grad().defined());
-  expect("sum(x fixed): the product in between keeps none", !y.grad().defined());
+  expect("sum(x fixed): the product, which is no leaf, keeps no gradient", !y.grad().defined());
 }
 
-TEST_CASE("2.6 an undefined gradient is zero, and a leaf gets what arrives by other ways") {
+TEST_CASE("2.6 an undefined gradient counts as zero, and gradients by other paths still arrive") {
   const Tensor x = leaf({1, 2});
   sum(x * 3 + apply(WithoutSlope(), {x})).backward();
-  expect_grad("3 x + f(x), where f says nothing of its gradient: the gradient of x", x, {3, 3});
+  expect_grad("3 x + f(x), where f has an undefined gradient: the gradient of x", x, {3, 3});
   const Tensor y = leaf({1, 2});
   sum(apply(WithoutSlope(), {y * y}) + y * 3).backward();
   expect_grad("f(y y) + 3 y: the gradient of y", y, {3, 3});
@@ -215,7 +216,7 @@ TEST_CASE("2.6 several outputs: each gets its own gradient, an unused one counts
   expect_grad("the second half of z times 5: the gradient of z", z, {0, 0, 5, 5});
 }
 
-TEST_CASE("2.6 what the graph saved is freed, unless the graph is kept") {
+TEST_CASE("2.6 saved tensors are freed after backward, unless the graph is retained") {
   for (const bool keep : {false, true}) {
     const Tensor x = leaf({1, 2});
     const Tensor y = exp(x);  // saves its result
@@ -227,18 +228,18 @@ TEST_CASE("2.6 what the graph saved is freed, unless the graph is kept") {
       expect_equal("exp saves its result; owners of that memory after backward({}, retain_graph = true)",
                    after, before);
       loss.backward();
-      expect_grad("a second pass through the kept graph: the gradient of x", x,
+      expect_grad("a second pass through the retained graph: the gradient of x", x,
                   {2 * std::exp(1.0), 2 * std::exp(2.0)});
     } else {
-      expect("exp saves its result; after backward() the graph holds it no longer", after < before,
+      expect("exp saves its result; after backward() the graph does not hold it any more", after < before,
              "owners before " + std::to_string(before) + ", after " + std::to_string(after));
-      expect_throws("TT-GRAD-03", "a second backward() through a graph that was not kept",
+      expect_throws("TT-GRAD-03", "a second backward() through a graph that was not retained",
                     [&] { loss.backward(); });
     }
   }
 }
 
-TEST_CASE("2.6 the pass itself is not recorded") {
+TEST_CASE("2.6 the backward pass itself is not recorded") {
   const Tensor x = leaf({1, 2}), g = leaf({1, 10});
   const Tensor y = x * x;
   y.backward(g, true);
@@ -254,7 +255,7 @@ TEST_CASE("2.6 the pass itself is not recorded") {
   expect("recording is on again after a backward() that threw", (x * 2).requires_grad());
 }
 
-TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
+TEST_CASE("2.6 hooks see complete gradients; each refusal has its error code") {
   const Tensor x = leaf({1, 2});
   Tensor middle = x * 2;
   Numbers seen;
@@ -267,7 +268,7 @@ TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
   middle.retain_grad();
   sum(middle * 5 + middle * 10).backward();
   expect_equal("m = 2 x, y = 5 m + 10 m: calls of the hook of m", calls, 1);
-  expect_equal("m = 2 x, y = 5 m + 10 m: what the hook of m sees", seen, Numbers{15, 15});
+  expect_equal("m = 2 x, y = 5 m + 10 m: the gradient that the hook of m gets", seen, Numbers{15, 15});
   expect_grad("a hook of m that returns 10 g: the gradient of x", x, {300, 300});
   expect_grad("retain_grad() of m: its gradient", middle, {150, 150});
 
@@ -281,7 +282,7 @@ TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
                 [&] { product.backward(); });
 }
 
-TEST_CASE("2.6 graphs of all forms, against the chain rule forwards") {
+TEST_CASE("2.6 random graphs, compared with forward-mode differentiation") {
   for (int run = 0; run < 20; ++run) check_random_graph();
 }
 

@@ -12,9 +12,10 @@ Numbers summed(const Numbers& x, int64_t columns) {
 }
 
 void check_sums(int64_t rows, int64_t columns, DType of_x = f32, DType of_out = f32,
-                Layout layout = Layout::dense) {
+                Layout layout = Layout::contiguous) {
   Values x = Values::random(of_x, {rows, columns}, layout).on_device();
-  Values out = Values(of_out, {columns}, layout == Layout::transposed ? Layout::dense : layout).on_device();
+  Values out =
+      Values(of_out, {columns}, layout == Layout::transposed ? Layout::contiguous : layout).on_device();
   const Numbers want = summed(x.numbers(), columns);
   column_sums(out.view(), x.view());
   expect_close("column_sums of x [" + std::to_string(rows) + ", " + std::to_string(columns) + "], " +
@@ -57,17 +58,17 @@ TEST_CASE("2.9 no rows, no columns") {
   check_sums(5, 0);
 }
 
-TEST_CASE("2.9 floating types, and sums that are not rounded on the way") {
+TEST_CASE("2.9 any floating dtype, and no rounding of partial sums") {
   for (const DType of_x : {f64, bf16, f16}) check_sums(130, 33, of_x, of_x);
   check_sums(100, 3, f32, bf16);
   check_sums(100, 3, f64, f32);
-  // 16777216 + 1 is 16777216 in f32: who keeps the sum in f32 loses the ones.
+  // 16777216 + 1 is 16777216 in f32, so a sum that is kept in f32 loses the ones.
   Numbers numbers(500, 1);
   numbers[0] = 16777216;
   Values x = Values::of(f32, {500, 1}, numbers).on_device(), out = Values(f32, {1}).on_device();
   column_sums(out.view(), x.view());
   expect_close("column_sums of one column: 16777216 and then 499 ones", out, {16777216 + 499});
-  // 300 times 200 is more than f16 counts in steps of 1, and 2000 of them more than it can hold.
+  // The sum of 300 times 200.25 is beyond the integers that f16 can represent exactly.
   Values halves = Values::of(f16, {300, 1}, Numbers(300, 200.25)).on_device(),
          wide = Values(f32, {1}).on_device();
   column_sums(wide.view(), halves.view());
@@ -75,7 +76,7 @@ TEST_CASE("2.9 floating types, and sums that are not rounded on the way") {
                {.roundings = 8});
 }
 
-TEST_CASE("2.9 the same bits, in whatever order the blocks run") {
+TEST_CASE("2.9 the same bits, whatever the order of the blocks") {
   const int64_t rows = 400, columns = 20;
   Numbers numbers(static_cast<size_t>(rows * columns));
   for (double& n : numbers) n = uniform(-1, 1) * std::pow(10, uniform(-3, 3));
@@ -93,7 +94,7 @@ TEST_CASE("2.9 the same bits, in whatever order the blocks run") {
       if (again[c] != first[c]) ++differ, column = c;
     }
     char text[120] = "";
-    std::snprintf(text, sizeof text, "; in column %zu the first gave %.17g, this one %.17g", column,
+    std::snprintf(text, sizeof text, "; in column %zu the first run gave %.17g, this run %.17g", column,
                   first[column], again[column]);
     expect("column_sums of x [400, 20], f64, twice the same x; " + run + " gives the bits of the first run",
            differ == 0,
@@ -105,16 +106,17 @@ TEST_CASE("2.9 the same bits, in whatever order the blocks run") {
   for (int run = 0; run < (kCounts ? 0 : 20); ++run) expect_same("one more run", sums(false));
 }
 
-TEST_CASE("2.9 many blocks share the rows, and warps read neighbours") {
+TEST_CASE("2.9 many blocks share the rows, and warps read coalesced") {
   const int64_t rows = 1024, columns = 32;
   Values x = Values::random(f32, {rows, columns}).on_device(), out = Values(f32, {columns}).on_device();
   const Counted c = counted([&] { column_sums(out.view(), x.view()); });
   const std::string what = "column_sums of x [1024, 32], f32: ";
   if (!kCounts) return expect(what + "nothing is counted on a GPU", true);
-  expect(what + "at least 8 blocks work side by side", c.most_blocks >= 8,
-         "one kernel had " + shown(c.most_blocks) + " blocks, the others fewer: most of a device would idle");
+  expect(
+      what + "at least 8 blocks run in parallel", c.most_blocks >= 8,
+      "one kernel had " + shown(c.most_blocks) + " blocks, the others fewer: most of a device would be idle");
   expect(what + "x is read once", c.bytes_read <= 1.25 * 4 * 32 * 1024 && c.bytes_read >= 4 * 32 * 1024,
          "x has " + shown(4.0 * 32 * 1024) + " bytes, read were " + shown(c.bytes_read));
-  expect(what + "the threads of a warp read neighbours", c.sectors <= 2.25 * c.ideal_sectors,
-         "pieces of 32 bytes moved: " + shown(c.sectors) + ", enough were " + shown(c.ideal_sectors));
+  expect(what + "reads of a warp are coalesced", c.sectors <= 2.25 * c.ideal_sectors,
+         "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
 }

@@ -7,8 +7,8 @@ using namespace course;
 
 namespace {
 
-// Plain functions: each lambda that becomes a std::function costs the check compile time.
-using Change = Tensor (*)(const Tensor& right);  // what a derivative gives instead of the right gradient
+// These are function pointers, because each std::function made from a lambda costs compile time.
+using Change = Tensor (*)(const Tensor& right);  // replaces the right gradient by a wrong one
 using Function = Tensor (*)(const Tensors& inputs);
 
 // x^2, with a derivative that the test chooses.
@@ -22,7 +22,7 @@ struct Square final : Primitive<Square> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {change(g[0] * s.inputs[0] * 2)}; }
 };
 
-Tensor leaf(const Shape& shape, Layout layout = Layout::dense, double low = 0.5, double high = 2) {
+Tensor leaf(const Shape& shape, Layout layout = Layout::contiguous, double low = 0.5, double high = 2) {
   return random_tensor(shape, f64, layout, low, high).requires_grad_();
 }
 
@@ -40,7 +40,7 @@ void expect_verdict(const std::string& what, const GradcheckResult& result, bool
          result.passed == passes, "its message: \"" + result.message + "\"");
 }
 
-// The derivative with one element changed.
+// The gradient with one element multiplied by a factor.
 Tensor with_element(const Tensor& g, int64_t row, int64_t column, double factor) {
   const Tensor copy = clone(g);
   copy.select(0, row).slice(0, column, column + 1).mul_(factor);
@@ -62,7 +62,7 @@ TEST_CASE("2.7 the central difference of a function") {
                  {want[i]}, {}, {.dtype = f64, .roundings = 1e7});
     expect_equal("afterwards x is what it was, to the last bit", numbers_of(x), Numbers(at, at + 3));
   }
-  // It is central: of a parabola exact up to rounding, however wide the step.
+  // A central difference of a parabola is exact up to rounding, for any step.
   x.copy_(tensor_of({3}, {0.1, 2, 3}));
   expect_close("f(x) = x0^2 + 10 x1 x2 at {0.1, 2, 3}: central_difference by x0 with a step of 0.5",
                {central_difference(f, x, 0, 0.5)}, {0.2}, {}, {.dtype = f64, .roundings = 256});
@@ -123,7 +123,7 @@ TEST_CASE("2.7 every element of every output and input counts") {
            result.message.find("input 0, element " + std::to_string(place)) != std::string::npos,
            "its message: \"" + result.message + "\"");
   }
-  // The worst is named, not the first or the last.
+  // The message names the largest error, not the first or the last one.
   const GradcheckResult two = check_square([](const Tensor& g) {
     return with_element(with_element(with_element(g, 0, 0, 1.01), 1, 1, 5), 2, 2, 1.01);
   });
@@ -141,8 +141,8 @@ TEST_CASE("2.7 every element of every output and input counts") {
          "its message: \"" + second.message + "\"");
 }
 
-TEST_CASE("2.7 errors that cancel in a plain sum are found") {
-  // Wrong by +1 and -1 in two outputs of the same input: the outputs need weights.
+TEST_CASE("2.7 errors that cancel in an unweighted sum are found") {
+  // Errors of +1 and -1 in two outputs of the same input cancel unless the outputs have weights.
   change_of_square = [](const Tensor& g) {
     const Tensor a = g.slice(0, 0, 1), b = g.slice(0, 1, 2), c = g.slice(0, 2, 3);
     return cat({b, a, c}, 0);
@@ -151,8 +151,7 @@ TEST_CASE("2.7 errors that cancel in a plain sum are found") {
                  check(changed_square, {tensor_of({3, 1}, {1, 1, 1}).requires_grad_()}), false);
 }
 
-TEST_CASE(
-    "2.7 inputs: those without requires_grad stay fixed, old gradients do not disturb, f32 is refused") {
+TEST_CASE("2.7 inputs without requires_grad stay fixed, old gradients have no effect, f32 is refused") {
   Tensor x = leaf({3}), w = random_tensor({3});
   const Numbers before = numbers_of(x), fixed = numbers_of(w);
   x.set_grad(tensor_of({3}, {100, 100, 100}));

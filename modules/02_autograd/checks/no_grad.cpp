@@ -26,7 +26,7 @@ TEST_CASE("2.5 inside the scope nothing is recorded, after it everything is") {
   expect("after { NoGrad guard; }: x * 2 requires grad", (x * 2).requires_grad());
 }
 
-TEST_CASE("2.5 scopes in scopes: the inner one's end does not end the outer one") {
+TEST_CASE("2.5 nested scopes: the end of the inner scope does not end the outer one") {
   const NoGrad outer;
   {
     const NoGrad inner;
@@ -35,7 +35,7 @@ TEST_CASE("2.5 scopes in scopes: the inner one's end does not end the outer one"
   expect_equal("after the inner of two scopes: grad_enabled()", grad_enabled(), false);
 }
 
-TEST_CASE("2.5 an exception ends the scope like any other way out") {
+TEST_CASE("2.5 an exception ends the scope") {
   try {
     const NoGrad guard;
     throw std::runtime_error("out");
@@ -44,14 +44,14 @@ TEST_CASE("2.5 an exception ends the scope like any other way out") {
   expect_equal("after a scope that an exception left: grad_enabled()", grad_enabled(), true);
 }
 
-TEST_CASE("2.5 a scope belongs to its thread") {
+TEST_CASE("2.5 a scope has no effect on other threads") {
   const NoGrad guard;
   bool other = false;
   std::thread([&] { other = grad_enabled(); }).join();
   expect_equal("grad_enabled() in another thread, while this one is in a scope", other, true);
 }
 
-TEST_CASE("2.5 a weight may be written to inside the scope") {
+TEST_CASE("2.5 a weight may be changed in place inside the scope") {
   Tensor w = leaf();
   expect_throws("TT-GRAD-04", "w.add_(step) outside the scope: autograd would lose track",
                 [&] { w.add_(w.detach(), -0.5); });

@@ -1,5 +1,5 @@
-// A thread with a stack of 256 KiB: a function that calls itself once a node ends there after few nodes; the
-// usual 8 MiB would need so many that a check takes seconds.
+// A thread with a stack of 256 KiB. A function that recurses once per node overflows it after few nodes; with
+// the usual 8 MiB a check would need so many nodes that it takes seconds.
 #pragma once
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ inline void on_small_stack(const std::function<void()>& f) {
   pthread_t thread;
   const bool began = pthread_create(&thread, &attributes, run, &work) == 0;
   pthread_attr_destroy(&attributes);
-  expect("a thread with a small stack begins", began);
+  expect("a thread with a small stack can be started", began);
   pthread_join(thread, nullptr);
   if (work.error) std::rethrow_exception(work.error);
 }

@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// Each element of x, added to the element of `target` that it was stretched from.
+// The sums of the elements of x, each over the elements that were broadcast from one element of `target`.
 Numbers summed(const Numbers& x, const Shape& shape, const Shape& target) {
   Numbers out(static_cast<size_t>(target.numel()));
   for (size_t i = 0; i < x.size(); ++i) {
@@ -24,7 +24,8 @@ void check_sum_to(const std::string& what, const Tensor& x, const Shape& target,
   const Tensor got = call(what, [&] { return sum_to(x, target); });
   expect_close(what, got, target, want, {.scale = static_cast<double>(x.numel()) / 4});
 }
-void check_sum_to(const Shape& shape, const Shape& target, DType dtype = f64, Layout layout = Layout::dense) {
+void check_sum_to(const Shape& shape, const Shape& target, DType dtype = f64,
+                  Layout layout = Layout::contiguous) {
   const Tensor x = random_tensor(shape, dtype, layout);
   check_sum_to("sum_to(x " + shape.str() + ", " + target.str() + "), " + name_of(dtype) + ", " +
                    name_of_layout(layout),
@@ -49,7 +50,7 @@ TEST_CASE("2.2 a size of 1 stays a dimension") {
   check_sum_to({2, 3, 4}, {2, 1, 4});
 }
 
-TEST_CASE("2.2 both at once, and down to a number") {
+TEST_CASE("2.2 both at once, and down to a scalar") {
   check_sum_to({2, 3, 4}, {3, 1});
   check_sum_to({2, 3, 4}, {1, 4});
   check_sum_to({2, 1, 3, 5}, {1, 3, 1});
@@ -58,7 +59,7 @@ TEST_CASE("2.2 both at once, and down to a number") {
   check_sum_to({3, 3}, {3, 1});
 }
 
-TEST_CASE("2.2 nothing to sum") {
+TEST_CASE("2.2 a shape that stays the same, and an undefined tensor") {
   const Tensor x = random_tensor({2, 3});
   expect("sum_to(x [2, 3], [2, 3]) is x itself, without a copy", sum_to(x, {2, 3}).impl() == x.impl());
   expect("sum_to(an undefined tensor, [3]) is undefined", !sum_to(Tensor(), {3}).defined());
@@ -67,7 +68,7 @@ TEST_CASE("2.2 nothing to sum") {
   check_sum_to({1, 1}, {});
 }
 
-TEST_CASE("2.2 sizes of 0: the sum of nothing is 0") {
+TEST_CASE("2.2 sizes of 0: the sum of no elements is 0") {
   check_sum_to({0, 3}, {3});
   check_sum_to({0, 3}, {1, 3});
   check_sum_to({3, 0}, {3, 1});
@@ -77,7 +78,7 @@ TEST_CASE("2.2 sizes of 0: the sum of nothing is 0") {
 TEST_CASE("2.2 any layout, any floating type") {
   for (const Layout layout : kLayouts) check_sum_to({3, 5}, {5}, f32, layout);
   for (const DType dtype : {f64, f32, bf16, f16}) check_sum_to({7, 2, 3}, {2, 1}, dtype);
-  // As a broadcast leaves it: all rows are one row in memory.
+  // The layout of a broadcast: all rows are one row in memory.
   const Tensor row = random_tensor({4});
   const Tensor stretched = alias(row, {3, 4}, {0, 1}, 0);
   Numbers want = numbers_of(row);

@@ -9,7 +9,7 @@ namespace {
 
 using NodePointer = std::shared_ptr<Node>;
 
-// A graph by hand: nodes made one after the other, each from some that were there.
+// A graph built by hand: each node is computed from earlier ones.
 struct Graph {
   std::vector<NodePointer> nodes;
   size_t add(const std::vector<size_t>& made_from) {
@@ -39,7 +39,7 @@ struct Graph {
 };
 
 void check_order(const std::string& what, const Graph& graph, size_t root) {
-  // What is reachable, by marking until nothing changes.
+  // Marks the nodes that the root depends on.
   std::vector<bool> reachable(graph.nodes.size());
   reachable[root] = true;
   std::map<const Node*, size_t> number;
@@ -62,7 +62,7 @@ void check_order(const std::string& what, const Graph& graph, size_t root) {
     expect(what + ": no node comes twice", place.emplace(order[i].get(), i).second, why);
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    expect(what + (reachable[i] ? ": node " : ": only what the root was computed from; node ") +
+    expect(what + (reachable[i] ? ": node " : ": only nodes that the root depends on; node ") +
                std::to_string(i) + (reachable[i] ? " comes" : " does not come"),
            place.count(graph.nodes[i].get()) == (reachable[i] ? 1 : 0), why);
   }
@@ -92,7 +92,7 @@ TEST_CASE("2.4 one node, and a chain") {
   check_order(chain, 2);
 }
 
-TEST_CASE("2.4 a diamond: each node once, after all that used it") {
+TEST_CASE("2.4 a diamond: each node comes once, after all nodes that used it") {
   Graph diamond;
   diamond.add({});
   diamond.add({0});
@@ -101,8 +101,8 @@ TEST_CASE("2.4 a diamond: each node once, after all that used it") {
   check_order(diamond, 3);
 }
 
-TEST_CASE("2.4 a short way and a long way to the same node") {
-  Graph skip;  // as a residual connection makes it
+TEST_CASE("2.4 a short path and a long path to the same node") {
+  Graph skip;  // a residual connection
   skip.add({});
   skip.add({0});
   skip.add({1});
@@ -120,7 +120,7 @@ TEST_CASE("2.4 a short way and a long way to the same node") {
   check_order(same, 1);
 }
 
-TEST_CASE("2.4 edges to leaves and to nowhere lead to no node; other results do not belong") {
+TEST_CASE("2.4 edges without a node are skipped, and nodes that the root does not depend on do not come") {
   Graph graph;
   graph.add({});
   graph.add({0});
@@ -132,7 +132,7 @@ TEST_CASE("2.4 edges to leaves and to nowhere lead to no node; other results do 
   check_order(graph, 2);
 }
 
-TEST_CASE("2.4 graphs of all forms") {
+TEST_CASE("2.4 random graphs") {
   for (int run = 0; run < 30; ++run) {
     Graph graph;
     const auto size = static_cast<size_t>(uniform(2, 9));
@@ -147,7 +147,7 @@ TEST_CASE("2.4 graphs of all forms") {
   }
 }
 
-TEST_CASE("2.4 many ways to a node: it is visited once, not once for each way") {
+TEST_CASE("2.4 many paths to a node: it is visited once, not once per path") {
   Graph ladder;
   ladder.add({});
   for (size_t rung = 0; rung < 18; ++rung) ladder.add({rung, rung});
@@ -160,7 +160,7 @@ TEST_CASE("2.4 a long chain does not exhaust the stack") {
   for (size_t i = 0; i < 10'000; ++i) chain.add({i});
   std::vector<NodePointer> order;
   on_small_stack([&] { order = topological_order(chain.nodes.back()); });
-  expect_equal("topological_order of a chain of 10,001 nodes: nodes that come", order.size(), size_t{10'001});
+  expect_equal("topological_order of a chain of 10,001 nodes: number of nodes", order.size(), size_t{10'001});
   bool newest_first = true;
   for (size_t i = 0; i < order.size(); ++i)
     newest_first = newest_first && order[i] == chain.nodes[order.size() - 1 - i];

@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-enum class Gives { x, y };  // what the op saves
+enum class Gives { x, y };  // the tensor that the op saves
 struct UnaryCase {
   const char* name;
   UnaryVjp rule;
@@ -21,7 +21,8 @@ const UnaryCase kTanh = {"tanh", vjp::tanh, std::tanh, Gives::y, -2, 2};
 const UnaryCase kSigmoid = {"sigmoid", vjp::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); },
                             Gives::y,  -3,           3};
 
-void check_unary(const UnaryCase& u, const Shape& shape, DType dtype = f64, Layout layout = Layout::dense) {
+void check_unary(const UnaryCase& u, const Shape& shape, DType dtype = f64,
+                 Layout layout = Layout::contiguous) {
   const Tensor x = random_tensor(shape, dtype, layout, u.low, u.high), g = random_tensor(shape, dtype);
   Numbers results = numbers_of(x);
   for (double& v : results) v = u.f(v);
@@ -46,13 +47,13 @@ struct BinaryCase {
   const char* name;
   BinaryVjp rule;
   double (*f)(double, double);
-  double low, high;  // of both operands
+  double low, high;  // range of both operands
 };
 const BinaryCase kMul = {"mul", vjp::mul, [](double a, double b) { return a * b; }, -2, 2};
 const BinaryCase kDiv = {"div", vjp::div, [](double a, double b) { return a / b; }, 0.5, 2};
 const BinaryCase kPow = {"pow", vjp::pow, std::pow, 0.3, 2};
 
-// Element i of `shape` in an operand that stretches to it.
+// The position, in an operand that is broadcast to `shape`, of element i of `shape`.
 size_t stretched(int64_t i, const Shape& shape, const Shape& operand) {
   const Shape at = index_of(shape, i);
   int64_t linear = 0;
@@ -63,7 +64,8 @@ size_t stretched(int64_t i, const Shape& shape, const Shape& operand) {
 }
 
 void check_binary(const BinaryCase& r, const Shape& sa, const Shape& sb, const Shape& shape,
-                  DType dtype = f64, bool need_a = true, bool need_b = true, Layout layout = Layout::dense) {
+                  DType dtype = f64, bool need_a = true, bool need_b = true,
+                  Layout layout = Layout::contiguous) {
   const Tensor a = random_tensor(sa, dtype, layout, r.low, r.high),
                b = random_tensor(sb, dtype, layout, r.low, r.high), g = random_tensor(shape, dtype);
   const Numbers na = numbers_of(a), nb = numbers_of(b), ng = numbers_of(g);
@@ -93,7 +95,7 @@ TEST_CASE("2.1 exp, log and sqrt") {
 
 TEST_CASE("2.1 tanh and sigmoid, from their results") {
   for (const UnaryCase* u : {&kTanh, &kSigmoid}) check_unary(*u, {5});
-  // Far out nothing is left of the slope, and nothing breaks.
+  // Saturated outputs have a derivative of 0, not NaN.
   const Tensor g = tensor_of({2}, {3, 5}), y = tensor_of({2}, {1, -1}), s = tensor_of({2}, {1, 0}), none;
   expect_close("vjp::tanh where y is 1 and -1", vjp::tanh({g, none, y}), {2}, {0, 0});
   expect_close("vjp::sigmoid where y is 1 and 0", vjp::sigmoid({g, none, s}), {2}, {0, 0});
@@ -112,11 +114,11 @@ TEST_CASE("2.1 pow at zero: the limits, no NaN") {
   const BinaryGrads grads = vjp::pow({g, a, b, y});
   const std::string what = "vjp::pow for a {0, 0, 2, -3} and b {0, 2, 0, 2}, g = 10";
   expect_close(what + ": da", grads.a, {4}, {0, 0, 0, -60});
-  // A negative number has no logarithm: there, and only there, db is NaN.
+  // Only the negative number has no logarithm, so only there db is NaN.
   expect_close(what + ": db", grads.b, {4}, {0, 0, 10 * std::log(2.0), NAN});
 }
 
-TEST_CASE("2.1 gradients that nobody wants") {
+TEST_CASE("2.1 gradients that are not needed") {
   for (const BinaryCase* r : {&kMul, &kDiv, &kPow}) {
     check_binary(*r, {3}, {3}, {3}, f64, true, false);
     check_binary(*r, {3}, {3}, {3}, f64, false, true);

@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// [M, K] times [K, N]; a flag says that the operand is held as its transpose.
+// [M, K] times [K, N]; a flag says that the operand is stored as its transpose.
 Numbers product(const double* a, bool a_turned, const double* b, bool b_turned, int64_t M, int64_t K,
                 int64_t N) {
   Numbers out(static_cast<size_t>(M * N));
@@ -21,7 +21,7 @@ Numbers product(const double* a, bool a_turned, const double* b, bool b_turned, 
   return out;
 }
 
-// Where the matrix of batch i begins in an operand whose batch dimensions stretch to `batch`.
+// The first position of the matrix of batch i in an operand whose batch dimensions are broadcast to `batch`.
 size_t matrix_at(int64_t i, const Shape& batch, const Shape& operand) {
   const Shape at = index_of(batch, i);
   const int lead = operand.size() - 2;
@@ -37,9 +37,9 @@ Shape with(Shape batch, int64_t rows, int64_t columns) {
   return batch;
 }
 
-// batch: of g; of_a, of_b: of the operands.
+// Batch dimensions: `batch` of g, `of_a` and `of_b` of the operands.
 void check_product(const Shape& batch, const Shape& of_a, const Shape& of_b, int64_t M, int64_t K, int64_t N,
-                   DType dtype = f64, Layout layout = Layout::dense) {
+                   DType dtype = f64, Layout layout = Layout::contiguous) {
   const Shape sg = with(batch, M, N), sa = with(of_a, M, K), sb = with(of_b, K, N);
   const Tensor g = random_tensor(sg, dtype, layout), a = random_tensor(sa, dtype, layout),
                b = random_tensor(sb, dtype, layout);
@@ -62,7 +62,7 @@ void check_product(const Shape& batch, const Shape& of_a, const Shape& of_b, int
 }
 
 void check_linear(int64_t M, int64_t K, int64_t N, DType dtype, const std::vector<bool>& needs,
-                  Layout layout = Layout::dense) {
+                  Layout layout = Layout::contiguous) {
   const Tensor g = random_tensor({M, N}, dtype, layout), x = random_tensor({M, K}, dtype, layout),
                w = random_tensor({N, K}, dtype, layout);
   const Numbers ng = numbers_of(g), nx = numbers_of(x), nw = numbers_of(w);
@@ -99,7 +99,7 @@ TEST_CASE("2.3 the product of two matrices") {
   check_product({}, {}, {}, 4, 4, 4);
 }
 
-TEST_CASE("2.3 batches of matrices, and one matrix for all of them") {
+TEST_CASE("2.3 batches of matrices, and one matrix broadcast over a batch") {
   check_product({2}, {2}, {2}, 3, 4, 5);
   check_product({2, 3}, {2, 3}, {}, 3, 4, 5);
   check_product({2, 3}, {3}, {2, 1}, 1, 4, 5);
@@ -112,13 +112,13 @@ TEST_CASE("2.3 a linear layer: x, weight and bias") {
   check_linear(1, 7, 3, f64, {true, true, true});
 }
 
-TEST_CASE("2.3 a linear layer: only what is wanted") {
+TEST_CASE("2.3 a linear layer: only the gradients that are needed") {
   for (int wanted = 0; wanted < 8; ++wanted) {
     check_linear(4, 3, 2, f64, {(wanted & 1) != 0, (wanted & 2) != 0, (wanted & 4) != 0});
   }
 }
 
-TEST_CASE("2.3 any layout, f32 and f64, nothing at all") {
+TEST_CASE("2.3 any layout, f32 and f64, and empty matrices") {
   for (const Layout layout : kLayouts) {
     check_product({2}, {2}, {2}, 3, 5, 2, f32, layout);
     check_linear(4, 3, 2, f32, {true, true, true}, layout);
@@ -128,7 +128,7 @@ TEST_CASE("2.3 any layout, f32 and f64, nothing at all") {
 }
 
 TEST_CASE("2.3 through the graph: shared matrices and vectors") {
-  // One matrix b for three of a: its gradient sums over the batch.
+  // One matrix b is broadcast over three of a, so its gradient sums over the batch.
   Tensor a = random_tensor({3, 2, 4}), b = random_tensor({4, 5}), v = random_tensor({4}),
          w = random_tensor({4});
   for (Tensor* t : {&a, &b, &v, &w}) t->requires_grad_();
@@ -137,7 +137,7 @@ TEST_CASE("2.3 through the graph: shared matrices and vectors") {
   const Numbers na = numbers_of(a), ng = numbers_of(g);
   expect_close("matmul(a [3, 2, 4], b [4, 5]): b.grad()", b.grad(), {4, 5},
                product(na.data(), true, ng.data(), false, 4, 6, 5), {.roundings = 8, .scale = 6});
-  // A dot product: each vector's gradient is the other.
+  // The gradient of each vector of a dot product is the other vector.
   matmul(v, w).backward();
   expect_close("matmul(v [4], w [4]): v.grad()", v.grad(), {4}, numbers_of(w));
 }

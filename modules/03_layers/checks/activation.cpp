@@ -17,7 +17,8 @@ template <class T>
 std::string call(const char* name, T x) {
   return std::string(name) + "(" + shown(x) + ") in " + name_of(dtype_of<T>);
 }
-// Even and random points of [-reach, reach]; scale: 0 compares digits, 1 distances.
+// Compares at evenly spaced and random points of [-reach, reach]. A scale of 0 gives a relative tolerance, 1
+// an absolute one.
 template <class T, class F>
 void compare(const char* name, F&& f, double (*exact)(double), double reach, double scale,
              double roundings = 8) {
@@ -28,7 +29,7 @@ void compare(const char* name, F&& f, double (*exact)(double), double reach, dou
                  {.dtype = dtype_of<T>, .roundings = roundings, .scale = scale * (1 + std::abs(exactly))});
   }
 }
-// The derivative is the slope of the exact function.
+// The reference of a derivative is a central difference of the exact function.
 void compare_slope(const char* name, double (*f)(double), double (*exact)(double)) {
   constexpr double kStep = 1e-5;
   for (int k = 0; k <= 40; ++k) {
@@ -49,22 +50,23 @@ TEST_CASE("3.1 relu and leaky relu") {
   }
   expect_equal(call("leaky_relu_value, slope 2", 3.0), leaky_relu_value(3.0, 2.0), 3.0);
   expect_equal("relu_value(-7) of an integer", relu_value(int32_t{-7}), 0);
-  expect("relu_value(NaN)", std::isnan(relu_value(kNaN)), "it is NaN: a comparison with NaN is false");
-  expect("leaky_relu_value(NaN, 0.1)", std::isnan(leaky_relu_value(kNaN, 0.1f)), "it is NaN");
+  expect("relu_value(NaN)", std::isnan(relu_value(kNaN)),
+         "the result must be NaN: a comparison with NaN is false");
+  expect("leaky_relu_value(NaN, 0.1)", std::isnan(leaky_relu_value(kNaN, 0.1f)), "the result must be NaN");
 }
 
-TEST_CASE("3.1 sigmoid keeps its digits on both sides") {
+TEST_CASE("3.1 sigmoid is precise on both sides of 0") {
   expect_equal("sigmoid_value(0)", sigmoid_value(0.0), 0.5);
   compare<float>("sigmoid_value", sigmoid_value<float>, exact_sigmoid, 80, 0);
   compare<double>("sigmoid_value", sigmoid_value<double>, exact_sigmoid, 600, 0);
 }
 
-TEST_CASE("3.1 sigmoid far out neither overflows nor vanishes early") {
+TEST_CASE("3.1 sigmoid of large inputs neither overflows nor underflows early") {
   expect_equal("sigmoid_value(1000)", sigmoid_value(1000.0f), 1.0f);
   expect_equal("sigmoid_value(-1000)", sigmoid_value(-1000.0f), 0.0f);
   expect_equal("sigmoid_value(inf)", sigmoid_value(kInf), 1.0f);
   expect_equal("sigmoid_value(-inf)", sigmoid_value(-kInf), 0.0f);
-  expect("sigmoid_value(NaN)", std::isnan(sigmoid_value(kNaN)), "it is NaN");
+  expect("sigmoid_value(NaN)", std::isnan(sigmoid_value(kNaN)), "the result must be NaN");
   const float got = sigmoid_value(-95.0f);
   expect("sigmoid_value(-95) in f32 is e^-95 = 5.5e-42, got " + shown(got), got > 5.4e-42f && got < 5.6e-42f,
          "e^95 overflows; e^-95 does not");

@@ -21,7 +21,7 @@ void check(DType dtype, int64_t n, AdamStep s, double size = 1) {
   Values p = Values::random(dtype, {n}), m = Values::of(dtype, {n}, zeros), v = Values::of(dtype, {n}, zeros);
   Numbers want = p.numbers(), want_m = zeros, want_v = zeros;
   for (s.step = 1; s.step <= 5; ++s.step) {
-    Values g = Values::random(dtype, {n}, Layout::dense, -size, size);
+    Values g = Values::random(dtype, {n}, Layout::contiguous, -size, size);
     const Numbers gradient = g.numbers();
     const double t = static_cast<double>(s.step);
     for (size_t i = 0; i < want.size(); ++i) {
@@ -38,13 +38,13 @@ void check(DType dtype, int64_t n, AdamStep s, double size = 1) {
     expect_close("m: " + call(s, n), m, want_m, {.roundings = roundings, .scale = size});
     expect_close("v: " + call(s, n), v, want_v, {.roundings = roundings, .scale = size * size});
     expect_close("parameter: " + call(s, n), p, want, {.roundings = roundings});
-    expect_close("gradient, which is only read: " + call(s, n), g, gradient, {.roundings = 0});
+    expect_close("the gradient, which must not change: " + call(s, n), g, gradient, {.roundings = 0});
   }
 }
 
 }  // namespace
 
-TEST_CASE("3.14 the first step is lr long, however large the gradient") {
+TEST_CASE("3.14 the first step has length lr, whatever the gradient") {
   Values p = Values::of(f32, {3}, {1, 1, 1}), g = Values::of(f32, {3}, {0.5, -0.001, 1000});
   Values m = Values::of(f32, {3}, {0, 0, 0}), v = Values::of(f32, {3}, {0, 0, 0});
   cpu::adam_step(p.view(), g.view(), m.view(), v.view(), {.lr = 0.125, .eps = 0});
@@ -53,7 +53,7 @@ TEST_CASE("3.14 the first step is lr long, however large the gradient") {
   expect_close("v, 0.001 of its square", v, {0.00025, 1e-9, 1000}, {.scale = 1e-10});
 }
 
-TEST_CASE("3.14 eps is added after the root") {
+TEST_CASE("3.14 eps is added after the square root") {
   check(f32, 17, {.lr = 0.1, .eps = 0.5});
   check(f32, 17, {.lr = 0.1, .eps = 1e-3}, 1e-3);
 }
@@ -68,17 +68,17 @@ TEST_CASE("3.14 Adam's weight decay is a part of the gradient") {
   check(f32, 17, {.lr = 0.1, .weight_decay = 0.3});
 }
 
-TEST_CASE("3.14 AdamW shrinks the parameter and leaves the gradient alone") {
+TEST_CASE("3.14 AdamW's weight decay shrinks the parameter and does not change the gradient") {
   check(f32, 17, {.lr = 0.1, .weight_decay = 0.3, .decoupled = true});
   check(f32, 3, {.lr = 0.5, .weight_decay = 1, .decoupled = true});
 }
 
-TEST_CASE("3.14 all digits of f64") {
+TEST_CASE("3.14 f64 parameters are updated in f64") {
   check(f64, 17, {.lr = 0.1, .weight_decay = 0.3});
   check(f64, 17, {.lr = 0.1, .weight_decay = 0.3, .decoupled = true});
 }
 
-TEST_CASE("3.14 many parameters, each with its own count of steps") {
+TEST_CASE("3.14 many parameters, each with its own step count") {
   Values p = Values::of(f32, {2}, {1, 1}), q = Values::of(f32, {1}, {1}), g = Values::of(f32, {2}, {3, -3}),
          h = Values::of(f16, {1}, {5});
   Values pm = Values::of(f32, {2}, {0, 0}), pv = Values::of(f32, {2}, {0, 0}), qm = Values::of(f32, {1}, {0});

@@ -23,8 +23,8 @@ struct Options {
 Parameter parameter(int64_t n, double decay, const Options& o = {}, int64_t steps = 0) {
   Parameter x{Values::random(o.dtype, {n}).on_device(),
               Values::random(o.gradient, {n}).on_device(),
-              Values::random(o.dtype, {n}, Layout::dense, -0.1, 0.1).on_device(),
-              Values::random(o.dtype, {n}, Layout::dense, 0.1, 0.5).on_device(),
+              Values::random(o.dtype, {n}, Layout::contiguous, -0.1, 0.1).on_device(),
+              Values::random(o.dtype, {n}, Layout::contiguous, 0.1, 0.5).on_device(),
               Values(bf16, {n}).on_device(),
               Values::of(i64, {1}, {static_cast<double>(steps)}).on_device(),
               o.rounded,
@@ -38,7 +38,7 @@ Parameter parameter(int64_t n, double decay, const Options& o = {}, int64_t step
   return x;
 }
 
-// One step of the formulas of Kingma and Ba, and of Loshchilov and Hutter, in double.
+// One step by the formulas of Kingma and Ba (Adam) and of Loshchilov and Hutter (AdamW), in double.
 void step_by_hand(Parameter& x, const AdamStep& step, double lr, double factor, int64_t t) {
   const Numbers g = x.g.numbers();
   const auto number = static_cast<double>(t);
@@ -111,7 +111,7 @@ TEST_CASE("3.27 bias correction counts the steps") {
   check("three steps of adam_step_all (AdamW), the second tensor after 999", all, {.repeats = 3}, {0, 999});
 }
 
-TEST_CASE("3.27 many tensors, each by its own blocks, also empty ones and more than a table holds") {
+TEST_CASE("3.27 many tensors, also empty ones, and more than one table holds") {
   std::vector<Parameter> all;
   for (const int64_t n : {3, 0, 4100, 1, 0, 2048, 7})
     all.push_back(parameter(n, 0.02 * static_cast<double>(n % 3)));
@@ -126,7 +126,7 @@ TEST_CASE("3.27 Adam: weight decay is part of the gradient") {
   check("adam_step_all (Adam)", all, {.step = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3}});
 }
 
-TEST_CASE("3.27 gradients times the factor in memory; one that is not a number stops the step") {
+TEST_CASE("3.27 gradients are scaled by the factor in memory; a norm that is not finite stops the step") {
   std::vector<Parameter> all{parameter(40, 0.3)};
   check("adam_step_all (AdamW) with clipping", all, {.factor = 0.25, .clip = true});
   check("adam_step_all (AdamW) without clipping, whatever the factor", all, {.factor = 0.25}, {1});
@@ -140,7 +140,7 @@ TEST_CASE("3.27 gradients times the factor in memory; one that is not a number s
                0.0);
 }
 
-TEST_CASE("3.27 f64, and gradients and copies of 16 bits beside f32") {
+TEST_CASE("3.27 f64, and f32 parameters with 16-bit gradients and copies") {
   std::vector<Parameter> all{parameter(30, 0.1, {f64, f64, false}), parameter(31, 0.1, {f32, bf16, true}),
                              parameter(32, 0.1, {f32, f16, false}), parameter(33, 0.1, {f64, f64, false})};
   check("adam_step_all (AdamW)", all, {});
@@ -151,5 +151,5 @@ TEST_CASE("3.27 one tensor by adam_step") {
   const AdamStep step{.lr = 0.02, .weight_decay = 0.1, .decoupled = true, .step = 7};
   backend::cuda::adam_step(x.p.view(), x.g.view(), x.m.view(), x.v.view(), step);
   step_by_hand(x, step, 0.02, 1, 7);
-  compare("adam_step number 7 of [70]", x);
+  compare("adam_step, step 7 of a tensor [70]", x);
 }

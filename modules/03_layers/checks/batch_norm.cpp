@@ -9,7 +9,7 @@ namespace {
 
 constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
-// The places of channel c in [N, C, ...], row-major.
+// The positions of channel c in a row-major [N, C, ...].
 std::vector<size_t> places(const Shape& shape, int64_t c) {
   int64_t inner = 1;
   for (int d = 2; d < shape.size(); ++d) inner *= shape[d];
@@ -49,7 +49,7 @@ void check_normalized(DType dtype, const Shape& shape, Layout layout, bool weigh
   const int64_t C = shape[1];
   Values x = Values::random(dtype, shape, layout, -2, 2), out(dtype, shape, layout);
   Values mean = Values::random(wide(dtype), {C}),
-         var = Values::random(wide(dtype), {C}, Layout::dense, 0.5, 2);
+         var = Values::random(wide(dtype), {C}, Layout::contiguous, 0.5, 2);
   Values weight = Values::random(dtype, {C}, layout, 0.5, 2), bias = Values::random(dtype, {C}, layout);
   const Numbers xs = x.numbers(), ms = mean.numbers(), vs = var.numbers(), ws = weight.numbers(),
                 bs = bias.numbers();
@@ -106,24 +106,24 @@ TEST_CASE("3.9 mean and variance of each channel") {
   expect_close("mean of the channels of [[[1 3] [10 10]] [[5 7] [10 14]]]", mean, {4, 11});
   expect_close("variance of the channels of [[[1 3] [10 10]] [[5 7] [10 14]]]", var, {5, 3});
   for (const Shape& shape : {Shape{7, 3}, Shape{4, 3, 5}, Shape{2, 3, 2, 5}})
-    check_moments(f32, shape, Layout::dense, -2, 2);
+    check_moments(f32, shape, Layout::contiguous, -2, 2);
 }
 
-TEST_CASE("3.9 channels far from zero keep their variance") {
-  check_moments(f32, {4, 3, 5}, Layout::dense, 4000, 4001);
-  check_moments(f64, {4, 3, 5}, Layout::dense, 1e8, 1e8 + 1);
+TEST_CASE("3.9 channels with a large mean keep the precision of their variance") {
+  check_moments(f32, {4, 3, 5}, Layout::contiguous, 4000, 4001);
+  check_moments(f64, {4, 3, 5}, Layout::contiguous, 1e8, 1e8 + 1);
 }
 
-TEST_CASE("3.9 each channel normalized by its statistics") {
+TEST_CASE("3.9 each channel is normalized by its statistics") {
   for (const Shape& shape : {Shape{7, 3}, Shape{4, 3, 5}, Shape{2, 3, 2, 5}}) {
-    for (const bool weighted : {false, true}) check_normalized(f32, shape, Layout::dense, weighted);
+    for (const bool weighted : {false, true}) check_normalized(f32, shape, Layout::contiguous, weighted);
   }
 }
 
-TEST_CASE("3.9 the gradient goes through mean and variance, too") {
+TEST_CASE("3.9 the gradient also flows through mean and variance") {
   for (const Shape& shape : {Shape{7, 3}, Shape{4, 3, 5}, Shape{2, 3, 2, 5}}) {
-    check_gradient(f64, shape, Layout::dense, true);
-    check_gradient(f32, shape, Layout::dense, false);
+    check_gradient(f64, shape, Layout::contiguous, true);
+    check_gradient(f32, shape, Layout::contiguous, false);
   }
 }
 

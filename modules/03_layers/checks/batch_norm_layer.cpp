@@ -8,12 +8,13 @@ namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
 Tensor random(const Shape& shape, double low = -1, double high = 3) {
-  return Tensor(from_data(Values::random(f64, shape, Layout::dense, low, high).numbers(), shape)).to(f32);
+  return Tensor(from_data(Values::random(f64, shape, Layout::contiguous, low, high).numbers(), shape))
+      .to(f32);
 }
 struct Moments {
   Numbers mean, var, unbiased;
 };
-// Mean and variances of each channel of x [N, C, ...].
+// Mean and both variances of each channel of x [N, C, ...].
 Moments moments(const Tensor& x) {
   const Numbers xs = numbers(x);
   const auto C = static_cast<size_t>(x.size(1)), count = xs.size() / C,
@@ -38,7 +39,7 @@ Numbers normalized(const Tensor& x, const Numbers& mean, const Numbers& var, dou
 
 }  // namespace
 
-TEST_CASE("3.10 in training the batch's own statistics normalize") {
+TEST_CASE("3.10 training normalizes by the statistics of the batch") {
   for (const Shape& shape : {Shape{6, 3}, Shape{2, 3, 4, 5}}) {
     BatchNorm layer(3, {.eps = 0.01});
     const Tensor x = random(shape);
@@ -48,16 +49,16 @@ TEST_CASE("3.10 in training the batch's own statistics normalize") {
   }
 }
 
-TEST_CASE("3.10 and move the running ones") {
+TEST_CASE("3.10 training updates the running statistics") {
   BatchNorm layer(2, {.momentum = 0.25});
   const Tensor x = random({5, 2, 3});
   const Moments m = moments(x);
   layer(x);
   Numbers mean, var;
   for (size_t c = 0; c < 2; ++c) mean.push_back(0.25 * m.mean[c]), var.push_back(0.75 + 0.25 * m.unbiased[c]);
-  expect_close("running_mean after one batch, momentum 0.25: 0.25 of the batch's",
+  expect_close("running_mean after one batch, momentum 0.25: 0.25 times the batch's mean",
                numbers(layer.running_mean), mean, {2}, {.roundings = 16});
-  expect_close("running_var after one batch, momentum 0.25: 0.75 + 0.25 of the batch's unbiased one",
+  expect_close("running_var after one batch, momentum 0.25: 0.75 + 0.25 times the batch's unbiased variance",
                numbers(layer.running_var), var, {2}, {.roundings = 16});
   const Tensor next = random({4, 2, 3});
   const Moments n = moments(next);
@@ -69,7 +70,7 @@ TEST_CASE("3.10 and move the running ones") {
   expect_equal("num_batches_tracked", layer.batches.item<int64_t>(), int64_t{2});
 }
 
-TEST_CASE("3.10 in evaluation the running ones normalize, and stay") {
+TEST_CASE("3.10 evaluation normalizes by the running statistics and does not change them") {
   BatchNorm layer(3);
   for (int k = 0; k < 3; ++k) layer(random({8, 3}));
   layer.eval();
@@ -83,11 +84,11 @@ TEST_CASE("3.10 in evaluation the running ones normalize, and stay") {
   expect_equal("num_batches_tracked after evaluation", layer.batches.item<int64_t>(), int64_t{3});
   const Tensor alone = layer(x.slice(0, 2, 3));
   const Numbers together = numbers(y.slice(0, 2, 3));
-  expect_close("row 2 evaluated alone, as it was among others", numbers(alone), together, {1, 3},
+  expect_close("row 2 evaluated alone: the same as in the batch", numbers(alone), together, {1, 3},
                {.roundings = 0});
 }
 
-TEST_CASE("3.10 one value per channel has no variance") {
+TEST_CASE("3.10 training with one value per channel is refused") {
   BatchNorm layer(3);
   expect_throws("TT-NN-14", "BatchNorm(3) in training, x [1, 3]", [&] { layer(random({1, 3})); });
   layer.eval();
@@ -96,7 +97,7 @@ TEST_CASE("3.10 one value per channel has no variance") {
   layer(random({1, 3, 2}));
 }
 
-TEST_CASE("3.10 weight and bias apply and learn, the running statistics hold no graph") {
+TEST_CASE("3.10 weight and bias are applied and get gradients; running statistics hold no graph") {
   BatchNorm layer(2);
   layer.weight.detach().fill_(2);
   layer.bias.detach().fill_(-1);
@@ -108,10 +109,10 @@ TEST_CASE("3.10 weight and bias apply and learn, the running statistics hold no 
   const Tensor y = layer(x);
   expect_close("BatchNorm(2) with weight 2, bias -1", numbers(y), want, {6, 2},
                {.roundings = 32, .scale = 2});
-  expect("running_mean asks for no gradient", !layer.running_mean.requires_grad(),
-         "update it with detached values, and NoGrad");
-  expect("running_var asks for no gradient", !layer.running_var.requires_grad(),
-         "update it with detached values, and NoGrad");
+  expect("running_mean requires no gradient", !layer.running_mean.requires_grad(),
+         "update it under NoGrad, with detached values");
+  expect("running_var requires no gradient", !layer.running_var.requires_grad(),
+         "update it under NoGrad, with detached values");
   backward(sum(square(y)));
   expect("the weight has a gradient", layer.weight.grad().defined());
   expect("the input has a gradient", x.grad().defined());

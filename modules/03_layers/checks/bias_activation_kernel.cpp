@@ -27,8 +27,8 @@ double f(Activation fn, double x) {
       return x;
   }
 }
-// By a difference, so that no formula is shared with what is checked. Near its edge relu has no such
-// difference.
+// The derivative by differences, so that the reference shares no formula with the function under test. For
+// relu the derivative is written out, because differences are wrong near 0.
 double slope(Activation fn, double x) {
   if (fn == Activation::relu) return x > 0 ? 1 : 0;
   constexpr double kStep = 1e-5;
@@ -39,7 +39,7 @@ struct Case {
   Activation fn;
   DType dtype;
   Shape shape;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 };
 std::string text(const char* what, const Case& c) {
   return std::string(what) + " of " + c.shape.str() + " " + name_of(c.dtype) + ", " +
@@ -78,7 +78,7 @@ void check_backward(const Case& c, Wanted wanted = both) {
                     : wanted == only_dbias ? "bias_activation_grad without dx"
                     : wanted == in_place   ? "bias_activation_grad with dx in the memory of dy"
                                            : "bias_activation_grad";
-  const double roundings = c.dtype == f64 ? 1e6 : 24;  // what the difference leaves
+  const double roundings = c.dtype == f64 ? 1e6 : 24;  // in f64, the error of the difference
   if (wanted != only_dbias) expect_close(text(how, c) + ": dx", to_x, by_x, {.roundings = roundings});
   if (wanted != only_dx) {
     expect_close(text(how, c) + ": dbias", db, by_b, {.roundings = roundings + 2 * rows});
@@ -117,7 +117,7 @@ TEST_CASE("3.20 both gradients in any dtype and layout, and in place") {
   check_backward({Activation::gelu, f32, {70, 33}}, in_place);
 }
 
-TEST_CASE("3.20 without rows the gradient of the bias is zero") {
+TEST_CASE("3.20 with 0 rows the gradient of the bias is zero") {
   Values none = Values(f32, {0, 3}).on_device(), b = Values::random(f32, {3}).on_device();
   Values db = Values(f32, {3}).on_device();
   backend::cuda::bias_activation_grad(Activation::gelu, none.view(), db.view(), none.view(), none.view(),

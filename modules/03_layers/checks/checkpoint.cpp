@@ -6,14 +6,14 @@ using namespace course;
 
 namespace {
 
-// A file of its own, gone at the end.
+// A temporary file, removed by the destructor.
 struct File {
   std::string path = std::string(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : P_tmpdir) +
                      "/course-checkpoint-" + std::to_string(std::random_device{}());
   ~File() { std::remove(path.c_str()); }
 };
 
-// One parameter and one buffer, which a step of training changes as it likes.
+// A module with one parameter and one buffer.
 struct Net : Module {
   explicit Net(int64_t size) {
     weight = add_parameter("weight", zeros({size}));
@@ -21,7 +21,7 @@ struct Net : Module {
   }
   Tensor weight, buffer;
 };
-// p -= lr m, m = m / 2 + g
+// An optimizer: p -= lr m, m = m / 2 + g.
 class Momentum : public Optimizer {
  public:
   explicit Momentum(const Net& net)
@@ -33,7 +33,7 @@ class Momentum : public Optimizer {
     slot.master.copy_(slot.master.detach() - slot.state[0] * lr());
   }
 };
-// Counts; its batches are the numbers themselves.
+// A data source whose batches are consecutive numbers.
 class Source : public BatchSource {
  public:
   explicit Source(std::string options) : options_(std::move(options)) {}
@@ -58,7 +58,7 @@ struct Run {
   Source source;
   RunState state;
   explicit Run(int64_t size = 4, const std::string& options = "batches of 3") : net(size), source(options) {}
-  // The gradient depends on the batch, the random numbers and the weights; the buffer counts.
+  // The gradient depends on the batch, the random numbers and the weights; the buffer counts the steps.
   void steps(int count) {
     for (int k = 0; k < count; ++k) {
       const Tensor x = source.next()->inputs;
@@ -85,13 +85,13 @@ void expect_same(const std::string& what, const Tensor& got, const Tensor& want)
 void expect_untouched(const std::string& after, const Run& run) {
   expect_same("weight after " + after, run.net.weight, zeros(run.net.weight.shape()));
   expect_same("buffer after " + after, run.net.buffer, zeros(run.net.weight.shape()));
-  expect("the data stand at the start after " + after, run.source.state() == LoaderState{},
-         "compare everything before changing anything");
+  expect("the position of the data is the start after " + after, run.source.state() == LoaderState{},
+         "compare everything before you change anything");
 }
 
 }  // namespace
 
-TEST_CASE("3.18 weights and buffers come back") {
+TEST_CASE("3.18 weights and buffers are restored") {
   const File file;
   Run run, other;
   run.steps(3);
@@ -101,7 +101,7 @@ TEST_CASE("3.18 weights and buffers come back") {
   expect_same("buffer after load_checkpoint", other.net.buffer, run.net.buffer);
 }
 
-TEST_CASE("3.18 the optimizer's state comes back") {
+TEST_CASE("3.18 the optimizer's state is restored") {
   const File file;
   Run run, other;
   run.steps(3);
@@ -114,7 +114,7 @@ TEST_CASE("3.18 the optimizer's state comes back") {
   expect_equal("learning rate after load_checkpoint", other.optimizer.lr(), 0.0625);
 }
 
-TEST_CASE("3.18 where the run stood comes back, to the last bit") {
+TEST_CASE("3.18 the positions of data, schedule and generator are restored") {
   const File file;
   Run run, other;
   run.steps(5);
@@ -128,13 +128,15 @@ TEST_CASE("3.18 where the run stood comes back, to the last bit") {
   expect_equal("samples", other.state.samples, int64_t{20});
   expect_equal("loss_sum", other.state.loss_sum, 1.0 / 3);
   expect_equal("metric_sum", other.state.metric_sum, 1e-300);
-  expect_equal("the data's epoch", other.source.state().epoch, run.source.state().epoch);
-  expect_equal("the data's batch", other.source.state().batch, run.source.state().batch);
-  expect("the default generator stands where it stood", default_generator().state() == random,
-         "dropout would draw other words");
+  expect_equal("the epoch of the data after load_checkpoint", other.source.state().epoch,
+               run.source.state().epoch);
+  expect_equal("the batch of the data after load_checkpoint", other.source.state().batch,
+               run.source.state().batch);
+  expect("the default generator has its saved state", default_generator().state() == random,
+         "otherwise dropout would draw other numbers");
 }
 
-TEST_CASE("3.18 stopped and continued is the same run") {
+TEST_CASE("3.18 a run that is stopped and continued gives the same bits") {
   const File file;
   manual_seed(5);
   Run whole, first, second;
@@ -145,33 +147,35 @@ TEST_CASE("3.18 stopped and continued is the same run") {
   manual_seed(77);
   second.load(file.path);
   second.steps(5);
-  expect_same("weight after 4 steps, save, load and 5 more, against 9", second.net.weight, whole.net.weight);
-  expect_same("buffer after 4 steps, save, load and 5 more, against 9", second.net.buffer, whole.net.buffer);
+  expect_same("weight after 4 steps, save, load and 5 more steps, compared with 9 steps", second.net.weight,
+              whole.net.weight);
+  expect_same("buffer after 4 steps, save, load and 5 more steps, compared with 9 steps", second.net.buffer,
+              whole.net.buffer);
   expect_equal("loss_sum", second.state.loss_sum, whole.state.loss_sum);
 }
 
-TEST_CASE("3.18 what does not fit is refused, and nothing is changed") {
+TEST_CASE("3.18 a checkpoint that does not fit is refused, and nothing is changed") {
   const File file, plain;
   Run run;
   run.steps(2);
   run.save(file.path);
 
   Run other_data(4, "batches of 5");
-  expect_throws("TT-CKPT-02", "load_checkpoint where the data have other batches",
+  expect_throws("TT-CKPT-02", "load_checkpoint with data of another batch size",
                 [&] { other_data.load(file.path); });
   expect_untouched("the refusal of other batches", other_data);
 
   Run other_sizes(7);
-  expect_throws("TT-NN-04", "load_checkpoint into a model of other sizes",
+  expect_throws("TT-NN-04", "load_checkpoint into a model with other shapes",
                 [&] { other_sizes.load(file.path); });
   expect_untouched("the refusal of another model", other_sizes);
 
   Run fits;
-  expect_throws("TT-NN-04", "load_checkpoint into the right model with the optimizer of another",
+  expect_throws("TT-NN-04", "load_checkpoint into the right model with the optimizer of another model",
                 [&] { load_checkpoint(file.path, fits.net, other_sizes.optimizer, fits.source); });
   expect_untouched("the refusal of another optimizer", fits);
 
   save_safetensors(plain.path, {{"model.weight", zeros({4})}}, {});
-  expect_throws("TT-CKPT-01", "load_checkpoint of a file of tensors that is no checkpoint",
+  expect_throws("TT-CKPT-01", "load_checkpoint of a safetensors file that is not a checkpoint",
                 [&] { fits.load(plain.path); });
 }

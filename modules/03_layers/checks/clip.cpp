@@ -6,7 +6,7 @@ using namespace course;
 namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
-// A parameter of zeros with this gradient; without numbers it has none.
+// A parameter of zeros with this gradient; an empty list gives no gradient.
 Tensor with_gradient(const Shape& shape, const Numbers& gradient, DType dtype = f32) {
   Tensor p = zeros(shape, dtype);
   p.requires_grad_();
@@ -30,13 +30,13 @@ TEST_CASE("3.17 the norm of all gradients as one vector") {
                {.dtype = f64});
 }
 
-TEST_CASE("3.17 one factor for all keeps the direction") {
+TEST_CASE("3.17 one factor for all gradients keeps the direction") {
   for (const DType dtype : {f32, f64, bf16, f16}) {
     const Tensors p{with_gradient({1}, {3}, dtype), with_gradient({2}, {1, -4}, dtype),
                     with_gradient({2}, {}, dtype)};
     const double norm = std::sqrt(26.0);
-    expect_close("what clip_gradient_norm returns: the norm before", {clip_gradient_norm(p, 0.5)}, {norm}, {},
-                 {.dtype = f64});
+    expect_close("the result of clip_gradient_norm: the norm before clipping", {clip_gradient_norm(p, 0.5)},
+                 {norm}, {}, {.dtype = f64});
     expect_close("gradient [3] clipped to a common norm of 0.5", numbers(p[0].grad()), {1.5 / norm}, {1},
                  {.dtype = dtype});
     expect_close("gradient [1, -4] clipped to a common norm of 0.5", numbers(p[1].grad()),
@@ -47,7 +47,7 @@ TEST_CASE("3.17 one factor for all keeps the direction") {
 
 TEST_CASE("3.17 a norm below the limit changes nothing") {
   const Tensors p{with_gradient({2}, {0.375, -0.5})};
-  expect_close("what clip_gradient_norm with limit 2 returns", {clip_gradient_norm(p, 2)}, {0.625}, {},
+  expect_close("the result of clip_gradient_norm with limit 2", {clip_gradient_norm(p, 2)}, {0.625}, {},
                {.dtype = f64});
   expect_close("gradient [0.375, -0.5] with limit 2", numbers(p[0].grad()), {0.375, -0.5}, {2},
                {.roundings = 0});
@@ -60,17 +60,18 @@ TEST_CASE("3.17 a norm that is not finite leaves the gradients as they are") {
     expect("clip_gradient_norm of a gradient with " + shown(bad) + " returns a norm that is not finite",
            !std::isfinite(norm));
     expect_close("the other gradient, [7]", numbers(p[1].grad()), {7}, {1}, {.roundings = 0});
-    expect_close("the first of the gradient with " + shown(bad), {numbers(p[0].grad())[0]}, {1}, {},
+    expect_close("the first element of the gradient with " + shown(bad), {numbers(p[0].grad())[0]}, {1}, {},
                  {.roundings = 0});
   }
 }
 
-TEST_CASE("3.17 by value each element is cut by itself") {
+TEST_CASE("3.17 clipping by value clips each element separately") {
   const Tensors p{with_gradient({4}, {3, -0.25, -7, HUGE_VAL}), with_gradient({2}, {}),
                   with_gradient({1}, {-1}, bf16)};
   clip_gradient_value(p, 0.5);
-  expect_close("gradient [3, -0.25, -7, inf] cut to [-0.5, 0.5]", numbers(p[0].grad()),
+  expect_close("gradient [3, -0.25, -7, inf] clipped to [-0.5, 0.5]", numbers(p[0].grad()),
                {0.5, -0.25, -0.5, 0.5}, {4}, {.roundings = 0});
-  expect_close("bf16 gradient [-1] cut to [-0.5, 0.5]", numbers(p[2].grad()), {-0.5}, {1}, {.roundings = 0});
+  expect_close("bf16 gradient [-1] clipped to [-0.5, 0.5]", numbers(p[2].grad()), {-0.5}, {1},
+               {.roundings = 0});
   expect_throws("TT-OPT-09", "clip_gradient_value with limit 0", [&] { clip_gradient_value(p, 0); });
 }

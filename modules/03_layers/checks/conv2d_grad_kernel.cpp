@@ -42,15 +42,15 @@ const Convolution kShapes[] = {
 
 }  // namespace
 
-TEST_CASE("3.26 to the input: each pixel collects from the outputs that read it") {
+TEST_CASE("3.26 gradient of the input: each pixel sums over the outputs that read it") {
   check_input({.H = 3, .W = 3});
   check_input({.H = 5, .W = 7});
   check_input({.H = 17, .W = 33});
   for (const Convolution& c : kShapes) check_input(c);
-  check_input({.H = 7, .W = 7, .window = {2, 2, 3, 0, 1}});  // some pixels were never read
+  check_input({.H = 7, .W = 7, .window = {2, 2, 3, 0, 1}});  // some pixels are read by no output
 }
 
-TEST_CASE("3.26 to the weight: a sum over samples and outputs") {
+TEST_CASE("3.26 gradient of the weight: a sum over samples and outputs") {
   check_weight({.H = 3, .W = 3});
   check_weight({.H = 5, .W = 7});
   check_weight({.N = 2, .H = 18, .W = 19});

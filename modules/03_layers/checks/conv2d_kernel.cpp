@@ -51,7 +51,7 @@ TEST_CASE("3.25 stride, padding and dilation") {
   check({.C = 2, .H = 40, .W = 37, .window = {4, 4, 4, 0, 1}});
 }
 
-TEST_CASE("3.25 windows that read much: one patch for each result") {
+TEST_CASE("3.25 large windows: one patch for each result") {
   check({.H = 64, .W = 64, .window = {16, 16, 16, 0, 1}});
 }
 

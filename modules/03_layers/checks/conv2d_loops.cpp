@@ -22,7 +22,8 @@ struct Case {
   }
 };
 
-// Input by input: where does each product go? The opposite order of the formula.
+// The reference loops over the inputs and adds each product to its output, in the opposite order of the
+// formula.
 Numbers reference(const Case& c, const Numbers& x, const Numbers& weight, const Numbers& bias) {
   const Shape out = c.out();
   const int64_t OH = out[2], OW = out[3], group_c = c.C / c.groups, group_m = c.M / c.groups;
@@ -49,14 +50,14 @@ Numbers reference(const Case& c, const Numbers& x, const Numbers& weight, const 
   return y;
 }
 
-void check(const Case& c, DType dtype = f32, Layout layout = Layout::dense, bool with_bias = true) {
+void check(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous, bool with_bias = true) {
   Values x = Values::random(dtype, c.x(), layout), weight = Values::random(dtype, c.weight(), layout);
   Values bias = Values::random(dtype, {c.M}, layout), out(dtype, c.out(), layout);
   const Numbers want = reference(c, x.numbers(), weight.numbers(), with_bias ? bias.numbers() : Numbers{});
   cpu::conv2d(out.view(), x.view(), weight.view(), with_bias ? bias.view() : backend::View{}, c.window(),
               c.groups);
-  expect_close("conv2d: " + c.text() + (layout == Layout::dense ? "" : ", ") +
-                   (layout == Layout::dense ? "" : name_of_layout(layout)),
+  expect_close("conv2d: " + c.text() + (layout == Layout::contiguous ? "" : ", ") +
+                   (layout == Layout::contiguous ? "" : name_of_layout(layout)),
                out, want, {.roundings = 16, .scale = 2});
 }
 
@@ -74,7 +75,7 @@ TEST_CASE("3.5 one channel, one output") {
 }
 
 TEST_CASE("3.5 channels, samples, images and windows that are not square") {
-  check({.N = 1, .C = 3, .H = 4, .W = 6, .M = 1, .KH = 3, .KW = 2}, f32, Layout::dense, false);
+  check({.N = 1, .C = 3, .H = 4, .W = 6, .M = 1, .KH = 3, .KW = 2}, f32, Layout::contiguous, false);
   check({.N = 2, .C = 3, .H = 5, .W = 4, .M = 2, .KH = 1, .KW = 3});
   check({.N = 3, .C = 2, .H = 4, .W = 7, .M = 3, .KH = 4, .KW = 7});
 }
@@ -90,7 +91,7 @@ TEST_CASE("3.5 dilation") {
   check({.N = 1, .C = 2, .H = 7, .W = 6, .M = 1, .KH = 2, .KW = 3, .stride = 2, .padding = 3, .dilation = 3});
 }
 
-TEST_CASE("3.5 groups see their own channels only") {
+TEST_CASE("3.5 each group reads its own channels only") {
   check({.N = 2, .C = 4, .H = 4, .W = 3, .M = 6, .KH = 2, .KW = 2, .groups = 2});
   check({.N = 2, .C = 5, .H = 5, .W = 4, .M = 5, .KH = 3, .KW = 3, .padding = 1, .groups = 5});
   check({.N = 1, .C = 3, .H = 5, .W = 4, .M = 6, .KH = 3, .KW = 2, .stride = 2, .padding = 1, .groups = 3});

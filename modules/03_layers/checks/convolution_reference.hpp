@@ -1,4 +1,4 @@
-// Convolution by the definition, in double, and both gradients, for the checks of the CUDA kernels.
+// Convolution and both gradients by the definition, in double, for the checks of the CUDA kernels.
 #pragma once
 
 #include <support/check.hpp>
@@ -11,7 +11,7 @@ struct Convolution {
   backend::Window2d window{3, 3, 1, 0, 1};
   int64_t groups = 1;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 
   int64_t OH() const { return backend::window_outputs(H, window.kernel_h, window); }
   int64_t OW() const { return backend::window_outputs(W, window.kernel_w, window); }
@@ -25,7 +25,7 @@ struct Convolution {
     if (groups != 1) s += ", groups " + std::to_string(groups);
     return s + ", " + name_of(dtype) + ", " + name_of_layout(layout);
   }
-  // f(place in out, place in x, place in weight) for every product of the sum.
+  // Calls f(position in out, position in x, position in weight) for every product of the sum.
   template <class F>
   void each(F&& f) const {
     const int64_t c_of_group = C / groups, m_of_group = M / groups;

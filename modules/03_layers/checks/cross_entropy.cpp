@@ -12,7 +12,7 @@ struct Reference {
   Numbers losses, lse, dx;
   double loss;
 };
-// From the definition, in double. grad: [] or, for reduction none, one per row.
+// Cross-entropy by the definition, in double. grad has one value, or for reduction none one per row.
 Reference reference(const Numbers& x, const Numbers& targets, int64_t V, const CrossEntropyParameters& p,
                     const Numbers& grad) {
   Reference r{{}, {}, Numbers(x.size()), 0};
@@ -52,9 +52,9 @@ std::string call(const char* name, const Shape& shape, const CrossEntropyParamet
   return text;
 }
 
-// All three functions on one input.
+// Checks all three functions on one input.
 void check(DType dtype, const Shape& shape, Numbers targets, CrossEntropyParameters p,
-           Layout layout = Layout::dense, double low = -3, double high = 3) {
+           Layout layout = Layout::contiguous, double low = -3, double high = 3) {
   const bool none = p.reduction == LossReduction::none;
   const Shape result = none ? Shape{shape[0]} : Shape{};
   const DType wide = dtype == f64 ? f64 : f32;
@@ -88,7 +88,7 @@ TEST_CASE("3.4 the loss of one row") {
   Values loss(f32, {}), lse(f32, {1});
   cpu::cross_entropy(loss.view(), lse.view(), x.view(), t.view(), {});
   expect_close("cross_entropy of [0, log 2, log 5], target 1: -log(2 / 8)", loss, {std::log(4.0)});
-  expect_close("its lse, log(1 + 2 + 5)", lse, {std::log(8.0)});
+  expect_close("the lse of this row, log(1 + 2 + 5)", lse, {std::log(8.0)});
 }
 
 TEST_CASE("3.4 the mean over rows, and its gradient") {
@@ -96,22 +96,21 @@ TEST_CASE("3.4 the mean over rows, and its gradient") {
 }
 
 TEST_CASE("3.4 large logits") {
-  check(f32, {3, 5}, random_targets(3, 5), {}, Layout::dense, -1e3, 1e3);
+  check(f32, {3, 5}, random_targets(3, 5), {}, Layout::contiguous, -1e3, 1e3);
   Values x = Values::of(f32, {1, 2}, {1e6, 1e6 - 1}), t = Values::of(i64, {1}, {1}), loss(f32, {}),
          lse(f32, {1});
   cpu::cross_entropy(loss.view(), lse.view(), x.view(), t.view(), {});
-  expect_close(
-      "cross_entropy of [1000000, 999999], target 1: 1 + log(1 + 1 / e), whatever both have in common", loss,
-      {1 + std::log(1 + std::exp(-1.0))});
+  expect_close("cross_entropy of [1000000, 999999], target 1: 1 + log(1 + 1 / e), as for [1, 0]", loss,
+               {1 + std::log(1 + std::exp(-1.0))});
 }
 
-TEST_CASE("3.4 a masked logit of -inf has no part in the loss") {
+TEST_CASE("3.4 a masked logit of -inf adds nothing to the loss") {
   Values x = Values::of(f32, {1, 3}, {1, -HUGE_VAL, 1}), t = Values::of(i64, {1}, {0}), loss(f32, {}),
          lse(f32, {1});
   Values dx(f32, {1, 3});
   cpu::cross_entropy_with_grad(loss.view(), lse.view(), dx.view(), x.view(), t.view(), {});
   expect_close("cross_entropy of [1, -inf, 1], target 0", loss, {std::log(2.0)});
-  expect_close("its gradient", dx, {-0.5, 0, 0.5});
+  expect_close("the gradient of [1, -inf, 1], target 0", dx, {-0.5, 0, 0.5});
 }
 
 TEST_CASE("3.4 the sum, and a loss for each row") {
@@ -135,7 +134,7 @@ TEST_CASE("3.4 ignored rows add nothing and do not count") {
   expect_close("cross_entropy_grad where every target is ignored", dx, Numbers(6, 0.0));
 }
 
-TEST_CASE("3.4 label smoothing wishes a little for every class") {
+TEST_CASE("3.4 label smoothing gives every class a part of the target") {
   for (const double s : {0.1, 1.0}) {
     check(f64, {4, 7}, random_targets(4, 7), {.label_smoothing = s});
     check(f32, {4, 7}, random_targets(4, 7), {.label_smoothing = s, .reduction = LossReduction::none});
@@ -150,10 +149,10 @@ TEST_CASE("3.4 any layout and dtype") {
   check(f32, {1, 1}, {0}, {});
 }
 
-TEST_CASE("3.4 the gradient may take the logits' place") {
+TEST_CASE("3.4 the gradient may be written over the logits") {
   Values x = Values::random(f32, {3, 5}), t = Values::of(i64, {3}, {4, 0, 2}), loss(f32, {}), lse(f32, {3});
   const Reference want = reference(x.numbers(), {4, 0, 2}, 5, {}, {1});
   cpu::cross_entropy_with_grad(loss.view(), lse.view(), x.view(), x.view(), t.view(), {});
-  expect_close("dx of cross_entropy_with_grad of [3, 5], in the logits' place", x, want.dx,
+  expect_close("dx of cross_entropy_with_grad of [3, 5], written over the logits", x, want.dx,
                {.roundings = 16});
 }

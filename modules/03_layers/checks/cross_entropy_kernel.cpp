@@ -13,7 +13,7 @@ struct Case {
   DType dtype = f32;
   double smoothing = 0;
   LossReduction reduction = LossReduction::mean;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double center = 0;
   double grad = 1;
 };
@@ -98,7 +98,7 @@ void check(Function f, const Case& c, std::vector<int64_t> target = {}, int64_t 
   expect_close(name + of + ": loss", loss, want.loss, loss_close);
   expect_close(name + of + ": lse", lse, want.lse, {.roundings = 32, .scale = 8});
   if (f == forward) return;
-  expect_close(name + of + (f == in_place ? ": dx in the logits' place" : ": dx"), to, want.dx,
+  expect_close(name + of + (f == in_place ? ": dx, written over the logits" : ": dx"), to, want.dx,
                {.roundings = 32, .scale = std::abs(c.grad)});
 }
 
@@ -111,27 +111,27 @@ TEST_CASE("3.22 the loss of each row, and their mean") {
   check(forward, {.N = 300, .V = 2});
 }
 
-TEST_CASE("3.22 logits of any size: neither overflow nor lost digits") {
+TEST_CASE("3.22 large logits neither overflow nor lose precision") {
   check(forward, {.N = 3, .V = 40, .center = 1000});
   check(forward, {.N = 3, .V = 40, .center = -1000});
-  Numbers far(20, 9990.0);  // the loss is small, the logits are not
+  Numbers far(20, 9990.0);  // large logits with a small loss
   far[3] = 10000.0;
   check(forward, {.N = 1, .V = 20, .reduction = LossReduction::sum}, {3}, -100,
         Values::of(f32, {1, 20}, far).on_device());
 }
 
-TEST_CASE("3.22 loss and gradient in one visit") {
+TEST_CASE("3.22 loss and gradient in one pass") {
   check(with_grad, {.N = 1, .V = 3}, {1});
   for (const int64_t V : {2, 33, 256, 257, 600}) check(with_grad, {.N = 3, .V = V, .grad = -2.5});
   check(with_grad, {.N = 4, .V = 9, .reduction = LossReduction::sum});
   check(with_grad, {.N = 4, .V = 9, .reduction = LossReduction::none, .grad = 3});
 }
 
-TEST_CASE("3.22 the gradient may take the place of the logits") {
+TEST_CASE("3.22 the gradient may be written over the logits") {
   for (int64_t k = 0; k < 3; ++k) check(in_place, {.N = 3, .V = 300 + k});
 }
 
-TEST_CASE("3.22 rows whose target is ignored count for nothing") {
+TEST_CASE("3.22 rows with an ignored target add nothing") {
   for (const Function f : {forward, with_grad, grad}) check(f, {.N = 4, .V = 5}, {1, -1, 4, -1}, -1);
   Values x = Values::of(f32, {2, 3}, {1, 2, 3, NAN, 0, 1}).on_device();
   Values t = targets({0, -7}), dx = Values(f32, {2, 3}).on_device(), loss = Values(f32, {}).on_device();
@@ -146,7 +146,7 @@ TEST_CASE("3.22 label smoothing") {
   for (const Function f : {forward, with_grad, grad}) check(f, {.N = 3, .V = 41, .smoothing = 0.1});
 }
 
-TEST_CASE("3.22 the gradient from the forward pass's lse") {
+TEST_CASE("3.22 the gradient from the lse of the forward pass") {
   check(grad, {.N = 1, .V = 3}, {1});
   for (const int64_t V : {2, 256, 257, 600}) check(grad, {.N = 3, .V = V, .grad = -2.5});
   check(grad, {.N = 4, .V = 9, .reduction = LossReduction::none, .grad = 3});

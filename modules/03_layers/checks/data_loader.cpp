@@ -22,7 +22,7 @@ struct Numbered {
     targets = from_data(y, {n});
   }
 };
-// The sample numbers of a batch; its inputs must belong to them.
+// The sample numbers of a batch, after a check that its inputs belong to them.
 Order samples_of(const Batch& batch) {
   const Order y = batch.targets.to_vector<int64_t>(), x = batch.inputs.to_vector<int64_t>();
   expect_equal("shape of a batch's inputs", batch.inputs.shape(), Shape{static_cast<int64_t>(y.size()), 2});
@@ -51,19 +51,19 @@ Order epoch_of(DataLoader& loader) {
 
 }  // namespace
 
-TEST_CASE("3.15 batches in order, the last one with the rest") {
+TEST_CASE("3.15 batches in order, the last one with the remaining samples") {
   const Numbered data(7);
   DataLoader loader(data.inputs, data.targets, {.batch_size = 3});
   expect_equal("batches_per_epoch() of 7 samples, batch_size 3", loader.batches_per_epoch(), int64_t{3});
   for (const Order& want : {Order{0, 1, 2}, Order{3, 4, 5}, Order{6}}) {
     const std::optional<Batch> batch = loader.next();
-    expect("there is a batch with " + shown(want), batch.has_value());
+    expect("next() returns the batch of samples " + shown(want), batch.has_value());
     expect_equal("samples of the next batch", samples_of(*batch), want);
   }
-  expect("after the last batch there is none", !loader.next().has_value());
-  expect("then the next epoch begins", loader.next().has_value());
+  expect("next() after the last batch returns nothing", !loader.next().has_value());
+  expect("the call after that begins the next epoch", loader.next().has_value());
   expect_equal("state().epoch in the second epoch", loader.state().epoch, int64_t{1});
-  expect_equal("state().batch after its first batch", loader.state().batch, int64_t{1});
+  expect_equal("state().batch after the first batch of the second epoch", loader.state().batch, int64_t{1});
 }
 
 TEST_CASE("3.15 how many batches") {
@@ -120,13 +120,13 @@ TEST_CASE("3.15 every order is equally likely") {
   for (int64_t epoch = 0; epoch < kEpochs; ++epoch) counts[loader.order(epoch)] += 1;
   expect_equal("different orders of 4 samples in 2400 epochs", counts.size(), size_t{24});
   for (const auto& [order, count] : counts) {
-    expect(
-        "how often " + shown(order) + " comes in 2400 epochs: about 100 times, got " + std::to_string(count),
-        count > 50 && count < 150, "exchange i with one of the places up to i, i itself included");
+    expect("the order " + shown(order) + " must come about 100 times in 2400 epochs, got " +
+               std::to_string(count),
+           count > 50 && count < 150, "exchange element i with an element from 0 to i, i itself included");
   }
 }
 
-TEST_CASE("3.15 from a state on, exactly as before") {
+TEST_CASE("3.15 a loader restored from a state continues with the same batches") {
   const Numbered data(23);
   const DataLoaderOptions options{.batch_size = 5, .shuffle = true, .seed = 8};
   DataLoader loader(data.inputs, data.targets, options);
@@ -144,7 +144,7 @@ TEST_CASE("3.15 from a state on, exactly as before") {
   expect_equal("the rest of epoch 1 and epoch 2, from the state {1, 2} on", got, want);
 }
 
-TEST_CASE("3.15 workers change nothing") {
+TEST_CASE("3.15 worker threads do not change the batches") {
   const Numbered data(41);
   DataLoader plain(data.inputs, data.targets, {.batch_size = 4, .shuffle = true, .seed = 3});
   DataLoader ahead(data.inputs, data.targets, {.batch_size = 4, .shuffle = true, .seed = 3, .workers = 2});

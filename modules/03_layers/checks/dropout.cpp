@@ -11,7 +11,7 @@ std::string call(const Shape& shape, double p, Layout layout, uint64_t first) {
   return "dropout of " + shape.str() + ", p " + shown(p) + ", first block " + std::to_string(first) + ", " +
          name_of_layout(layout);
 }
-void check(DType dtype, const Shape& shape, double p, Layout layout = Layout::dense, uint64_t seed = 7,
+void check(DType dtype, const Shape& shape, double p, Layout layout = Layout::contiguous, uint64_t seed = 7,
            uint64_t first = 0) {
   Values x = Values::random(dtype, shape, layout, 1, 2), out(dtype, shape, layout);
   Numbers want = x.numbers();
@@ -26,18 +26,18 @@ void check(DType dtype, const Shape& shape, double p, Layout layout = Layout::de
 
 }  // namespace
 
-TEST_CASE("3.11 an element is kept or not as its random word says") {
+TEST_CASE("3.11 an element's random word decides whether it is kept") {
   check(f32, {4}, 0.5);
   for (const int64_t n : {1, 3, 5, 17, 129}) check(f32, {n}, 0.3);
 }
 
-TEST_CASE("3.11 another seed or place in the stream is another mask") {
-  check(f32, {37}, 0.5, Layout::dense, 12345678901234567ull, 0);
-  check(f32, {37}, 0.5, Layout::dense, 7, 1000);
-  check(f32, {37}, 0.5, Layout::dense, 7, (uint64_t{1} << 32) - 2);
+TEST_CASE("3.11 another seed or another position in the stream gives another mask") {
+  check(f32, {37}, 0.5, Layout::contiguous, 12345678901234567ull, 0);
+  check(f32, {37}, 0.5, Layout::contiguous, 7, 1000);
+  check(f32, {37}, 0.5, Layout::contiguous, 7, (uint64_t{1} << 32) - 2);
 }
 
-TEST_CASE("3.11 the expected value stays") {
+TEST_CASE("3.11 the expected value does not change") {
   constexpr int64_t kCount = 4000;
   Values x = Values::of(f32, {kCount}, Numbers(kCount, 1.0)), out(f32, {kCount});
   for (const double p : {0.1, 0.75}) {
@@ -45,7 +45,7 @@ TEST_CASE("3.11 the expected value stays") {
     double sum = 0;
     for (const double v : out.numbers()) sum += v / kCount;
     expect("dropout of 4000 ones, p " + shown(p) + ": their mean is about 1, got " + shown(sum),
-           std::abs(sum - 1) < 0.15, "what is kept is divided by 1 - p");
+           std::abs(sum - 1) < 0.15, "kept elements are divided by 1 - p");
   }
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("3.11 p = 0 keeps everything, p = 1 nothing") {
   expect_close("dropout of 5 infinities with p 1", none, Numbers(5, 0.0));
 }
 
-TEST_CASE("3.11 what is dropped is 0, whatever it was") {
+TEST_CASE("3.11 a dropped element is 0, even if it was infinite") {
   Values x = Values::of(f32, {64}, Numbers(64, HUGE_VAL)), out(f32, {64});
   cpu::dropout(out.view(), x.view(), 0.5, 7, 0);
   Numbers want;

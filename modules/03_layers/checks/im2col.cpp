@@ -9,7 +9,7 @@ namespace cpu = tinytorch::backend::cpu;
 
 namespace {
 
-// Four outputs per group or more, which is when columns are used.
+// Each group has four outputs or more, because only then columns are used.
 struct Case {
   int64_t N, C, H, W, M, KH, KW;
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
@@ -24,7 +24,7 @@ struct Case {
   }
 };
 
-// Calls f(place in out, place in x, place in weight) for every product of the formula.
+// Calls f(position in out, position in x, position in weight) for every product of the formula.
 template <class F>
 void for_each_product(const Case& c, F&& f) {
   const Shape out = c.out();
@@ -52,10 +52,10 @@ struct Operands {
 };
 std::string call(const char* name, const Case& c, Layout layout) {
   return std::string(name) + ": " + c.text() +
-         (layout == Layout::dense ? "" : std::string(", ") + name_of_layout(layout));
+         (layout == Layout::contiguous ? "" : std::string(", ") + name_of_layout(layout));
 }
 
-void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values out(dtype, c.out(), layout);
   const Numbers x = of.x.numbers(), weight = of.weight.numbers(), bias = of.bias.numbers();
@@ -66,7 +66,7 @@ void check_forward(const Case& c, DType dtype = f32, Layout layout = Layout::den
   cpu::conv2d(out.view(), of.x.view(), of.weight.view(), of.bias.view(), c.window(), c.groups);
   expect_close(call("conv2d", c, layout), out, want, {.roundings = 16, .scale = 4});
 }
-void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values dx(dtype, c.x(), layout);
   const Numbers weight = of.weight.numbers(), dy = of.dy.numbers();
@@ -75,7 +75,7 @@ void check_input_gradient(const Case& c, DType dtype = f32, Layout layout = Layo
   cpu::conv2d_grad_input(dx.view(), of.dy.view(), of.weight.view(), c.window(), c.groups);
   expect_close(call("conv2d_grad_input", c, layout), dx, want, {.roundings = 16, .scale = 4});
 }
-void check_weight_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::dense) {
+void check_weight_gradient(const Case& c, DType dtype = f32, Layout layout = Layout::contiguous) {
   Operands of(c, dtype, layout);
   Values dw(dtype, c.weight(), layout);
   const Numbers x = of.x.numbers(), dy = of.dy.numbers();
@@ -105,7 +105,7 @@ TEST_CASE("3.6 the same columns give the gradient of the weights") {
   for (const Case& c : kRest) check_weight_gradient(c);
 }
 
-TEST_CASE("3.6 columns put back give the gradient of the input") {
+TEST_CASE("3.6 columns added back into the image give the gradient of the input") {
   check_input_gradient({.N = 1, .C = 1, .H = 2, .W = 2, .M = 4, .KH = 1, .KW = 1});
   check_input_gradient(kPlain);
   for (const Case& c : kRest) check_input_gradient(c);
@@ -115,7 +115,7 @@ TEST_CASE("3.6 any layout and dtype") {
   const Case c{
       .N = 2, .C = 2, .H = 4, .W = 5, .M = 8, .KH = 3, .KW = 2, .stride = 2, .padding = 1, .groups = 2};
   for (const DType dtype : {f64, bf16, f16}) {
-    for (const Layout layout : {Layout::dense, Layout::reversed}) {
+    for (const Layout layout : {Layout::contiguous, Layout::reversed}) {
       check_forward(c, dtype, layout);
       check_weight_gradient(c, dtype, layout);
       check_input_gradient(c, dtype, layout);

@@ -23,7 +23,7 @@ void expect_fans(const Shape& shape, int64_t in, int64_t out) {
   expect_equal("fans_of a weight " + shape.str() + ": inputs of one output", fans.in, in);
   expect_equal("fans_of a weight " + shape.str() + ": outputs of one input", fans.out, out);
 }
-// 80 x 120 and 16 x 40 x 3 x 5: 9600 values each, whose variance is known to 3 %.
+// Weights of 80 x 120 and 16 x 40 x 3 x 5 have 9600 values, so their variance is known to 3 %.
 template <class F>
 void expect_variance(const std::string& name, const Shape& shape, double want, bool uniform, F&& fill) {
   Generator g(seed());
@@ -36,7 +36,7 @@ void expect_variance(const std::string& name, const Shape& shape, double want, b
   expect(what + "mean about 0, got " + shown(m.mean), std::abs(m.mean) < 6 * std::sqrt(want / 9600));
   if (!uniform) return;
   const double bound = std::sqrt(3 * want);
-  expect(what + "uniform up to " + shown(bound) + ", largest is " + shown(m.largest),
+  expect(what + "uniform up to " + shown(bound) + "; the largest value is " + shown(m.largest),
          m.largest <= bound * (1 + 1e-6) && m.largest > 0.98 * bound, "variance of [-a, a] is a^2 / 3");
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("3.12 inputs and outputs of a weight") {
 }
 
 TEST_CASE("3.12 standard deviations from the formulas") {
-  const Tensor w = zeros({8, 4, 3, 2});  // 24 in, 48 out
+  const Tensor w = zeros({8, 4, 3, 2});  // fan-in 24, fan-out 48
   const auto check = [](const std::string& what, double got, double want) {
     expect_close(what, {got}, {want}, {}, {.dtype = f64});
   };
@@ -95,7 +95,7 @@ TEST_CASE("3.12 a signal neither dies nor explodes through ten layers with ReLU"
   }
   double square = 0;
   for (const double v : x.to_vector<double>()) square += v * v / (32 * 64);
-  expect("mean square after ten layers of kaiming_uniform and ReLU stays near 1, got " + shown(square),
+  expect("the mean square after ten layers of kaiming_uniform and ReLU must be near 1, got " + shown(square),
          square > 0.05 && square < 20);
 }
 
@@ -107,5 +107,6 @@ TEST_CASE("3.12 the same generator state gives the same weights") {
   init::xavier_uniform(third, 1, a);
   expect_close("xavier_uniform from two generators of one seed", second.to_vector<double>(),
                first.to_vector<double>(), {3, 5}, {.roundings = 0});
-  expect("the same generator goes on", first.to_vector<double>() != third.to_vector<double>());
+  expect("a second weight from the same generator has other values",
+         first.to_vector<double>() != third.to_vector<double>());
 }

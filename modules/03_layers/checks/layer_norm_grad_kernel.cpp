@@ -9,12 +9,12 @@ enum Wanted { all, only_dx, only_parameters, without_weight };
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   bool rms = false;
   Wanted wanted = all;
 };
 
-// y_k of one row, in double; the gradient is checked against differences of sum(dy y).
+// sum(dy y) of one row, in double. Its differences are the reference of the gradient.
 double loss_of_row(const Numbers& x, const Numbers& w, const Numbers& dy, bool rms, double eps) {
   double m = 0, var = 0, loss = 0;
   const double n = static_cast<double>(x.size());
@@ -84,10 +84,10 @@ void check(const Case& c) {
   std::string of = std::string(c.rms ? "rms_norm_grad" : "layer_norm_grad") + " of " + c.shape.str() + " " +
                    name_of(c.dtype) + ", " + name_of_layout(c.layout);
   if (!has_weight) of += ", without weight";
-  if (c.wanted == only_dx) of += ", dx alone";
+  if (c.wanted == only_dx) of += ", only dx";
   if (c.wanted == only_parameters) of += ", without dx";
   const double scale = want.scales.empty() ? 1 : *std::max_element(want.scales.begin(), want.scales.end());
-  const double left_over = c.dtype == f64 ? 1e5 : 0;  // by the differences
+  const double left_over = c.dtype == f64 ? 1e5 : 0;  // the error of the differences
   if (to_x.data) {
     expect_close(of + ": dx", dx, want.dx,
                  {.roundings = 64 + left_over, .scale = 4 * scale * (columns < 4 ? 10 : 1)});
@@ -99,7 +99,7 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("3.24 dx: each x also moves its row's mean and variance") {
+TEST_CASE("3.24 dx, also through the mean and the variance of the row") {
   check({.shape = {1, 4}, .wanted = only_dx});
   for (const int64_t C : {2, 31, 32, 33, 70}) check({.shape = {3, C}, .wanted = only_dx});
   for (const int64_t rows : {7, 8, 9, 20}) check({.shape = {rows, 5}, .wanted = only_dx});
@@ -122,4 +122,4 @@ TEST_CASE("3.24 any dtype and layout") {
   for (const Layout l : kLayouts) check({.shape = {2, 5, 17}, .layout = l});
 }
 
-TEST_CASE("3.24 without rows the parameters' gradients are zero") { check({.shape = {0, 5}}); }
+TEST_CASE("3.24 with 0 rows the gradients of the parameters are zero") { check({.shape = {0, 5}}); }

@@ -8,7 +8,7 @@ namespace {
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double center = 0;
   bool weight = true, bias = true, rms = false;
 };
@@ -46,7 +46,7 @@ void check(const Case& c) {
   if (c.center != 0) of += ", around " + shown(c.center);
   if (!c.weight) of += ", without weight";
   if (!c.bias) of += ", without bias";
-  // Where a row's mean is large, its rounding is what the distances from it lose.
+  // If the mean of a row is large, its rounding error is lost precision of the distances from the mean.
   const double roundings = 64 * (1 + std::abs(c.center));
   if (!c.rms) expect_close(of + ": mean", mean, means, {.roundings = 16, .scale = 1 + std::abs(c.center)});
   expect_close(of + ": rstd", rstd, scales,
@@ -74,7 +74,7 @@ TEST_CASE("3.23 weight and bias, either of which may be absent") {
   check({.shape = {3, 40}, .weight = false});
 }
 
-TEST_CASE("3.23 a large mean leaves the variance its digits") {
+TEST_CASE("3.23 a row with a large mean keeps the precision of its variance") {
   check({.shape = {3, 64}, .center = 1000});
   check({.shape = {3, 64}, .dtype = f64, .center = 1e6});
 }

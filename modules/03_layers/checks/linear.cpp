@@ -40,11 +40,11 @@ TEST_CASE("3.2 the parameters of a layer of 3 inputs and 5 outputs") {
   const Linear layer(3, 5, true, g);
   const NamedTensors all = layer.named_parameters();
   expect_equal("number of named_parameters() of Linear(3, 5)", all.size(), size_t{2});
-  expect_equal("name of the first", all[0].name, std::string("weight"));
-  expect_equal("name of the second", all[1].name, std::string("bias"));
+  expect_equal("name of the first parameter", all[0].name, std::string("weight"));
+  expect_equal("name of the second parameter", all[1].name, std::string("bias"));
   expect_equal("shape of the weight: [out, in]", layer.weight.shape(), Shape{5, 3});
   expect_equal("shape of the bias: [out]", layer.bias.shape(), Shape{5});
-  expect("the weight asks for a gradient", layer.weight.requires_grad());
+  expect("the weight requires a gradient", layer.weight.requires_grad());
 }
 
 TEST_CASE("3.2 without a bias") {
@@ -66,8 +66,8 @@ TEST_CASE("3.2 weights start uniform on [-1/sqrt(K), 1/sqrt(K)]") {
     for (const double v : values)
       largest = std::max(largest, std::abs(v)), square += v * v / n, mean += v / n;
     const std::string what = (t.rank() == 2 ? "weight" : "bias") + std::string(" of Linear(64, 100): ");
-    expect(what + "nothing beyond 1/8, got " + shown(largest), largest <= 0.125 * (1 + 1e-6));
-    expect(what + "values near 1/8 occur, largest is " + shown(largest),
+    expect(what + "no value is beyond 1/8, got " + shown(largest), largest <= 0.125 * (1 + 1e-6));
+    expect(what + "values near 1/8 occur; the largest is " + shown(largest),
            largest > (t.rank() == 2 ? 0.12 : 0.09));
     const double variance = 0.125 * 0.125 / 3, slack = t.rank() == 2 ? 0.06 : 0.5;
     expect(what + "variance about a^2 / 3 = " + shown(variance) + ", got " + shown(square),
@@ -76,13 +76,13 @@ TEST_CASE("3.2 weights start uniform on [-1/sqrt(K), 1/sqrt(K)]") {
   }
 }
 
-TEST_CASE("3.2 the generator decides, and goes on") {
+TEST_CASE("3.2 weights depend on the generator only, whose state advances") {
   Generator a(5), b(5), c(6);
   const Linear first(7, 3, true, a), same(7, 3, true, b), other(7, 3, true, c), next(7, 3, true, a);
   expect_close("weights of two layers from generators of one seed", numbers(first.weight),
                numbers(same.weight), {3, 7}, {.roundings = 0});
   expect("another seed gives other weights", numbers(first.weight) != numbers(other.weight));
-  expect("the same generator gives the next layer other weights",
+  expect("a second layer from the same generator has other weights",
          numbers(first.weight) != numbers(next.weight));
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("3.2 y = x W^T + b over the last dimension") {
   check_forward("Linear in f64", layer, random({2, 3}).to(f64));
 }
 
-TEST_CASE("3.2 gradients arrive at weight, bias and input") {
+TEST_CASE("3.2 weight, bias and input get their gradients") {
   Generator g(3);
   Linear layer(3, 2, true, g);
   Tensor x = random({4, 3});
@@ -116,7 +116,7 @@ TEST_CASE("3.2 gradients arrive at weight, bias and input") {
     }
   }
   const auto check = [](const char* what, const Tensor& t, const Numbers& want) {
-    expect(std::string(what) + " has a gradient", t.grad().defined(), "it did not take part in the graph");
+    expect(std::string(what) + " has a gradient", t.grad().defined(), "it is not part of the graph");
     expect_close(std::string("gradient of ") + what, numbers(t.grad()), want, t.shape(),
                  {.roundings = 16, .scale = 2});
   };

@@ -9,7 +9,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 enum What { softmax, log_softmax };
 
-// In two passes. Lines: [outer, C, inner], along C.
+// Softmax in two passes along C of [outer, C, inner].
 Numbers reference(What what, const Numbers& x, const Shape& shape, int dim) {
   size_t inner = 1, C = static_cast<size_t>(shape[dim]);
   for (int d = dim + 1; d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
@@ -31,14 +31,14 @@ Numbers reference(What what, const Numbers& x, const Shape& shape, int dim) {
   return y;
 }
 
-void check(What what, Values x, const std::string& of, int dim, Layout layout = Layout::dense) {
+void check(What what, Values x, const std::string& of, int dim, Layout layout = Layout::contiguous) {
   Values y = Values(x.dtype(), x.shape(), layout).on_device();
   const Numbers want = reference(what, x.numbers(), x.shape(), dim);
   (what == softmax ? backend::cuda::softmax : backend::cuda::log_softmax)(y.view(), x.view(), dim);
   const std::string name = what == softmax ? "softmax" : "log_softmax";
   expect_close(name + " of " + of + " along " + std::to_string(dim), y, want, {.roundings = 24, .scale = 4});
 }
-void check_random(What what, DType t, const Shape& shape, int dim, Layout layout = Layout::dense,
+void check_random(What what, DType t, const Shape& shape, int dim, Layout layout = Layout::contiguous,
                   double size = 4) {
   check(what, Values::random(t, shape, layout, -size, size).on_device(),
         shape.str() + " " + name_of(t) + ", " + name_of_layout(layout), dim, layout);
@@ -47,7 +47,7 @@ void check_numbers(What what, const Numbers& numbers, const std::string& of) {
   const Shape shape{1, static_cast<int64_t>(numbers.size())};
   check(what, Values::of(f32, shape, numbers).on_device(), of, 1);
 }
-// 100 numbers, so that several warps share them.
+// 100 numbers, so that several warps process them.
 Numbers line_with(double value, size_t at) {
   Numbers numbers(100);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 7);
@@ -97,14 +97,14 @@ TEST_CASE("3.21 large numbers do not overflow: the running maximum is subtracted
   check_numbers(softmax, {1000, 1001, 1002}, "[1000, 1001, 1002]");
   check_numbers(softmax, line_with(900, 99), "a line whose last element is 900");
   check_numbers(softmax, line_with(900, 0), "a line whose first element is 900");
-  check_random(softmax, f32, {2, 300}, 1, Layout::dense, 300);
+  check_random(softmax, f32, {2, 300}, 1, Layout::contiguous, 300);
 }
 
-TEST_CASE("3.21 -inf counts for nothing; a row of -inf alone, NaN and +inf give NaN") {
+TEST_CASE("3.21 -inf adds nothing; a row of only -inf, NaN and +inf give NaN") {
   check_numbers(softmax, {-kInf, 0, 1}, "[-inf, 0, 1]");
-  Numbers masked(100, -kInf);  // whole threads and whole warps see nothing else
+  Numbers masked(100, -kInf);  // some threads and warps process only -inf
   masked[70] = 2, masked[71] = 3;
-  check_numbers(softmax, masked, "a line of -inf but for two elements");
+  check_numbers(softmax, masked, "a line of -inf except for two elements");
   check_numbers(softmax, Numbers(3, -kInf), "[-inf, -inf, -inf]");
   for (const size_t at : {0, 50, 99}) check_numbers(softmax, line_with(NAN, at), "a line with a NaN");
   check_numbers(softmax, {0, kInf, 1}, "[0, inf, 1]");

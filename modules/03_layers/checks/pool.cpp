@@ -22,7 +22,7 @@ struct Pooled {
            std::to_string(window.kernel_w) + ", stride " + std::to_string(window.stride) + ", padding " +
            std::to_string(window.padding) + ", " + name_of_layout(layout);
   }
-  // Places in x under output o, in reading order.
+  // The positions in x of the window of output o, in row-major order.
   std::vector<size_t> under(int64_t o) const {
     const int64_t ow = o % out[3], oh = o / out[3] % out[2], plane = o / (out[3] * out[2]);
     std::vector<size_t> places;
@@ -64,7 +64,7 @@ void check_max(const Pooled& p, DType dtype, Layout layout, Values x) {
   Numbers places;
   for (size_t place : want.places)
     places.push_back(static_cast<double>(place % static_cast<size_t>(p.x[2] * p.x[3])));
-  expect_close("places h W + w of the maxima, " + p.text("max_pool2d", layout), index, places);
+  expect_close("positions h W + w of the maxima, " + p.text("max_pool2d", layout), index, places);
 
   Values dy = Values::random(dtype, p.out, layout), dx(dtype, p.x, layout);
   const Numbers g = dy.numbers();
@@ -93,20 +93,20 @@ void check_average(const Pooled& p, DType dtype, Layout layout) {
 
 }  // namespace
 
-TEST_CASE("3.7 the largest of each window, where it was, and its gradient") {
+TEST_CASE("3.7 the maximum of each window, its position, and its gradient") {
   Values x = Values::of(f32, {1, 1, 2, 4}, {1, 5, -2, -3, 4, 2, -9, -4}), out(f32, {1, 1, 1, 2}),
          index(i32, {1, 1, 1, 2});
   cpu::max_pool2d(out.view(), index.view(), x.view(), {2, 2, 2});
   expect_close("max_pool2d of [[1 5 -2 -3] [4 2 -9 -4]], window 2 x 2, stride 2", out, {5, -2});
-  expect_close("its places h W + w", index, {1, 2});
+  expect_close("positions h W + w of these maxima", index, {1, 2});
   for (const Pooled& p : kCases)
-    check_max(p, f32, Layout::dense, Values::random(f32, p.x, Layout::dense, -9, -1));
+    check_max(p, f32, Layout::contiguous, Values::random(f32, p.x, Layout::contiguous, -9, -1));
 }
 
-TEST_CASE("3.7 of equal values the first, of numbers and NaN the NaN") {
+TEST_CASE("3.7 the first of equal maxima, and NaN where a window has one") {
   const Pooled& p = kCases[1];
-  check_max(p, f32, Layout::dense, Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), 2.5)));
-  check_max(p, f32, Layout::dense,
+  check_max(p, f32, Layout::contiguous, Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), 2.5)));
+  check_max(p, f32, Layout::contiguous,
             Values::of(f32, p.x, Numbers(static_cast<size_t>(p.x.numel()), -HUGE_VAL)));
   Values x = Values::random(f32, p.x);
   Numbers numbers = x.numbers();
@@ -115,11 +115,12 @@ TEST_CASE("3.7 of equal values the first, of numbers and NaN the NaN") {
   const MaxResult want = max_reference(p, numbers);
   Values with_nan = Values::of(f32, p.x, numbers);
   cpu::max_pool2d(out.view(), index.view(), with_nan.view(), p.window);
-  expect_close("max_pool2d with a NaN at [0, 0, 1, 2], " + p.text("max_pool2d", Layout::dense), out, want.y);
+  expect_close("max_pool2d with a NaN at [0, 0, 1, 2], " + p.text("max_pool2d", Layout::contiguous), out,
+               want.y);
 }
 
 TEST_CASE("3.7 the mean of each window, and its gradient") {
-  for (const Pooled& p : kCases) check_average(p, f32, Layout::dense);
+  for (const Pooled& p : kCases) check_average(p, f32, Layout::contiguous);
 }
 
 TEST_CASE("3.7 any layout and dtype") {

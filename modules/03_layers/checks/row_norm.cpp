@@ -12,7 +12,7 @@ constexpr DType kFloating[] = {f32, f64, bf16, f16};
 struct Forward {
   Numbers y, mean, rstd;
 };
-// rms: the mean stays 0. weight and bias may be empty.
+// The reference in double. With rms the mean is 0. weight and bias may be empty.
 Forward forward(const Numbers& x, size_t C, bool rms, const Numbers& weight, const Numbers& bias,
                 double eps) {
   Forward f;
@@ -33,7 +33,7 @@ Forward forward(const Numbers& x, size_t C, bool rms, const Numbers& weight, con
 
 struct Options {
   bool rms = false, weight = true, bias = true;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
   double low = -2, high = 2, eps = 1e-5, scale = 4;
 };
 std::string call(const char* what, const Shape& shape, const Options& o) {
@@ -122,7 +122,7 @@ TEST_CASE("3.8 weight and bias, or one of them, or none") {
   }
 }
 
-TEST_CASE("3.8 a row far from zero keeps its variance") {
+TEST_CASE("3.8 a row with a large mean keeps the precision of its variance") {
   check_forward(f32, {3, 64}, {.low = 4000, .high = 4001, .scale = 4096});
   Values x = Values::of(f32, {1, 4}, {10000, 10001, 10002, 10003}), y(f32, {1, 4}), mean(f32, {1}),
          rstd(f32, {1});
@@ -135,7 +135,7 @@ TEST_CASE("3.8 a row far from zero keeps its variance") {
   expect_close("layer_norm of [7, 7, 7, 7]", y, {0, 0, 0, 0});
 }
 
-TEST_CASE("3.8 the root of the mean square alone") {
+TEST_CASE("3.8 RMS norm divides by the root of the mean square") {
   for (const bool weight : {false, true}) check_forward(f32, {4, 9}, {.rms = true, .weight = weight});
   check_forward(f64, {3, 5}, {.rms = true, .eps = 0.5});
 }
@@ -150,19 +150,19 @@ TEST_CASE("3.8 any layout and dtype") {
   check_forward(f32, {4, 1}, {});
 }
 
-TEST_CASE("3.8 gradients of the normalization of rows") {
+TEST_CASE("3.8 gradients of layer norm") {
   check_backward(f64, {1, 3}, {.weight = false});
   for (const bool weight : {false, true}) check_backward(f32, {5, 7}, {.weight = weight});
   for (const DType dtype : kFloating) check_backward(dtype, {2, 3, 5}, {.layout = Layout::reversed});
 }
 
-TEST_CASE("3.8 gradients of the root of the mean square") {
+TEST_CASE("3.8 gradients of RMS norm") {
   check_backward(f64, {1, 3}, {.rms = true, .weight = false});
   for (const bool weight : {false, true}) check_backward(f32, {5, 7}, {.rms = true, .weight = weight});
   for (const DType dtype : kFloating) check_backward(dtype, {2, 3, 5}, {.rms = true, .layout = Layout::gaps});
 }
 
-TEST_CASE("3.8 only the gradients that are asked for") {
+TEST_CASE("3.8 only the requested gradients") {
   Values x = Values::random(f32, {3, 5}), dy = Values::random(f32, {3, 5}), dbias(f32, {5});
   Values mean = Values::of(f32, {3}, {0, 0, 0}), rstd = Values::of(f32, {3}, {1, 1, 1});
   const Numbers g = dy.numbers();

@@ -33,7 +33,7 @@ TEST_CASE("3.16 decay in steps") {
   expect_throws("TT-OPT-08", "step_decay(0.1, 0)", [] { step_decay(0.1, 0); });
 }
 
-TEST_CASE("3.16 warm-up, then a cosine, then the end stays") {
+TEST_CASE("3.16 warm-up, then a cosine, then the end value") {
   const Schedule f = cosine(0.5, 110, 10, 0.1);
   const std::string name = "cosine(0.5, total 110, warm_up 10, end 0.1)";
   expect_rate(name, f, 0, 0.05);
@@ -67,11 +67,11 @@ TEST_CASE("3.16 one cycle up and down") {
   expect_throws("TT-OPT-08", "one_cycle(1, total 10, rising 1)", [] { one_cycle(1, 10, {.rising = 1}); });
 }
 
-TEST_CASE("3.16 a schedule has no memory") {
+TEST_CASE("3.16 a schedule depends on the step alone") {
   for (const Schedule& f : {step_decay(0.8, 3, 0.5), cosine(0.5, 20, 4), one_cycle(1, 20)}) {
     const double before = f(7);
     for (const int64_t step : {19, 0, 12}) f(step);
     const Schedule copy = f;
-    expect_equal("the rate of step 7, asked for again after other steps", copy(7), before);
+    expect_equal("the learning rate of step 7, called again after other steps", copy(7), before);
   }
 }

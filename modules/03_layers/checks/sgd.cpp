@@ -15,7 +15,7 @@ std::string call(const SgdStep& s, int64_t n, int step) {
   if (s.weight_decay > 0) text += ", weight decay " + shown(s.weight_decay);
   return text + ", after step " + std::to_string(step);
 }
-// Several steps, with a new gradient each.
+// Several steps, each with a new gradient.
 void check(DType dtype, int64_t n, const SgdStep& s) {
   Values p = Values::random(dtype, {n}),
          velocity = Values::of(dtype, {n}, Numbers(static_cast<size_t>(n), 0.0));
@@ -32,25 +32,25 @@ void check(DType dtype, int64_t n, const SgdStep& s) {
     expect_close("parameter: " + call(s, n, step), p, want, {.roundings = 8.0 * step});
     if (s.momentum > 0)
       expect_close("velocity: " + call(s, n, step), velocity, v, {.roundings = 8.0 * step, .scale = 4});
-    expect_close("gradient, which is only read: " + call(s, n, step), g, gradient, {.roundings = 0});
+    expect_close("the gradient, which must not change: " + call(s, n, step), g, gradient, {.roundings = 0});
   }
 }
 
 }  // namespace
 
-TEST_CASE("3.13 one step against the gradient") {
+TEST_CASE("3.13 one step in the direction opposite to the gradient") {
   Values p = Values::of(f32, {2}, {1, -2}), g = Values::of(f32, {2}, {0.5, 4});
   cpu::sgd_step(p.view(), g.view(), {}, {.lr = 0.25});
   expect_close("p = [1, -2], g = [0.5, 4], lr 0.25", p, {0.875, -3});
   for (const int64_t n : {1, 3, 17, 130}) check(f32, n, {.lr = 0.1});
 }
 
-TEST_CASE("3.13 momentum remembers") {
+TEST_CASE("3.13 momentum adds a part of the earlier steps") {
   Values p = Values::of(f32, {1}, {0}), g = Values::of(f32, {1}, {1}), v = Values::of(f32, {1}, {0});
   const SgdStep s{.lr = 1, .momentum = 0.5};
   for (int step = 0; step < 3; ++step) cpu::sgd_step(p.view(), g.view(), v.view(), s);
   expect_close("p after three steps from 0 with g 1, lr 1, momentum 0.5: -(1 + 1.5 + 1.75)", p, {-4.25});
-  expect_close("its velocity", v, {1.75});
+  expect_close("the velocity after these steps", v, {1.75});
   check(f32, 17, {.lr = 0.1, .momentum = 0.9});
 }
 
@@ -59,17 +59,17 @@ TEST_CASE("3.13 weight decay is a part of the gradient") {
   check(f32, 17, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.3});
 }
 
-TEST_CASE("3.13 Nesterov looks ahead") {
+TEST_CASE("3.13 Nesterov momentum") {
   check(f32, 17, {.lr = 0.1, .momentum = 0.9, .nesterov = true});
   check(f32, 17, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.3, .nesterov = true});
 }
 
-TEST_CASE("3.13 all digits of f64") {
+TEST_CASE("3.13 f64 parameters are updated in f64") {
   check(f64, 17, {.lr = 0.1});
   check(f64, 17, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.3, .nesterov = true});
 }
 
-TEST_CASE("3.13 many parameters, 16-bit gradients, one factor for all") {
+TEST_CASE("3.13 many parameters, 16-bit gradients, one scale factor for all") {
   Values p = Values::random(f32, {5}), q = Values::random(f32, {2, 3}), g = Values::random(f32, {5}),
          h = Values::random(bf16, {2, 3});
   Values v = Values::of(f32, {5}, Numbers(5, 0.0)), w = Values::of(f32, {2, 3}, Numbers(6, 0.0));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
-// f(numbers of a row) for every row along dim.
+// Calls f(positions of the elements of a row) for every row along dim.
 template <class F>
 void for_each_line(const Shape& shape, int dim, F&& f) {
   int64_t inner = 1;
@@ -49,7 +49,7 @@ void check_forward(DType dtype, const Shape& shape, int dim, Layout layout, doub
 }
 void check_backward(DType dtype, const Shape& shape, int dim, Layout layout, bool logarithm) {
   Values dy = Values::random(dtype, shape, layout), dx(dtype, shape, layout);
-  const Numbers x = Values::random(f64, shape, Layout::dense, -2, 2).numbers();
+  const Numbers x = Values::random(f64, shape, Layout::contiguous, -2, 2).numbers();
   Values y = Values::of(dtype, shape, softmax_reference(x, shape, dim, logarithm));
   const Numbers g = dy.numbers(), result = y.numbers();
   Numbers want(g.size());
@@ -69,11 +69,11 @@ TEST_CASE("3.3 softmax of a short row") {
   Values x = Values::of(f32, {1, 3}, {0, std::log(2.0), std::log(5.0)}), y(f32, {1, 3});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [0, log 2, log 5]", y, {0.125, 0.25, 0.625});
-  for (const DType dtype : {f32, f64}) check_forward(dtype, {4, 37}, 1, Layout::dense, 3, false);
+  for (const DType dtype : {f32, f64}) check_forward(dtype, {4, 37}, 1, Layout::contiguous, 3, false);
 }
 
 TEST_CASE("3.3 softmax of large numbers") {
-  check_forward(f32, {3, 5}, 1, Layout::dense, 1e4, false);
+  check_forward(f32, {3, 5}, 1, Layout::contiguous, 1e4, false);
   Values x = Values::of(f32, {1, 3}, {1000, 1000, -1000}), y(f32, {1, 3});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1000, 1000, -1000]", y, {0.5, 0.5, 0});
@@ -88,12 +88,12 @@ TEST_CASE("3.3 softmax along any dimension, in any layout and dtype") {
       for (int dim = 0; dim < 3; ++dim) check_forward(dtype, {3, 7, 2}, dim, layout, 4, false);
     }
   }
-  check_forward(f32, {1}, 0, Layout::dense, 4, false);
-  check_forward(f32, {3, 0}, 1, Layout::dense, 4, false);
+  check_forward(f32, {1}, 0, Layout::contiguous, 4, false);
+  check_forward(f32, {3, 0}, 1, Layout::contiguous, 4, false);
 }
 
-TEST_CASE("3.3 the logarithm of softmax is no logarithm of a zero") {
-  for (const DType dtype : kFloating) check_forward(dtype, {3, 11}, 1, Layout::dense, 4, true);
+TEST_CASE("3.3 log_softmax is finite where softmax underflows to 0") {
+  for (const DType dtype : kFloating) check_forward(dtype, {3, 11}, 1, Layout::contiguous, 4, true);
   for (const Layout layout : kLayouts) check_forward(f64, {3, 7, 2}, 1, layout, 4, true);
   Values x = Values::of(f32, {1, 2}, {0, -500}), y(f32, {1, 2});
   cpu::log_softmax(y.view(), x.view(), 1);
@@ -103,14 +103,14 @@ TEST_CASE("3.3 the logarithm of softmax is no logarithm of a zero") {
   expect_close("log_softmax of [5000, 5000]", y, {-std::log(2.0), -std::log(2.0)});
 }
 
-TEST_CASE("3.3 a long row loses no digits") {
+TEST_CASE("3.3 a long row loses no precision") {
   constexpr int64_t kLength = 20000;
-  Values x = Values::random(f32, {1, kLength}, Layout::dense, -0.5, 0.5), y(f32, {1, kLength});
+  Values x = Values::random(f32, {1, kLength}, Layout::contiguous, -0.5, 0.5), y(f32, {1, kLength});
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1, 20000]", y, softmax_reference(x.numbers(), {1, kLength}, 1, false),
                {.roundings = 8, .scale = 0});
-  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 would be lost, and
-  // no more than half of that is allowed, for sums in a few lanes.
+  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 of the sum would be
+  // lost. The tolerance is half of that, which a sum in a few lanes meets.
   Numbers row(kLength, std::log(0.9 * std::ldexp(1.0, -24)));
   row[0] = 0;
   Values uneven = Values::of(f32, {1, kLength}, row);
@@ -119,22 +119,22 @@ TEST_CASE("3.3 a long row loses no digits") {
                softmax_reference(uneven.numbers(), {1, kLength}, 1, false), {.roundings = 4000, .scale = 0});
 }
 
-TEST_CASE("3.3 gradients of softmax and of its logarithm") {
+TEST_CASE("3.3 gradients of softmax and log_softmax") {
   for (const bool logarithm : {false, true}) {
-    check_backward(f64, {1, 3}, 1, Layout::dense, logarithm);
-    for (const DType dtype : kFloating) check_backward(dtype, {4, 9}, 1, Layout::dense, logarithm);
+    check_backward(f64, {1, 3}, 1, Layout::contiguous, logarithm);
+    for (const DType dtype : kFloating) check_backward(dtype, {4, 9}, 1, Layout::contiguous, logarithm);
     for (const Layout layout : kLayouts) check_backward(f64, {3, 5, 2}, 1, layout, logarithm);
   }
 }
 
-TEST_CASE("3.3 results may take the operands' place") {
+TEST_CASE("3.3 a result may be written over its operand") {
   Values x = Values::random(f32, {3, 5});
   const Numbers want = softmax_reference(x.numbers(), {3, 5}, 0, false);
   cpu::softmax(x.view(), x.view(), 0);
   expect_close("softmax of [3, 5] along 0, in place", x, want, {.roundings = 16});
 }
 
-TEST_CASE("3.3 log-sum-exp over some dimensions, of infinities and of nothing") {
+TEST_CASE("3.3 log-sum-exp over any dimensions, of infinities and of no elements") {
   const bool both[] = {true, true}, first[] = {true, false};
   const auto of = [&](const Numbers& numbers) {
     Values x = Values::of(f64, {1, static_cast<int64_t>(numbers.size())}, numbers), out(f64, {});

@@ -5,12 +5,12 @@ using namespace course;
 
 namespace {
 
-// y = w0 a + w1 b + w2 in f64, from zero.
+// The model y = w0 a + w1 b + w2 in f64, with weights that start at zero.
 struct Line : Module {
   Tensor weight = add_parameter("weight", zeros({3, 1}, f64));
   Tensor forward(const Tensor& x) override { return matmul(x, weight); }
 };
-// p -= lr g, and nothing else.
+// An optimizer: p -= lr g.
 class Descent : public Optimizer {
  public:
   Descent(const NamedTensors& parameters, double lr) : Optimizer(parameters, lr, 0, {}, Loc::current()) {}
@@ -26,7 +26,7 @@ class Descent : public Optimizer {
 };
 Tensor squared_error(const Tensor& a, const Tensor& b) { return mean(square(a - b)); }
 
-// y = 2 a - b + 3; inputs [n, 3] are (a, b, 1).
+// Samples of y = 2 a - b + 3; inputs [n, 3] are (a, b, 1).
 struct Data {
   Numbers x, y;
   explicit Data(int64_t n) {
@@ -44,7 +44,7 @@ struct Data {
                   {n, 1})};
   }
 };
-// The same step by hand, over all samples at once.
+// The reference: the same step in double, over all samples at once.
 struct ByHand {
   Numbers w{0, 0, 0};
   double loss_sum = 0, norm = 0;
@@ -89,7 +89,7 @@ TEST_CASE("3.19 forward, backward, update") {
   expect_equal("updates in three steps", optimizer.updates, 3);
 }
 
-TEST_CASE("3.19 several batches are one large batch, also with a smaller last one") {
+TEST_CASE("3.19 several batches give the step of one large batch, even if the last is smaller") {
   const Data data(10);
   Line net;
   Descent optimizer(net.named_parameters(), 0.1);
@@ -104,7 +104,7 @@ TEST_CASE("3.19 several batches are one large batch, also with a smaller last on
   expect_equal("updates in two steps", optimizer.updates, 2);
 }
 
-TEST_CASE("3.19 the schedule sets the rate of this step") {
+TEST_CASE("3.19 the schedule sets the learning rate of this step") {
   const Data data(5);
   Line net;
   Descent optimizer(net.named_parameters(), 123);
@@ -117,7 +117,7 @@ TEST_CASE("3.19 the schedule sets the rate of this step") {
     const double lr = 0.1 / static_cast<double>(step + 1);
     want.step(data, lr);
     expect_number("lr of the report of step " + std::to_string(step), report.lr, lr);
-    expect_weights("step " + std::to_string(step) + " at the schedule's rate", net, want.w);
+    expect_weights("step " + std::to_string(step) + " with the learning rate of the schedule", net, want.w);
   }
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("3.19 a metric is summed over samples, too") {
   const StepReport report = training_step(
       net, optimizer, batches, squared_error, 0,
       {.metric = [](const Tensor& output, const Tensor&) { return static_cast<double>(output.size(0)); }});
-  expect_number("metric_sum where a batch's metric is its size, of batches of 7 and 3: 7 7 + 3 3",
+  expect_number("metric_sum of batches of 7 and 3, if the metric of a batch is its size: 7 7 + 3 3",
                 report.metric_sum, 58);
 }
 
@@ -156,12 +156,12 @@ TEST_CASE("3.19 a loss that is not finite stops before the update") {
   expect_weights("the refused step", net, {0, 0, 0}, 0);
 }
 
-TEST_CASE("3.19 gradients in 16 bits are added up in f32") {
+TEST_CASE("3.19 16-bit gradients are accumulated in f32") {
   Line net;
   net.to(bf16);
   Descent optimizer(net.named_parameters(), 0);
   GradientSum sums(optimizer.parameters());
-  // Gradients of the mean output: 256 / 9 once and 1 / 9 eight times, which bf16 would lose.
+  // The gradients are 256 once and 1 eight times; a sum in bf16 would lose the ones.
   std::vector<Batch> batches;
   for (int k = 0; k < 9; ++k) {
     const double value = k == 0 ? 256 : 1;
@@ -169,9 +169,10 @@ TEST_CASE("3.19 gradients in 16 bits are added up in f32") {
   }
   const Loss output = [](const Tensor& y, const Tensor&) { return mean(y) * 9; };
   for (int step = 0; step < 2; ++step) training_step(net, optimizer, batches, output, step, {}, &sums);
-  expect("the gradient is given in f32", net.weight.grad().defined() && net.weight.grad().dtype() == f32,
-         "sums->give() before the update");
-  expect_close("the gradient, 256 + 8 times 1, in each of two steps", net.weight.grad().to_vector<double>(),
+  expect("the parameter gets its gradient in f32",
+         net.weight.grad().defined() && net.weight.grad().dtype() == f32,
+         "call sums->give() before the update");
+  expect_close("the gradient 256 + 8 times 1, in each of two steps", net.weight.grad().to_vector<double>(),
                {264, 264, 264}, {3});
 }
 

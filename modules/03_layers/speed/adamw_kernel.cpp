@@ -3,7 +3,7 @@
 
 namespace {
 
-// `count` parameters of each size, as a network has them: weights and biases.
+// `count` parameters of each of the sizes that weights and biases of a network have.
 course::Work step(const std::vector<int64_t>& sizes, int count) {
   using namespace course;
   std::vector<Held> all;

@@ -12,7 +12,7 @@ std::vector<course::Work> course::works() {
   const std::string of = " of f32 " + x->shape().str();
   return {{"bias and gelu" + of, 2 * tensor + row, 0,
            [=] { backend::cuda::bias_activation(Activation::gelu, y->view(), x->view(), bias->view()); }},
-          {"its gradients" + of, 3 * tensor + 2 * row, 0, [=] {
+          {"gradients of bias and gelu" + of, 3 * tensor + 2 * row, 0, [=] {
              backend::cuda::bias_activation_grad(Activation::gelu, dx->view(), dbias->view(), dy->view(),
                                                  x->view(), bias->view());
            }}};

@@ -9,7 +9,8 @@ namespace {
 
 constexpr DType kDTypes[] = {f32, f64, bf16, f16};
 
-void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Layout layout = Layout::dense) {
+void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {},
+           Layout layout = Layout::contiguous) {
   p.scale = 1 / std::sqrt(static_cast<double>(s.D));
   Values q = Values::random(dtype, s.q(), layout), k = Values::random(dtype, s.k(), layout);
   Values v = Values::random(dtype, s.k(), layout), dout = Values::random(dtype, s.q(), layout);
@@ -23,8 +24,8 @@ void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Lay
                                out.view(), lse.view(), p);
   const std::string what = "attention_grad, " + s.str() + course::name_of(p) + ", " +
                            tinytorch::name_of(dtype) + ", " + name_of_layout(layout);
-  const double share = static_cast<double>(s.H / s.G * s.T);  // queries that add to a key
-  // In 16 bits `out` was rounded, and with it dout . out.
+  const double share = static_cast<double>(s.H / s.G * s.T);  // number of queries that add to a key
+  // For a 16-bit dtype `out` was rounded, which adds an error to dout . out.
   const double rounded = is_16_bit(dtype) ? epsilon_of(dtype) / epsilon_of(f32) : 1;
   const double n = roundings_of(s.S + s.D) * rounded;
   expect_close(what + ": dv", dv, want.dv, {.roundings = roundings_of(s.S + s.D) * share});
@@ -60,7 +61,7 @@ TEST_CASE("4.7 heads of a group add to the same keys and values") {
   check(f64, {1, 6, 1, 2, 5, 3});
 }
 
-TEST_CASE("4.7 what was not seen gets no gradient") {
+TEST_CASE("4.7 hidden keys and values get no gradient") {
   for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 4, 4, 2}, {2, 2, 1, 9, 9, 3}, {1, 2, 2, 3, 8, 4}}) {
     check(f32, s, {.causal = true});
     check(f64, s, {.causal = true, .window = 3});
@@ -75,7 +76,7 @@ TEST_CASE("4.7 a query that sees no key has no gradient") {
   check(f64, {2, 1, 1, 2, 4, 3}, {.lengths = lengths});
 }
 
-TEST_CASE("4.7 dropout: the same probabilities are dropped as on the way there") {
+TEST_CASE("4.7 dropout drops the same probabilities as the forward pass") {
   check(f32, {2, 2, 1, 5, 9, 3}, {.p = 0.5, .seed = 7, .first_block = 11});
   check(f64, {1, 2, 2, 5, 6, 3}, {.causal = true, .p = 0.25, .seed = 3});
 }

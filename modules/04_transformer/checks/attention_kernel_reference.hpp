@@ -1,4 +1,4 @@
-// Attention with its whole matrix of probabilities, in double, and the gradients: for the checks of the CUDA
+// Attention and its gradients in double, with the whole matrix of probabilities, for the checks of the CUDA
 // kernels.
 #pragma once
 
@@ -14,10 +14,10 @@ struct AttentionCase {
   bool causal = false;
   int64_t window = 0;
   std::vector<int64_t> lengths = {};
-  double p = 0;  // of dropout
+  double p = 0;  // probability of dropout
   DType dtype = f32;
-  Layout layout = Layout::dense;
-  double size = 1;  // of queries and keys
+  Layout layout = Layout::contiguous;
+  double size = 1;  // magnitude of queries and keys
 
   Shape q() const { return {B, H, T, D}; }
   Shape k() const { return {B, G, S, D}; }
@@ -67,7 +67,7 @@ struct AttentionAnswer {
   Numbers out, lse, dq, dk, dv;
 };
 
-// dout empty: forward only.
+// With an empty dout only the forward pass is computed.
 inline AttentionAnswer attention_by_hand(AttentionOperands& o, const Numbers& dout = {}) {
   const AttentionCase& c = o.c;
   const Numbers q = o.q.numbers(), k = o.k.numbers(), v = o.v.numbers();

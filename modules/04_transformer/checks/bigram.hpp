@@ -1,4 +1,5 @@
-// The smallest language model: features are a row of a table, logits a product with them.
+// The smallest language model: the features of a token are a row of a table, the logits are a product with
+// them.
 #pragma once
 
 #include <tinytorch/layers/embedding.hpp>

@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// Tokens 0 to 255 are the bytes by value; then what the merges make; then special tokens.
+// Tokens 0 to 255 are the bytes by value, followed by the tokens of the merges, then by the special tokens.
 BpeModel model_of(const std::vector<BpeMerge>& merges, const std::vector<std::string>& specials = {}) {
   BpeModel model;
   for (int b = 0; b < 256; ++b) model.tokens.emplace_back(1, static_cast<char>(b));
@@ -20,7 +20,7 @@ BpeModel model_of(const std::vector<BpeMerge>& merges, const std::vector<std::st
   return model;
 }
 
-// Merges that join two tokens at random, all different.
+// A model with random, different merges.
 BpeModel random_model(int merges) {
   BpeModel model = model_of({});
   const std::string letters = "abcde 1\xc3\xa4";
@@ -43,8 +43,8 @@ BpeModel random_model(int merges) {
   return model;
 }
 
-// The definition: go through the merges as they were learned; each joins its pair wherever it stands, from
-// the left. (A merge can only make pairs that were learned after it.)
+// Encoding by the definition: apply the merges in the order in which they were learned; each merges its pair
+// everywhere, from the left. (The pairs that a merge creates were learned after it.)
 Tokens by_definition(const BpeModel& model, std::string_view text) {
   Tokens out;
   for (const std::string_view piece : pretokenize(text, model.pattern)) {
@@ -72,7 +72,7 @@ TEST_CASE("4.3 without merges every byte is a token") {
   expect_equal("encode(\"\")", t.encode(""), Tokens{});
 }
 
-TEST_CASE("4.3 neighbours that a merge joins become its token") {
+TEST_CASE("4.3 a pair of neighbours becomes the token of its merge") {
   const BpeTokenizer t(model_of({{'a', 'b'}, {256, 'c'}}));
   expect_equal("encode(\"ab\"), merges ab, ab+c", t.encode("ab"), Tokens{256});
   expect_equal("encode(\"abcab\"), merges ab, ab+c", t.encode("abcab"), Tokens{257, 256});
@@ -82,25 +82,25 @@ TEST_CASE("4.3 neighbours that a merge joins become its token") {
 TEST_CASE("4.3 the merge learned first is applied first") {
   expect_equal("encode(\"abc\"), merges bc, ab",
                BpeTokenizer(model_of({{'b', 'c'}, {'a', 'b'}})).encode("abc"), Tokens{'a', 256});
-  // Taking the longest token from the left would give abc, d.
+  // An encoder that takes the longest token from the left would give abc, d.
   expect_equal("encode(\"abcd\"), merges cd, ab, ab+c",
                BpeTokenizer(model_of({{'c', 'd'}, {'a', 'b'}, {257, 'c'}})).encode("abcd"), Tokens{257, 256});
 }
 
-TEST_CASE("4.3 equal pairs are joined from the left") {
+TEST_CASE("4.3 equal pairs are merged from the left") {
   const BpeTokenizer t(model_of({{'a', 'a'}, {256, 256}}));
   expect_equal("encode(\"aaa\"), merges aa, aa+aa", t.encode("aaa"), Tokens{256, 'a'});
   expect_equal("encode(\"aaaaaaa\"), merges aa, aa+aa", t.encode("aaaaaaa"), Tokens{257, 256, 'a'});
 }
 
-TEST_CASE("4.3 nothing is joined across the border of two pieces") {
+TEST_CASE("4.3 nothing is merged across the boundary of two pieces") {
   const BpeTokenizer t(model_of({{'a', ' '}, {' ', 'b'}, {'a', '1'}}));
   expect_equal("encode(\"a b\"), merges a+space, space+b: the pieces are \"a\" and \" b\"", t.encode("a b"),
                Tokens{'a', 257});
   expect_equal("encode(\"a1\"), merge a1: the pieces are \"a\" and \"1\"", t.encode("a1"), Tokens{'a', '1'});
 }
 
-TEST_CASE("4.3 fresh vocabularies and texts: the tokens of the definition") {
+TEST_CASE("4.3 random vocabularies and texts give the tokens of the definition") {
   for (int round = 0; round < 8; ++round) {
     const BpeModel model = random_model(5 + 6 * round);
     const std::string text = text_of({"a", "b", "c", "d", "e", " ", "1", "\xc3\xa4"}, 80);
@@ -109,7 +109,7 @@ TEST_CASE("4.3 fresh vocabularies and texts: the tokens of the definition") {
   }
 }
 
-TEST_CASE("4.3 what was encoded comes back, whatever the bytes") {
+TEST_CASE("4.3 decode(encode(text)) gives the text, for any bytes") {
   const BpeTokenizer t(random_model(40));
   for (int round = 0; round < 4; ++round) {
     expect_round_trip("letters", t, text_of(kLetters, 80));
@@ -118,9 +118,9 @@ TEST_CASE("4.3 what was encoded comes back, whatever the bytes") {
   }
 }
 
-TEST_CASE("4.3 numbers that are no tokens are refused") {
+TEST_CASE("4.3 numbers that are not tokens are refused") {
   BpeModel model = model_of({});
-  model.tokens.emplace_back();  // 256 is not in use
+  model.tokens.emplace_back();  // token 256 is unused
   model.tokens.emplace_back("<|end|>");
   model.specials["<|end|>"] = 257;
   const BpeTokenizer t(model);
@@ -133,7 +133,7 @@ TEST_CASE("4.3 numbers that are no tokens are refused") {
   }
 }
 
-TEST_CASE("4.3 a special token's text is text unless it is allowed") {
+TEST_CASE("4.3 the text of a special token is plain text unless special tokens are allowed") {
   const BpeTokenizer t(model_of({{'<', '|'}}, {"<|e|>"}));
   expect_equal("encode(\"a<|e|>\")", t.encode("a<|e|>"), Tokens{'a', 256, 'e', '|', '>'});
   expect_equal("encode(\"a<|e|>b\", {.allow_all = true})", t.encode("a<|e|>b", {.allow_all = true}),

@@ -13,9 +13,9 @@ std::vector<std::string> learn(const std::string& text, int64_t merges, int64_t 
   return learned(train_bpe(text, {.vocabulary = 256 + merges, .min_count = min_count}));
 }
 
-// The definition on strings: count the pairs of neighbours in every piece, join the most frequent everywhere,
-// begin again. Ties: bytes have their place in bpe::kByteOrder, merges come behind them in the order they
-// were made.
+// Training by the definition, on strings: count the pairs of neighbours in every piece, merge the most
+// frequent pair everywhere, repeat. Ties are ordered by the bytes' position in bpe::kByteOrder; merged tokens
+// come after the bytes, in the order in which they were made.
 struct ByDefinition {
   std::vector<std::string> tokens;
   std::vector<std::vector<int>> pieces;
@@ -70,7 +70,7 @@ void expect_learned(const std::string& text, int64_t merges, int64_t min_count) 
 
 }  // namespace
 
-TEST_CASE("4.2 the most frequent pair is joined first") {
+TEST_CASE("4.2 the most frequent pair is merged first") {
   expect_equal("one merge of \"abcabd\"", learn("abcabd", 1), std::vector<std::string>{"ab"});
   expect_equal("two merges of \"abcxabcyab\"", learn("abcxabcyab", 2), std::vector<std::string>{"ab", "abc"});
   const BpeModel model = train_bpe("abcxabcyab", {.vocabulary = 258});
@@ -80,40 +80,40 @@ TEST_CASE("4.2 the most frequent pair is joined first") {
   };
   expect("merges of \"abcxabcyab\": (a, b), then (256, c)",
          model.merges == std::vector<BpeMerge>{{number('a'), number('b')}, {256, number('c')}},
-         "model.merges names the two tokens of each merge, in the order they were learned");
+         "model.merges holds the two tokens of each merge, in the order in which the merges were learned");
 }
 
-TEST_CASE("4.2 a run of one letter is joined from the left") {
+TEST_CASE("4.2 a run of one letter is merged from the left") {
   expect_equal("merges of \"aaaaaaa\"", learn("aaaaaaa", 5), std::vector<std::string>{"aa", "aaaa"});
   expect_learned(std::string(100, 'a'), 20, 2);
 }
 
-TEST_CASE("4.2 a pair counts as often as its piece occurs") {
-  // " xy" three times; "ab" twice in a piece that occurs once.
+TEST_CASE("4.2 a pair is counted once per occurrence of its piece") {
+  // The piece " xy" occurs three times; "ab" occurs twice in a piece that occurs once.
   expect_equal("one merge of \"abab xy xy xy\"", learn("abab xy xy xy", 1), std::vector<std::string>{"xy"});
 }
 
-TEST_CASE("4.2 no token crosses a border of pieces or of texts") {
+TEST_CASE("4.2 no token crosses a boundary between pieces or texts") {
   const std::vector<std::string_view> texts = {"ab", "cd", "ab", "cd", "ab", "cd"};
   const BpeModel model = train_bpe(texts, {.vocabulary = 300});
   expect_equal("train_bpe({\"ab\", \"cd\", \"ab\", \"cd\", ...}): no \"bc\"", learned(model),
                std::vector<std::string>{"ab", "cd"});
-  expect_equal("merges of \"a1a1a1\": letters and digits are pieces of their own", learn("a1a1a1", 10),
+  expect_equal("merges of \"a1a1a1\": letters and digits are separate pieces", learn("a1a1a1", 10),
                std::vector<std::string>{});
 }
 
-TEST_CASE("4.2 ties: the smaller left token, then the smaller right one") {
+TEST_CASE("4.2 ties go to the smaller left token, then to the smaller right token") {
   expect_equal("three merges of \"ba dc ba dc ab ab\", where all counts are 2", learn("ba dc ba dc ab ab", 3),
                std::vector<std::string>{"ab", "ba", "dc"});
 }
 
-TEST_CASE("4.2 rare pairs are not joined") {
+TEST_CASE("4.2 rare pairs are not merged") {
   expect_equal("merges of \"abcd\", min_count 2", learn("abcd", 10), std::vector<std::string>{});
   expect_equal("merges of \"abab\", min_count 3", learn("abab", 10, 3), std::vector<std::string>{});
   expect_equal("merges of \"\"", learn("", 10), std::vector<std::string>{});
 }
 
-TEST_CASE("4.2 the merges of fresh texts are those of the definition") {
+TEST_CASE("4.2 the merges of random texts are those of the definition") {
   for (int round = 0; round < 4; ++round) expect_learned(text_of(kWords, 80), 20, 1 + round % 3);
   expect_learned(text_of(kManyScripts, 150), 20, 2);
   expect_learned(any_bytes(300), 10, 2);

@@ -28,7 +28,7 @@ void check(DType dtype, const AttentionSizes& s, const AttentionOptions& options
                            (options.scale != 0 ? ", scale " + shown(options.scale) : "") + ", " +
                            tinytorch::name_of(dtype);
   expect_equal(what + ": shape", out.shape(), s.q());
-  // In 16 bits every op rounds its result.
+  // For a 16-bit dtype every op rounds its result.
   const Tolerance tolerance{.dtype = dtype == f64 ? f64 : f32,
                             .roundings = roundings_of(s.S + s.D) * (dtype == f16 ? 8192 : 1)};
   expect_close(what + ": out", numbers_of(out), want.out, s.q(), tolerance);
@@ -43,7 +43,7 @@ void check(DType dtype, const AttentionSizes& s, const AttentionOptions& options
 
 }  // namespace
 
-TEST_CASE("4.5 every query mixes the values by the softmax of its scores") {
+TEST_CASE("4.5 each query averages the values, weighted by the softmax of its scores") {
   const Tensor q = tensor_of({1, 1, 1, 1}, {1}, f64), k = tensor_of({1, 1, 2, 1}, {0, std::log(3.0)}, f64);
   const Tensor out = composed_attention(q, k, tensor_of({1, 1, 2, 1}, {8, 16}, f64));
   expect_close("scores log 1 and log 3, values 8 and 16: (8 + 3 * 16) / 4", numbers_of(out), {14},
@@ -55,7 +55,7 @@ TEST_CASE("4.5 every query mixes the values by the softmax of its scores") {
 
 TEST_CASE("4.5 keys of a group are repeated for each of its heads") {
   const Tensor x = tensor_of({1, 2, 1, 1}, {10, 20}, f32);
-  expect_close("repeat_groups of groups {10, 20} for 6 heads: neighbours share",
+  expect_close("repeat_groups of groups {10, 20} for 6 heads: neighbouring heads share a group",
                numbers_of(repeat_groups(x, 6)), {10, 10, 10, 20, 20, 20}, {1, 6, 1, 1});
   const Shape shape{2, 3, 2, 5};
   const Tensor y = random(shape, f32);
@@ -63,7 +63,7 @@ TEST_CASE("4.5 keys of a group are repeated for each of its heads") {
                shape);
 }
 
-TEST_CASE("4.5 hidden keys: later ones, and those outside the window") {
+TEST_CASE("4.5 hidden keys are later keys and keys outside the window") {
   const auto hidden = [](int64_t T, int64_t S, const AttentionOptions& options) {
     std::string text;
     for (const double x : numbers_of(hidden_keys(T, S, options, cpu))) {
@@ -99,15 +99,15 @@ TEST_CASE("4.5 the future does not leak: not a bit changes when a later token do
   const Tensor a = slice(composed_attention(q, k, v, {.causal = true}), 2, 0, changed);
   const Tensor b = slice(composed_attention(q, k2, v2, {.causal = true}), 2, 0, changed);
   expect("out before position " + std::to_string(changed) +
-             " when all keys and values from there on change: the same bits",
+             " if all keys and values from there on change: the same bits",
          numbers_of(a) == numbers_of(b));
 }
 
 TEST_CASE("4.5 a query that sees no key gives zeros") {
-  check(f32, {1, 1, 1, 4, 2, 3}, {.causal = true});  // the first two stand before all keys
+  check(f32, {1, 1, 1, 4, 2, 3}, {.causal = true});  // the first two queries are before all keys
 }
 
-TEST_CASE("4.5 dropout erases probabilities and scales the others") {
+TEST_CASE("4.5 dropout zeroes probabilities and scales the others") {
   Numbers unit;
   for (int i = 0; i < 64; ++i) unit.push_back(i % 9 == 0 ? 1 : 0);
   const Tensor q = random({1, 1, 8, 8}, f32), k = random({1, 1, 8, 8}, f32),
@@ -118,7 +118,8 @@ TEST_CASE("4.5 dropout erases probabilities and scales the others") {
   for (size_t i = 0; i < whole.size(); ++i) {
     erased += thin[i] == 0 ? 1 : 0;
     expect(
-        "values are unit vectors: each of out is a probability, after dropout 0.5 it is 0 or twice as large",
+        "the values are unit vectors, so each element of out is a probability; after dropout 0.5 it is 0 or "
+        "twice as large",
         thin[i] == 0 || std::abs(thin[i] - 2 * whole[i]) < 1e-5,
         "it was " + shown(whole[i]) + " and is " + shown(thin[i]));
   }

@@ -10,7 +10,7 @@ CharTokenizer of(const std::string& text, CharUnit unit = CharUnit::code_point) 
 }
 }  // namespace
 
-TEST_CASE("4.1 a vocabulary has each character once, by code") {
+TEST_CASE("4.1 a vocabulary has each character once, sorted by code") {
   expect_equal("vocabulary of from_text(\"abracadabra\")", of("abracadabra").vocabulary(), int64_t{5});
   expect_equal("codes of from_text(\"cab a\")", of("cab a").codes(),
                std::vector<uint32_t>{' ', 'a', 'b', 'c'});
@@ -23,11 +23,11 @@ TEST_CASE("4.1 tokens are numbered by code, not by first appearance") {
                std::string("cab "));
   const std::string text = text_of(kLetters, 200);
   const std::string turned(text.rbegin(), text.rend());
-  expect_equal("the same characters in another order: encode(" + quoted(text) + ")", of(turned).encode(text),
-               of(text).encode(text));
+  expect_equal("a vocabulary from the same characters in another order: encode(" + quoted(text) + ")",
+               of(turned).encode(text), of(text).encode(text));
 }
 
-TEST_CASE("4.1 what was encoded comes back") {
+TEST_CASE("4.1 decode(encode(text)) gives the text") {
   for (int round = 0; round < 5; ++round) {
     const std::string text = text_of(kLetters, 50);
     expect_round_trip("characters", of(text), text);
@@ -49,7 +49,7 @@ TEST_CASE("4.1 a character may have several bytes") {
   }
 }
 
-TEST_CASE("4.1 bytes that are no UTF-8 come back too") {
+TEST_CASE("4.1 bytes that are not valid UTF-8 are decoded unchanged") {
   for (int round = 0; round < 5; ++round) {
     const std::string text = any_bytes(300);
     expect_round_trip("characters", of(text), text);

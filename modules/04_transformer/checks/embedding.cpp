@@ -9,7 +9,7 @@ namespace {
 
 constexpr DType kDTypes[] = {f32, f64, bf16, f16};
 
-Values random_index(const Shape& shape, int64_t V, Layout layout = Layout::dense) {
+Values random_index(const Shape& shape, int64_t V, Layout layout = Layout::contiguous) {
   return Values::random(i64, shape, layout, 0, static_cast<double>(V));
 }
 std::string called(const char* name, DType dtype, int64_t V, int64_t C, const Shape& index, Layout layout) {
@@ -63,10 +63,10 @@ TEST_CASE("4.4 rows of every dtype, index and layout") {
   for (const DType dtype : kDTypes) {
     for (const Layout layout : kLayouts) check_forward(dtype, 7, 5, {2, 3}, layout);
   }
-  check_forward(f32, 1, 1, {1}, Layout::dense);
-  check_forward(f32, 5, 3, {}, Layout::dense);
+  check_forward(f32, 1, 1, {1}, Layout::contiguous);
+  check_forward(f32, 5, 3, {}, Layout::contiguous);
   check_forward(f64, 11, 13, {2, 1, 3}, Layout::gaps);
-  check_forward(f32, 4, 3, {0}, Layout::dense);
+  check_forward(f32, 4, 3, {0}, Layout::contiguous);
 }
 
 TEST_CASE("4.4 the gradient of a row is the sum of all its uses") {
@@ -81,12 +81,12 @@ TEST_CASE("4.4 gradients of every dtype, index and layout") {
   for (const DType dtype : kDTypes) {
     for (const Layout layout : kLayouts) check_gradient(dtype, 7, 5, {4, 3}, layout);
   }
-  check_gradient(f64, 3, 1, {50}, Layout::dense);
+  check_gradient(f64, 3, 1, {50}, Layout::contiguous);
   check_gradient(f32, 1, 4, {1, 2, 3}, Layout::gaps);
-  check_gradient(f32, 4, 3, {0}, Layout::dense);
+  check_gradient(f32, 4, 3, {0}, Layout::contiguous);
 }
 
-TEST_CASE("4.4 many uses of one row in 16 bits lose nothing") {
+TEST_CASE("4.4 the sum of many 16-bit gradients of one row is not rounded") {
   for (const DType dtype : {bf16, f16}) {
     Values dy = Values::of(dtype, {2000, 1}, Numbers(2000, 1.0)),
            index = Values::of(i64, {2000}, Numbers(2000, 1.0));
@@ -111,5 +111,5 @@ TEST_CASE("4.4 the first index outside the table is found") {
     expect_equal("first_outside of {0, 1, 2, 3, -1, 0}" + place, first({0, 1, 2, 3, -1, 0}, {2, 3}, layout),
                  int64_t{4});
   }
-  expect_equal("first_outside of nothing", first({}, {0}, Layout::dense), int64_t{-1});
+  expect_equal("first_outside of nothing", first({}, {0}, Layout::contiguous), int64_t{-1});
 }

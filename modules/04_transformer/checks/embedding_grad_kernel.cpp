@@ -6,7 +6,7 @@ using namespace course;
 namespace {
 
 using Indices = std::vector<int64_t>;
-Values on_device(const Indices& index, const Shape& shape, Layout layout = Layout::dense) {
+Values on_device(const Indices& index, const Shape& shape, Layout layout = Layout::contiguous) {
   return Values::of(i64, shape, Numbers(index.begin(), index.end()), layout).on_device();
 }
 Indices fresh(int64_t n, int64_t V) {
@@ -18,7 +18,7 @@ Indices fresh(int64_t n, int64_t V) {
 struct Case {
   int64_t V, columns;
   DType dtype = f32;
-  Layout layout = Layout::dense;
+  Layout layout = Layout::contiguous;
 };
 std::string text(const Case& c, const Shape& index) {
   return "table [" + std::to_string(c.V) + ", " + std::to_string(c.columns) + "] " + name_of(c.dtype) +
@@ -70,14 +70,14 @@ TEST_CASE("4.17 embedding picks rows") {
   check_forward({4, 3}, {1, -1, 4, 3}, {4});
 }
 
-TEST_CASE("4.17 the gradient of a row is the sum over the positions that name it; of others it is zero") {
+TEST_CASE("4.17 the gradient of a row is the sum over its positions; an unused row has zero") {
   check_backward({3, 2}, {1}, {1});
   check_backward({4, 3}, {2, 0, 2}, {3});
   check_backward({4, 3}, {1, 1, 1, 1, 1}, {5});
   check_backward({20, 5}, fresh(40, 20), {40});
 }
 
-TEST_CASE("4.17 more positions than a block has threads, more columns, and a row that all name") {
+TEST_CASE("4.17 more positions and columns than a block has threads, and one row used by all") {
   check_backward({3, 2}, fresh(300, 3), {300});
   check_backward({2, 3}, Indices(257, 1), {257});
   check_backward({6, 257}, fresh(9, 6), {9});
@@ -87,15 +87,15 @@ TEST_CASE("4.17 an index outside the table adds nothing") {
   check_backward({4, 3}, {1, -1, 4, 3, 1 << 30}, {5});
 }
 
-TEST_CASE("4.17 any dtype and layout; 16-bit sums lose nothing on the way") {
+TEST_CASE("4.17 any dtype and layout; 16-bit gradients are summed without rounding") {
   for (const DType t : {f64, bf16, f16}) check_backward({5, 3, t}, fresh(12, 5), {3, 4});
   for (const Layout l : kLayouts) check_backward({5, 4, f32, l}, fresh(12, 5), {3, 4});
   check_backward({2, 3, bf16}, Indices(270, 0), {270});
   check_backward({5, 3}, {}, {0});
 }
 
-TEST_CASE("4.17 the same bits in the order of the positions") {
-  const Numbers terms{1e8, 1, -1e8, 1};  // in this order their sum in f32 is 1
+TEST_CASE("4.17 gradients are added in the order of the positions, for the same bits in each run") {
+  const Numbers terms{1e8, 1, -1e8, 1};  // in this order the sum in f32 is 1
   Values dy = Values::of(f32, {4, 1}, terms).on_device(), dw = Values(f32, {1, 1}).on_device();
   Values at = on_device({0, 0, 0, 0}, {4});
   backend::cuda::embedding_grad(dw.view(), dy.view(), at.view());

@@ -4,7 +4,7 @@
 
 using namespace course;
 
-TEST_CASE("4.9 up, an activation, down") {
+TEST_CASE("4.9 an up projection, an activation, a down projection") {
   const std::pair<Activation, const char*> all[] = {{Activation::relu, "relu"},
                                                     {Activation::gelu_tanh, "gelu_tanh"},
                                                     {Activation::gelu, "gelu"},
@@ -19,7 +19,7 @@ TEST_CASE("4.9 up, an activation, down") {
   }
 }
 
-TEST_CASE("4.9 SwiGLU: the gate's half, then the other") {
+TEST_CASE("4.9 SwiGLU: the first half is the gate") {
   for (const bool bias : {false, true}) {
     SwiGlu layer(3, 5, bias);
     randomize(layer);
@@ -35,7 +35,7 @@ TEST_CASE("4.9 SwiGLU: the gate's half, then the other") {
   }
 }
 
-TEST_CASE("4.9 each token alone: not a bit changes when another does") {
+TEST_CASE("4.9 each token is computed alone: not a bit changes when another token does") {
   Mlp layer(4, 6);
   SwiGlu gated(4, 6);
   const NoGrad no_grad;

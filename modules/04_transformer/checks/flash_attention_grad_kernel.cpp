@@ -17,7 +17,7 @@ void check(const AttentionCase& c) {
   Values dk = Values(c.dtype, c.k(), c.layout).on_device(), dv = Values(c.dtype, c.k(), c.layout).on_device();
   backend::cuda::attention_grad(dq.view(), dk.view(), dv.view(), dout.view(), o.q.view(), o.k.view(),
                                 o.v.view(), out.view(), lse.view(), o.parameters);
-  // `out` was rounded on its way here: of a 16-bit dtype that is felt in delta.
+  // For a 16-bit dtype `out` was rounded, which adds an error to delta.
   const double stored = epsilon_of(c.dtype) / epsilon_of(c.dtype == f64 ? f64 : f32);
   const Tolerance close{.roundings =
                             256 + 4 * static_cast<double>(c.T * c.H) + stored * std::sqrt(2.0 * c.D)};
@@ -52,7 +52,7 @@ TEST_CASE("4.16 causal: no gradient flows to a later key") {
   check({.T = 20, .S = 3, .causal = true});
 }
 
-TEST_CASE("4.16 windows and lengths; what nobody sees has gradient zero") {
+TEST_CASE("4.16 windows and lengths; keys that no query sees have gradient zero") {
   check({.T = 35, .S = 35, .window = 5});
   check({.T = 35, .S = 35, .causal = true, .window = 18});
   check({.B = 3, .T = 18, .S = 18, .lengths = {7, 0, 18}});
@@ -63,7 +63,9 @@ TEST_CASE("4.16 heads that share keys: their gradients are added") {
   check({.H = 4, .G = 1, .T = 18, .S = 3});
 }
 
-TEST_CASE("4.16 dropout, on the way back too") { check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4}); }
+TEST_CASE("4.16 dropout drops the same probabilities as the forward pass") {
+  check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4});
+}
 
 TEST_CASE("4.16 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.T = 5, .S = 18, .D = 9, .dtype = t});

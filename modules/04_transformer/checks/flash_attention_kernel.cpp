@@ -29,7 +29,9 @@ TEST_CASE("4.15 a query's weighted mean of the values") {
 
 TEST_CASE("4.15 more keys than a tile: the running maximum and sum") {
   for (const int64_t S : {15, 16, 17, 32, 33}) check({.T = 2, .S = S});
-  check({.T = 2, .S = 50, .size = 8});  // scores far apart: e^score overflows, and tiles differ
+  check({.T = 2,
+         .S = 50,
+         .size = 8});  // large scores: e^score would overflow, and the maximum differs between tiles
 }
 
 TEST_CASE("4.15 more queries than a tile") {
@@ -41,7 +43,7 @@ TEST_CASE("4.15 heads of any length up to 256") {
   for (const int64_t D : {1, 15, 16, 17, 40, 256}) check({.T = 3, .S = 18, .D = D});
   AttentionOperands o({.D = 257});
   Values out = Values(f32, o.c.q()).on_device(), lse = Values(f32, {1, 1, 5}).on_device();
-  expect_throws("TT-SHAPE-04", "attention: heads of 257 values", [&] {
+  expect_throws("TT-SHAPE-04", "attention with a head size of 257", [&] {
     backend::cuda::attention(out.view(), lse.view(), o.q.view(), o.k.view(), o.v.view(), o.parameters);
   });
 }
@@ -49,8 +51,8 @@ TEST_CASE("4.15 heads of any length up to 256") {
 TEST_CASE("4.15 causal: no query sees a later key") {
   check({.T = 3, .S = 3, .causal = true});
   check({.T = 35, .S = 35, .causal = true});
-  check({.T = 3, .S = 20, .causal = true});  // queries are the last positions
-  check({.T = 20, .S = 3, .causal = true});  // the first see nothing: zeros, and lse is -infinity
+  check({.T = 3, .S = 20, .causal = true});  // the queries are the last positions
+  check({.T = 20, .S = 3, .causal = true});  // the first queries see no key: zeros, and lse is -infinity
 }
 
 TEST_CASE("4.15 windows and lengths") {
@@ -65,7 +67,7 @@ TEST_CASE("4.15 heads that share keys") {
   check({.H = 4, .G = 1, .T = 4, .S = 18, .causal = true});
 }
 
-TEST_CASE("4.15 dropout takes probabilities, not the sum that they were divided by") {
+TEST_CASE("4.15 dropout changes the probabilities, not the sum that divides them") {
   check({.B = 2, .H = 2, .G = 2, .T = 6, .S = 19, .p = 0.4});
   check({.H = 2, .G = 1, .T = 18, .S = 18, .causal = true, .p = 0.25});
 }

@@ -23,7 +23,7 @@ Gpt2Config small(int64_t layers = 2, bool tied = true) {
           .tied = tied};
 }
 
-// Logits of tokens [B, T].
+// The logits of tokens [B, T] by the definition.
 Numbers gpt_of(const Gpt2& model, const Numbers& tokens, int64_t B, int64_t T) {
   const Parameters p(model);
   const Gpt2Config& c = model.config;
@@ -41,7 +41,7 @@ Numbers gpt_of(const Gpt2& model, const Numbers& tokens, int64_t B, int64_t T) {
                    c.features);
 }
 
-// Mean of -log softmax(logits)[target], by an op that is not the model's.
+// The mean of -log softmax(logits)[target], without the model's loss().
 Tensor loss_of(Gpt2& model, const Tensor& tokens, const Tensor& targets) {
   const Tensor logits = model(tokens);
   return cross_entropy(logits.reshape({-1, model.vocabulary()}), targets.reshape({-1}));
@@ -49,7 +49,7 @@ Tensor loss_of(Gpt2& model, const Tensor& tokens, const Tensor& targets) {
 
 }  // namespace
 
-TEST_CASE("4.11 the parts have their names, and a tied head is no parameter") {
+TEST_CASE("4.11 the names of the parameters, and a tied head is not a parameter") {
   std::vector<std::string> names;
   for (const NamedTensor& p : Gpt2(small(1)).named_parameters()) names.push_back(p.name);
   std::vector<std::string> want = {"token_embedding.weight", "position_embedding.weight"};
@@ -61,14 +61,15 @@ TEST_CASE("4.11 the parts have their names, and a tied head is no parameter") {
   }
   want.push_back("final_norm.weight"), want.push_back("final_norm.bias");
   expect_equal("parameters of a model of one layer", names, want);
-  // V C + 9 C + 2 C, and a layer: 4 C + (C + 1) (3 C) + (C + 1) C + (C + 1) F + (F + 1) C
+  // The model has V C + 9 C + 2 C parameters, and per layer 4 C + (C + 1) (3 C) + (C + 1) C + (C + 1) F + (F
+  // + 1) C.
   const int64_t layer = 4 * 8 + 9 * 24 + 9 * 8 + 9 * 12 + 13 * 8;
   expect_equal("parameters, 3 layers", Gpt2(small(3)).parameter_count(), (11 + 9 + 2) * 8 + 3 * layer);
-  expect_equal("parameters, 3 layers, a head of its own", Gpt2(small(3, false)).parameter_count(),
+  expect_equal("parameters, 3 layers, untied head", Gpt2(small(3, false)).parameter_count(),
                (22 + 9 + 2) * 8 + 3 * layer);
 }
 
-TEST_CASE("4.11 logits by the definition") {
+TEST_CASE("4.11 the logits are those of the definition") {
   for (const int64_t layers : {0, 1, 3}) {
     Gpt2 model(small(layers));
     randomize(model, 0.4);
@@ -78,7 +79,7 @@ TEST_CASE("4.11 logits by the definition") {
   }
 }
 
-TEST_CASE("4.11 a head of its own") {
+TEST_CASE("4.11 an untied head") {
   Gpt2 model(small(1, false));
   randomize(model, 0.4);
   const Tensor tokens = random_tokens({1, 9}, 11);
@@ -87,7 +88,7 @@ TEST_CASE("4.11 a head of its own") {
   expect("head_weight() of a model that is not tied is not the embedding",
          model.head_weight().impl() != model.token_embedding.weight.impl());
   Gpt2 tied(small(1));
-  expect("head_weight() of a tied model is the embedding itself, no copy",
+  expect("head_weight() of a tied model is the embedding itself, not a copy",
          tied.head_weight().impl() == tied.token_embedding.weight.impl());
 }
 
@@ -102,9 +103,9 @@ TEST_CASE("4.11 the future does not leak: not a bit changes when a later token d
     }
     const Tensor other = tensor_of({2, 9}, changes, i64);
     expect("logits before position " + std::to_string(changed) +
-               " when all tokens from there on change: the same bits",
+               " if all tokens from there on change: the same bits",
            numbers_of(slice(model(tokens), 1, 0, changed)) == numbers_of(slice(model(other), 1, 0, changed)));
-    expect("and those from there on do change",
+    expect("the logits from there on change",
            numbers_of(slice(model(tokens), 1, changed)) != numbers_of(slice(model(other), 1, changed)));
   }
 }
@@ -113,12 +114,12 @@ TEST_CASE("4.11 the order of the tokens matters") {
   Gpt2 model(small());
   randomize(model);
   const Tensor a = tensor_of({1, 3}, {1, 2, 3}, i64), b = tensor_of({1, 3}, {2, 1, 3}, i64);
-  expect("tokens {1, 2, 3} and {2, 1, 3}: other logits for the last",
+  expect("tokens {1, 2, 3} and {2, 1, 3} have different logits for the last token",
          numbers_of(slice(model(a), 1, 2)) != numbers_of(slice(model(b), 1, 2)),
-         "without positions attention sees a set");
+         "without positions attention cannot distinguish orders");
 }
 
-TEST_CASE("4.11 with a cache, positions go on") {
+TEST_CASE("4.11 with a cache, positions continue") {
   Gpt2 model(small());
   randomize(model);
   const NoGrad no_grad;
@@ -133,7 +134,7 @@ TEST_CASE("4.11 with a cache, positions go on") {
                {2, 7, 11}, {.roundings = 1000});
 }
 
-TEST_CASE("4.11 untrained, it knows nothing: the loss is log V") {
+TEST_CASE("4.11 the loss of an untrained model is about log V") {
   Gpt2Config config = small();
   config.vocabulary = 50;
   Gpt2 model(config);
@@ -142,7 +143,7 @@ TEST_CASE("4.11 untrained, it knows nothing: the loss is log V") {
          std::abs(loss - std::log(50.0)) < 0.15, "it is " + shown(loss));
 }
 
-TEST_CASE("4.11 every parameter gets a gradient; the table gets both of its uses") {
+TEST_CASE("4.11 every parameter gets a gradient; a tied table gets those of both uses") {
   for (const bool tied : {true, false}) {
     Gpt2 model(small(2, tied));
     loss_of(model, tensor_of({2, 9}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}, i64),
@@ -152,24 +153,24 @@ TEST_CASE("4.11 every parameter gets a gradient; the table gets both of its uses
     const Numbers g = numbers_of(model.token_embedding.weight.grad());
     double unused = 0;
     for (size_t i = 9 * 8; i < 11 * 8; ++i) unused += std::abs(g[i]);
-    expect(tied ? "token 9 is not in the text, but in the head: its row has a gradient"
-                : "token 9 is not in the text: its row has none",
+    expect(tied ? "token 9 is not in the text, but the head uses its row: the row has a gradient"
+                : "token 9 is not in the text: its row has no gradient",
            (unused > 0) == tied);
   }
 }
 
-TEST_CASE("4.11 dropout of the embedding is for training alone") {
+TEST_CASE("4.11 dropout of the embedding acts in training only") {
   Gpt2Config config = small();
   config.embedding_dropout = 0.5;
   Gpt2 model(config);
   const Tensor tokens = random_tokens({1, 9}, 11);
-  expect("in training two passes differ", numbers_of(model(tokens)) != numbers_of(model(tokens)));
+  expect("in training two forward passes differ", numbers_of(model(tokens)) != numbers_of(model(tokens)));
   model.eval();
-  expect("after eval() they do not", numbers_of(model(tokens)) == numbers_of(model(tokens)));
+  expect("after eval() two forward passes are equal", numbers_of(model(tokens)) == numbers_of(model(tokens)));
 }
 
-TEST_CASE("4.11 it learns a line by heart") {
-  const Numbers line = {7, 3, 9, 3, 1, 7, 0, 3, 10, 3};  // what follows a 3 depends on more than the 3
+TEST_CASE("4.11 training can memorize one line") {
+  const Numbers line = {7, 3, 9, 3, 1, 7, 0, 3, 10, 3};  // the token after a 3 depends on more than the 3
   Gpt2Config config = small();
   config.features = 16, config.hidden = 32;
   Gpt2 model(config);

@@ -1,4 +1,4 @@
-// A cache of keys and values that only grows.
+// A cache of keys and values that grows without a limit.
 #pragma once
 
 #include <tinytorch/tensor/ops.hpp>
@@ -8,7 +8,7 @@ namespace course {
 
 using namespace tinytorch;
 
-// `held` is set by whoever uses it, after each pass.
+// The test sets `held`, the number of cached positions, after each pass.
 struct GrowingCache : AttentionCache {
   std::vector<KeysAndValues> layers = std::vector<KeysAndValues>(3);
   int64_t held = 0;

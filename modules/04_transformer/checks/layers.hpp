@@ -1,4 +1,5 @@
-// Transformer layers by their definitions, in double, on plain arrays; and tensors to and from numbers.
+// Transformer layers by their definitions, in double, on plain arrays, and conversions between tensors and
+// numbers.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
@@ -13,10 +14,10 @@ inline Tensor tensor_of(const Shape& shape, const Numbers& numbers, DType dtype 
   return from_data(numbers, shape).to(dtype);
 }
 inline Tensor random_tensor(const Shape& shape, DType dtype = f32, double size = 1) {
-  return tensor_of(shape, Values::random(f64, shape, Layout::dense, -size, size).numbers(), dtype);
+  return tensor_of(shape, Values::random(f64, shape, Layout::contiguous, -size, size).numbers(), dtype);
 }
 inline Tensor random_tokens(const Shape& shape, int64_t V) {
-  return tensor_of(shape, Values::random(i64, shape, Layout::dense, 0, static_cast<double>(V)).numbers(),
+  return tensor_of(shape, Values::random(i64, shape, Layout::contiguous, 0, static_cast<double>(V)).numbers(),
                    i64);
 }
 inline void expect_close(const std::string& what, const Tensor& got, const Numbers& want, const Shape& shape,
@@ -26,7 +27,7 @@ inline void expect_close(const std::string& what, const Tensor& got, const Numbe
   expect_close(what, numbers_of(got), want, shape, tolerance);
 }
 
-// Fresh values for all parameters, in f64: initial ones hide mistakes (biases of 0, weights of 1).
+// Random values for all parameters, in f64. Initial values (biases of 0, weights of 1) would hide mistakes.
 template <class M>
 void randomize(M& module, double size = 0.5) {
   module.to(f64);
@@ -40,7 +41,7 @@ void randomize(M& module, double size = 0.5) {
 // The parameters of a module as numbers, by path.
 struct Parameters {
   std::map<std::string, Numbers> all;
-  std::string at;  // a path that names are below
+  std::string at;  // prefix of all names
 
   explicit Parameters(const Module& module) {
     for (const auto& [name, tensor] : module.state_dict()) all[name] = numbers_of(tensor);
@@ -54,7 +55,7 @@ struct Parameters {
   const Numbers& operator[](const std::string& name) const { return all.at(at + name); }
 };
 
-// x [rows, K] -> x W^T + b [rows, N]
+// Linear layer: x [rows, K] -> x W^T + b [rows, N].
 inline Numbers linear_of(const Parameters& p, const Numbers& x, int64_t K) {
   const Numbers& W = p["weight"];
   const size_t k = static_cast<size_t>(K), n = W.size() / k;
@@ -69,7 +70,7 @@ inline Numbers linear_of(const Parameters& p, const Numbers& x, int64_t K) {
   return y;
 }
 
-// LayerNorm, or RMSNorm where there is no bias.
+// LayerNorm, or RMSNorm if there is no bias.
 inline Numbers norm_of(const Parameters& p, const Numbers& x, double eps) {
   const size_t C = p["weight"].size();
   Numbers y(x.size());
@@ -116,7 +117,7 @@ struct HeadSizes {
   }
 };
 
-// Self-attention of x [B, T, C]; theta > 0: rotary positions.
+// Self-attention of x [B, T, C]; theta > 0 selects rotary positions.
 inline Numbers self_attention_of(const Parameters& p, const Numbers& x, const HeadSizes& s,
                                  const backend::AttentionParameters& rules, double theta = 0) {
   const Numbers joined = linear_of(p.below("qkv"), x, s.C);  // [B, T, (H + 2G) D]
@@ -169,11 +170,11 @@ inline Numbers block_of(const Parameters& p, const Numbers& x, const HeadSizes& 
   return plus(middle, mlp_of(p.below("mlp"), norm_of(p.below("mlp_norm"), middle, eps), s.C, fn));
 }
 
-// After loss.backward(): every parameter has a gradient, and not all of it is zero.
+// Expects, after loss.backward(), that every parameter has a gradient with a nonzero element.
 inline void expect_gradients(const std::string& what, const Module& module) {
   for (const NamedTensor& p : module.named_parameters()) {
     const Tensor g = p.tensor.grad();
-    expect(what + ": a gradient reached " + p.name, g.defined() && g.shape() == p.tensor.shape(),
+    expect(what + ": there is a gradient of " + p.name, g.defined() && g.shape() == p.tensor.shape(),
            "it has none");
     double size = 0;
     for (const double v : numbers_of(g)) size += std::abs(v);

@@ -21,7 +21,7 @@ void check(const HeadSizes& s, SelfAttentionOptions options, double theta = 0) {
   std::string what = "SelfAttention, " + s.str() + (options.causal ? ", causal" : "") +
                      (options.bias ? "" : ", without bias");
   if (theta > 0) what += ", rotary positions";
-  // Rotary tables are f32.
+  // Rotary tables are in f32, so the tolerance is larger.
   expect_close(what, layer(x), want, {s.B, s.T, s.C}, {.roundings = theta > 0 ? 1e9 : 200});
 }
 
@@ -29,7 +29,7 @@ void check(const HeadSizes& s, SelfAttentionOptions options, double theta = 0) {
 
 TEST_CASE("4.8 one head") { check({1, 3, 4, 1, 1, 4}, {.features = 4, .heads = 1, .causal = false}); }
 
-TEST_CASE("4.8 heads attend side by side, each with its own part of a token") {
+TEST_CASE("4.8 each head attends with its own part of a token") {
   check({1, 3, 4, 2, 2, 2}, {.features = 4, .heads = 2});
   check({2, 5, 6, 3, 3, 2}, {.features = 6, .heads = 3});
   check({2, 5, 6, 3, 3, 2}, {.features = 6, .heads = 3, .causal = false, .bias = false});
@@ -41,8 +41,8 @@ TEST_CASE("4.8 groups of heads share keys and values") {
     check(s, options_of(s));
 }
 
-TEST_CASE("4.8 other heads do not change a head's part") {
-  // Turn the weights of head 1 of 3: only the middle third of what the projection is given may change.
+TEST_CASE("4.8 a head does not depend on the other heads") {
+  // If the weights of head 1 of 3 change, only the middle third of the projection's input may change.
   SelfAttention layer({.features = 6, .heads = 3});
   randomize(layer);
   const NoGrad no_grad;
@@ -58,7 +58,7 @@ TEST_CASE("4.8 other heads do not change a head's part") {
   }
 }
 
-TEST_CASE("4.8 permuting heads permutes nothing else") {
+TEST_CASE("4.8 permuting the heads and the projection's columns keeps the result") {
   SelfAttention a({.features = 6, .heads = 3}), b({.features = 6, .heads = 3});
   randomize(a), randomize(b);
   const NoGrad no_grad;
@@ -85,17 +85,16 @@ TEST_CASE("4.8 the future does not leak: not a bit changes when a later token do
   const Tensor x = random_tensor({2, 7, 6});
   Tensor other = x.clone();
   slice(other, 1, changed).fill_(9);
-  expect(
-      "tokens before position " + std::to_string(changed) + " when all from there on change: the same bits",
-      numbers_of(slice(layer(x), 1, 0, changed)) == numbers_of(slice(layer(other), 1, 0, changed)));
+  expect("tokens before position " + std::to_string(changed) + " if all from there on change: the same bits",
+         numbers_of(slice(layer(x), 1, 0, changed)) == numbers_of(slice(layer(other), 1, 0, changed)));
 }
 
-TEST_CASE("4.8 rotary positions turn queries and keys, not values") {
+TEST_CASE("4.8 rotary positions rotate queries and keys, not values") {
   check({2, 5, 8, 2, 2, 4}, {.features = 8, .heads = 2}, 100);
   check({1, 6, 8, 4, 2, 2}, {.features = 8, .heads = 4, .groups = 2}, 10000);
 }
 
-TEST_CASE("4.8 with a cache, token by token, as all at once") {
+TEST_CASE("4.8 with a cache, token by token gives the same as all at once") {
   for (const bool turns : {false, true}) {
     SelfAttentionOptions options{.features = 8, .heads = 4, .groups = 2, .layer = 1};
     if (turns) options.rotary = std::make_shared<Rotary>(2);
@@ -109,7 +108,7 @@ TEST_CASE("4.8 with a cache, token by token, as all at once") {
       parts.push_back(layer.forward(slice(x, 1, from, to), SequencePlace::after(&cache)));
       cache.held = to;
     }
-    expect("layer 1 appends to its own part of the cache",
+    expect("layer 1 appends to its own entry of the cache",
            cache.layers[1].keys.defined() && !cache.layers[0].keys.defined());
     expect_close(std::string("tokens 0 to 2, then 3, then 4 and 5, with a cache") +
                      (turns ? " and rotary positions" : ""),
@@ -117,13 +116,13 @@ TEST_CASE("4.8 with a cache, token by token, as all at once") {
   }
 }
 
-TEST_CASE("4.8 every parameter gets a gradient, and dropout is for training alone") {
+TEST_CASE("4.8 every parameter gets a gradient, and dropout acts in training only") {
   SelfAttention layer({.features = 6, .heads = 2, .dropout = 0.5});
   randomize(layer);
   const Tensor x = random_tensor({2, 5, 6}, f64);
   (layer(x) * random_tensor({2, 5, 6}, f64)).sum().backward();
   expect_gradients("SelfAttention", layer);
-  expect("dropout 0.5 in training: two passes differ", numbers_of(layer(x)) != numbers_of(layer(x)));
+  expect("dropout 0.5 in training: two forward passes differ", numbers_of(layer(x)) != numbers_of(layer(x)));
   layer.eval();
-  expect("after eval(): two passes are the same", numbers_of(layer(x)) == numbers_of(layer(x)));
+  expect("after eval(): two forward passes are equal", numbers_of(layer(x)) == numbers_of(layer(x)));
 }

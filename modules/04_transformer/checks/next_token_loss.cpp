@@ -39,7 +39,7 @@ void check(int64_t B, int64_t T, int64_t V, int64_t C, bool shows, int hidden = 
   expect_gradients(what, model);
 }
 
-// Parts with the names that a transformer gives them.
+// A module whose parts have the names of a transformer's parts.
 struct Named : Module {
   Linear projection{120, 120}, qkv{120, 120}, down{120, 120}, up{120, 120};
   LayerNorm norm{120};
@@ -61,13 +61,13 @@ double deviation_of(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("4.12 the loss is the mean of -log of the probability that each target had") {
+TEST_CASE("4.12 the loss is the mean of -log of the probability of each target") {
   check(1, 1, 2, 1, false);
   check(2, 5, 7, 3, false);
   check(3, 1, 11, 2, false);
 }
 
-TEST_CASE("4.12 a head that is a product alone needs no logits in memory") {
+TEST_CASE("4.12 a head that is only a product needs no logits in memory") {
   check(1, 1, 2, 1, true);
   check(2, 5, 7, 3, true);
 }
@@ -89,7 +89,7 @@ TEST_CASE("4.12 tokens and targets of different shapes are refused") {
   }
 }
 
-TEST_CASE("4.12 matrices start normal, biases at 0, norms as they are") {
+TEST_CASE("4.12 matrices start normal, biases at 0, norms unchanged") {
   Named model;
   initialize_transformer(model, 0.3);
   expect(
@@ -100,10 +100,11 @@ TEST_CASE("4.12 matrices start normal, biases at 0, norms as they are") {
   const double mean = std::accumulate(w.begin(), w.end(), 0.0) / static_cast<double>(w.size());
   expect("the mean of mlp.up.weight is 0 within 0.015", std::abs(mean) < 0.015, "it is " + shown(mean));
   expect("biases are 0", deviation_of(model.qkv.bias) == 0 && deviation_of(model.down.bias) == 0);
-  expect("weights of norms, which are vectors, stay 1", numbers_of(model.norm.weight) == Numbers(120, 1.0));
+  expect("weights of norms stay 1, because they are vectors",
+         numbers_of(model.norm.weight) == Numbers(120, 1.0));
 }
 
-TEST_CASE("4.12 what ends a branch starts smaller, by the root of the number of branches") {
+TEST_CASE("4.12 the last matrix of a branch starts smaller by the root of the number of branches") {
   Named model;
   initialize_transformer(model, 0.3, 9);
   for (const auto& [name, weight, want] :

@@ -10,8 +10,8 @@ namespace {
 
 constexpr DType kDTypes[] = {f32, f64, bf16, f16};
 
-void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Layout layout = Layout::dense,
-           double size = 1) {
+void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {},
+           Layout layout = Layout::contiguous, double size = 1) {
   p.scale = 1 / std::sqrt(static_cast<double>(s.D));
   Values q = Values::random(dtype, s.q(), layout, -size, size),
          k = Values::random(dtype, s.k(), layout, -size, size);
@@ -22,25 +22,25 @@ void check(DType dtype, const AttentionSizes& s, AttentionParameters p = {}, Lay
   backend::cpu::attention(out.view(), lse.view(), q.view(), k.view(), v.view(), p);
   const std::string what = "attention, " + s.str() + course::name_of(p) + ", " + tinytorch::name_of(dtype) +
                            ", " + name_of_layout(layout);
-  const double scale = 1 + size * size * std::sqrt(static_cast<double>(s.D));  // of a score
+  const double scale = 1 + size * size * std::sqrt(static_cast<double>(s.D));  // magnitude of a score
   expect_close(what + ": out", out, want.out, {.roundings = roundings_of(s.S + s.D) * scale});
   expect_close(what + ": lse", lse, want.lse, {.roundings = roundings_of(s.S + s.D) * scale});
 }
 
 }  // namespace
 
-TEST_CASE("4.6 one key: its value is the answer") {
+TEST_CASE("4.6 with one key the result is its value") {
   check(f32, {1, 1, 1, 1, 1, 4});
   check(f32, {1, 1, 1, 3, 1, 4});
 }
 
-TEST_CASE("4.6 the softmax of the scores mixes the values") {
+TEST_CASE("4.6 values are averaged, weighted by the softmax of the scores") {
   Values q = Values::of(f64, {1, 1, 1, 1}, {1}),
          k = Values::of(f64, {1, 1, 3, 1}, {0, std::log(2.0), std::log(5.0)});
   Values v = Values::of(f64, {1, 1, 3, 1}, {8, 16, 24}), out(f64, {1, 1, 1, 1}), lse(f64, {1, 1, 1});
   backend::cpu::attention(out.view(), lse.view(), q.view(), k.view(), v.view(), {});
   expect_close("scores log 1, log 2, log 5, values 8, 16, 24: (8 + 2 * 16 + 5 * 24) / 8", out, {20});
-  expect_close("its lse: log(1 + 2 + 5)", lse, {std::log(8.0)});
+  expect_close("the lse of this query: log(1 + 2 + 5)", lse, {std::log(8.0)});
   check(f32, {1, 1, 1, 2, 3, 5});
   check(f64, {1, 1, 1, 7, 17, 3});
 }
@@ -88,18 +88,18 @@ TEST_CASE("4.6 the future does not leak: not a bit changes when a later key does
 }
 
 TEST_CASE("4.6 a query that sees no key gives zeros") {
-  check(f32, {1, 2, 1, 6, 3, 4}, {.causal = true});  // the first three stand before all keys
+  check(f32, {1, 2, 1, 6, 3, 4}, {.causal = true});  // the first three queries are before all keys
   const int64_t lengths[] = {3, 0};
   check(f64, {2, 1, 1, 2, 4, 3}, {.lengths = lengths});
   check(f32, {1, 1, 1, 2, 0, 3});
 }
 
 TEST_CASE("4.6 large scores do not overflow") {
-  check(f32, {1, 1, 1, 3, 9, 4}, {}, Layout::dense, 30);
-  check(f16, {1, 2, 2, 3, 9, 4}, {.causal = true}, Layout::dense, 20);
+  check(f32, {1, 1, 1, 3, 9, 4}, {}, Layout::contiguous, 30);
+  check(f16, {1, 2, 2, 3, 9, 4}, {.causal = true}, Layout::contiguous, 20);
 }
 
-TEST_CASE("4.6 dropout thins out the probabilities, not their sum") {
+TEST_CASE("4.6 dropout changes the probabilities, not their sum in the denominator") {
   check(f32, {2, 2, 1, 5, 9, 3}, {.p = 0.5, .seed = 7, .first_block = 11});
   check(f64, {1, 2, 2, 5, 6, 3}, {.causal = true, .p = 0.25, .seed = 3});
 }
@@ -109,7 +109,7 @@ TEST_CASE("4.6 no matrix of scores is stored") {
   Values q = Values::random(f32, {1, 1, T, 1}), k = Values::random(f32, {1, 1, T, 1}),
          v = Values::random(f32, {1, 1, T, 1});
   Values out(f32, {1, 1, T, 1}), lse(f32, {1, 1, T});
-  const auto most = [] {  // MB of memory so far
+  const auto most = [] {  // peak memory so far in MB
     std::ifstream status("/proc/self/status");
     for (std::string word; status >> word;) {
       double kilobytes = 0;
@@ -120,6 +120,8 @@ TEST_CASE("4.6 no matrix of scores is stored") {
   const double before = most();
   backend::cpu::attention(out.view(), lse.view(), q.view(), k.view(), v.view(), {.causal = true});
   const double grown = most() - before;
-  expect("memory for 1300 queries and keys of one head, D 1: less than 2.5 MB, not the 6.8 MB of all scores",
-         grown < 2.5, "it grew by " + shown(grown) + " MB");
+  expect(
+      "memory for 1300 queries and keys of one head, D 1: it must be less than 2.5 MB; all scores have 6.8 "
+      "MB",
+      grown < 2.5, "it grew by " + shown(grown) + " MB");
 }

@@ -1,4 +1,4 @@
-// Attention by its definition, in double, with all probabilities stored; and its gradients.
+// Attention and its gradients by the definition, in double, with all probabilities stored.
 #pragma once
 
 #include <support/check.hpp>
@@ -26,7 +26,7 @@ inline std::string name_of(const backend::AttentionParameters& p) {
   return text;
 }
 
-// q, k, v and the gradient of the result, row-major.
+// Inputs, results and gradients are row-major.
 struct AttentionReference {
   AttentionSizes s;
   backend::AttentionParameters p;
@@ -34,7 +34,7 @@ struct AttentionReference {
   Numbers out, lse;    // after forward()
   Numbers dq, dk, dv;  // after backward()
 
-  // p_ij, and what dropout makes of it.
+  // The probability p_ij, before and after dropout.
   struct Weight {
     double p, kept;
   };
@@ -52,7 +52,7 @@ struct AttentionReference {
     return word < p.dropout_limit() ? 0 : p.dropout_scale();
   }
   const double* row(const Numbers& x, int64_t line) const { return x.data() + line * s.D; }
-  int64_t key_line(int64_t line, int64_t j) const {  // of the keys that query `line` reads
+  int64_t key_line(int64_t line, int64_t j) const {  // row of key j for the query `line`
     const int64_t b = line / s.T / s.H, h = line / s.T % s.H;
     return (b * s.G + h * s.G / s.H) * s.S + j;
   }
@@ -71,7 +71,7 @@ struct AttentionReference {
         x *= p.scale;
         top = std::max(top, x);
       }
-      if (top == -HUGE_VAL) continue;  // sees no key
+      if (top == -HUGE_VAL) continue;  // the query sees no key
       for (const double x : score) sum += std::exp(x - top);
       lse[static_cast<size_t>(line)] = top + std::log(sum);
       for (int64_t j = 0; j < s.S; ++j) {
@@ -111,7 +111,7 @@ struct AttentionReference {
   }
 };
 
-// Roundings that sums of n terms may take, in Tolerance's sense.
+// The tolerance of a sum of n terms, in rounding errors as in Tolerance.
 inline double roundings_of(int64_t n) { return 8 + 2 * std::sqrt(static_cast<double>(n)); }
 
 }  // namespace course

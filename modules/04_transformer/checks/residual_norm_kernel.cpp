@@ -9,8 +9,8 @@ namespace {
 struct Case {
   Shape shape;
   DType dtype = f32;
-  Layout layout = Layout::dense;
-  double p = 0;  // of dropout
+  Layout layout = Layout::contiguous;
+  double p = 0;  // probability of dropout
   bool rms = false, parameters = true, adds = true;
 };
 std::string text(const char* what, const Case& c) {
@@ -64,7 +64,7 @@ void check_forward(const Case& c) {
                                {kEps, c.p, kSeed, kFirst});
   const std::string of = text("residual_norm", c);
   expect_close(of + ": sum", sum, want, {.roundings = 8 + (c.p > 0 ? 2 * stored(c) : 0), .scale = 4});
-  // From here on from the sum as it was stored, which is what is normalized.
+  // The norm is computed from the sum as stored.
   const Numbers s = sum.numbers(), ws = w.numbers(), bs = b.numbers();
   const Statistics all = statistics(c, s, ws.size());
   for (size_t i = 0; i < s.size(); ++i) {
@@ -127,17 +127,17 @@ void check_backward(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("4.18 the sum, and its norm") {
+TEST_CASE("4.18 the sum, and its layer norm") {
   check_forward({.shape = {1, 4}, .parameters = false});
   for (const int64_t C : {2, 31, 32, 33, 100}) check_forward({.shape = {3, C}});
   for (const int64_t rows : {7, 8, 9}) check_forward({.shape = {rows, 5}});
 }
 
-TEST_CASE("4.18 16-bit: what is normalized is the sum as it was stored") {
+TEST_CASE("4.18 16-bit: the norm is computed from the sum as stored") {
   for (const DType t : {bf16, f16}) check_forward({.shape = {4, 40}, .dtype = t});
 }
 
-TEST_CASE("4.18 dropout of x, not of the residual") {
+TEST_CASE("4.18 dropout acts on x, not on the residual") {
   check_forward({.shape = {3, 37}, .p = 0.3});
   Values x = Values::of(f32, {1, 64}, Numbers(64, NAN)).on_device();
   Values r = Values::random(f32, {1, 64}).on_device();
@@ -145,7 +145,8 @@ TEST_CASE("4.18 dropout of x, not of the residual") {
   Values mean = Values(f32, {1}).on_device(), rstd = Values(f32, {1}).on_device();
   backend::cuda::residual_norm(out.view(), sum.view(), mean.view(), rstd.view(), x.view(), r.view(), {}, {},
                                {kEps, 1, kSeed, kFirst});
-  expect_close("residual_norm with x all NaN and all dropped: sum", sum, r.numbers(), {.roundings = 0});
+  expect_close("residual_norm with an x of NaN, all of it dropped: the sum", sum, r.numbers(),
+               {.roundings = 0});
 }
 
 TEST_CASE("4.18 rms_norm, f64, any layout") {
@@ -155,7 +156,7 @@ TEST_CASE("4.18 rms_norm, f64, any layout") {
   check_forward({.shape = {0, 4}});
 }
 
-TEST_CASE("4.18 the gradients: through the norm, and what flows back into the sum from elsewhere") {
+TEST_CASE("4.18 the gradients through the norm, plus the gradient of the sum itself") {
   check_backward({.shape = {1, 4}, .parameters = false, .adds = false});
   check_backward({.shape = {3, 33}, .adds = false});
   check_backward({.shape = {9, 40}});

@@ -1,4 +1,4 @@
-// Texts to tokenize: fresh ones in every run, and how a message shows them.
+// Random texts to tokenize, new in every run, and their form in a message.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace course {
 
-// A text of `count` units, which may be characters of several bytes, or words.
+// A text of `count` random units, which may be characters of several bytes, or words.
 inline std::string text_of(const std::vector<std::string>& units, int count) {
   std::string text;
   for (int i = 0; i < count; ++i)
@@ -27,7 +27,7 @@ inline const std::vector<std::string> kManyScripts = {
 inline const std::vector<std::string> kWords = {"low", "lower", "lowest", " new", " newer", " wide", "wider",
                                                 " ",   "er",    "'s",     "1",    "22",     ".",     "\n"};
 
-// Bytes that a terminal shows, the others as \x4f.
+// Text in quotes; bytes that are not printable are written like \x4f.
 inline std::string quoted(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
@@ -45,16 +45,16 @@ inline std::string quoted(std::string_view text) {
 }
 
 template <class Tokenizer>
-void expect_round_trip(const char* who, const Tokenizer& tokenizer, const std::string& text) {
+void expect_round_trip(const char* name, const Tokenizer& tokenizer, const std::string& text) {
   const std::string back = tokenizer.decode(tokenizer.encode(text));
   if (back != text) {
     size_t at = 0;
     while (at < back.size() && at < text.size() && back[at] == text[at]) ++at;
     expect_equal(
-        std::string(who) + ": decode(encode(" + quoted(text) + ")), from byte " + std::to_string(at) + " on",
+        std::string(name) + ": decode(encode(" + quoted(text) + ")), from byte " + std::to_string(at) + " on",
         quoted(std::string_view(back).substr(at)), quoted(std::string_view(text).substr(at)));
   }
-  expect_equal(std::string(who) + ": bytes of decode(encode(...))", back.size(), text.size());
+  expect_equal(std::string(name) + ": bytes of decode(encode(...))", back.size(), text.size());
 }
 
 }  // namespace course

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t V = 7, C = 5;
 
-// Batches that are given, again and again.
+// A data source that repeats the given batches.
 struct Batches : BatchSource {
   std::vector<Batch> all;
   LoaderState place;
@@ -31,13 +31,13 @@ Batches random_batches(int count, int64_t B = 2, int64_t T = 3) {
   return source;
 }
 
-// A model, and what it should have become: steps of plain SGD on means over several batches, written by hand.
+// A model, and the expected model `twin`: steps of plain SGD on means over several batches.
 struct Run {
   Bigram model{V, C, false}, twin{V, C, false};
   SGD optimizer{twins(), {.lr = 0.5}};
-  double norm = 0;  // of the last step's gradients
+  double norm = 0;  // norm of the gradients of the last step
 
-  NamedTensors twins() {  // made the same; parameters change their dtype before an optimizer sees them
+  NamedTensors twins() {  // makes both models equal, in f64
     randomize(twin, 0.7);
     model.to(f64);
     const NoGrad no_grad;
@@ -80,7 +80,7 @@ LanguageModelTrainerOptions silent(int64_t steps) {
 
 }  // namespace
 
-TEST_CASE("4.14 a step: loss, gradients, update") {
+TEST_CASE("4.14 a step computes loss and gradients, and updates") {
   Run run;
   Batches source = random_batches(1);
   const double before = run.twin.loss(source.all[0].inputs, source.all[0].targets).item<double>();
@@ -89,7 +89,7 @@ TEST_CASE("4.14 a step: loss, gradients, update") {
   run.step_by_hand(source.all, 0.5);
   run.expect_twins("one step, SGD with rate 0.5");
   expect_equal("reports of a run of one step", reports.size(), size_t{1});
-  expect("its train_loss is the loss before the step, " + shown(before),
+  expect("train_loss of the report is the loss before the step, " + shown(before),
          std::abs(reports[0].train_loss - before) < 1e-6, "it is " + shown(reports[0].train_loss));
   expect_equal("trainer.steps()", trainer.steps(), int64_t{1});
 }
@@ -97,13 +97,14 @@ TEST_CASE("4.14 a step: loss, gradients, update") {
 TEST_CASE("4.14 gradients of one step do not reach the next") {
   Run run;
   Batches source = random_batches(3);
-  run.model.loss(source.all[1].inputs, source.all[1].targets).backward();  // left over from something else
+  run.model.loss(source.all[1].inputs, source.all[1].targets)
+      .backward();  // a gradient from an earlier computation
   LanguageModelTrainer(run.model, run.optimizer, source, silent(3)).fit();
   for (const Batch& b : source.all) run.step_by_hand({b}, 0.5);
-  run.expect_twins("three steps on three batches, a gradient left over before the first");
+  run.expect_twins("three steps on three batches, with an old gradient before the first step");
 }
 
-TEST_CASE("4.14 after the last batch comes the first again") {
+TEST_CASE("4.14 after the last batch the first one comes again") {
   Run run;
   Batches source = random_batches(2);
   LanguageModelTrainer(run.model, run.optimizer, source, silent(5)).fit();
@@ -120,7 +121,7 @@ TEST_CASE("4.14 small batches add up to the step of one large batch") {
   run.step_by_hand({source.all[0], source.all[1], source.all[2]}, 0.5);
   run.step_by_hand({source.all[3], source.all[4], source.all[5]}, 0.5);
   run.expect_twins("two steps of three batches each");
-  expect_equal("tokens trained on in two steps of three batches of 6", last.tokens, int64_t{36});
+  expect_equal("trained tokens in two steps of three batches of 6", last.tokens, int64_t{36});
 }
 
 TEST_CASE("4.14 gradients are clipped together") {
@@ -139,7 +140,7 @@ TEST_CASE("4.14 gradients are clipped together") {
   run.expect_twins("two steps, clip_norm 0.01");
 }
 
-TEST_CASE("4.14 the rate is the schedule's, counted from step 0") {
+TEST_CASE("4.14 the schedule sets the learning rate, counted from step 0") {
   Run run;
   Batches source = random_batches(3);
   LanguageModelTrainerOptions options = silent(3);
@@ -148,13 +149,13 @@ TEST_CASE("4.14 the rate is the schedule's, counted from step 0") {
   options.schedule = [&](int64_t step) { return asked.push_back(step), 0.1 * static_cast<double>(step + 1); };
   const std::vector<TrainingReport> reports =
       LanguageModelTrainer(run.model, run.optimizer, source, options).fit();
-  expect_equal("steps that the schedule is asked for", asked, std::vector<int64_t>{0, 1, 2});
+  expect_equal("steps for which the schedule is called", asked, std::vector<int64_t>{0, 1, 2});
   for (size_t i = 0; i < 3; ++i) run.step_by_hand({source.all[i]}, 0.1 * static_cast<double>(i + 1));
   run.expect_twins("three steps with rates 0.1, 0.2, 0.3");
   expect_close("lr of the last report", Numbers{reports.back().lr}, {0.3}, Shape{1}, {.dtype = f64});
 }
 
-TEST_CASE("4.14 mean_loss weighs each target alike") {
+TEST_CASE("4.14 mean_loss weights each target equally") {
   Run run;
   Batches source = random_batches(3, 1, 4);
   source.all[1].targets = tensor_of({1, 4}, {-100, 3, -100, -100}, i64);
@@ -166,17 +167,17 @@ TEST_CASE("4.14 mean_loss weighs each target alike") {
     return run.twin.loss(source.all[i].inputs, source.all[i].targets).item<double>();
   };
   const double want = (4 * loss(0) + loss(1)) / 5;
-  expect("mean_loss of batches with 4, 1 and 0 targets that count: " + shown(want),
+  expect("mean_loss of batches with 4, 1 and 0 targets that are not ignored: " + shown(want),
          std::abs(got - want) < 1e-6, "it is " + shown(got));
   expect("mean_loss of the first batch alone: " + shown(loss(0)),
          std::abs(mean_loss(run.model, source, 1) - loss(0)) < 1e-6);
-  expect("afterwards the model is in training mode, as before", run.model.training());
+  expect("after mean_loss the model is in training mode, as before", run.model.training());
   run.model.eval();
   mean_loss(run.model, source, 1);
   expect("a model in evaluation mode stays in it", !run.model.training());
 }
 
-TEST_CASE("4.14 mean_loss is made in evaluation mode, without a graph") {
+TEST_CASE("4.14 mean_loss runs in evaluation mode, without a graph") {
   struct Watched : Bigram {
     using Bigram::Bigram;
     bool trained = false, recorded = false;
@@ -189,11 +190,11 @@ TEST_CASE("4.14 mean_loss is made in evaluation mode, without a graph") {
   Batches source = random_batches(2);
   mean_loss(model, source, 2);
   expect("mean_loss: the model is in evaluation mode", !model.trained);
-  expect("mean_loss: nothing is recorded for a gradient", !model.recorded, "hint: const NoGrad no_grad;");
+  expect("mean_loss: no graph is recorded", !model.recorded, "use const NoGrad no_grad;");
 }
 
-TEST_CASE("4.14 it learns: the loss falls to what can be known") {
-  // After each token comes the one three further on.
+TEST_CASE("4.14 training lowers the loss of a predictable text to almost 0") {
+  // The successor of each token is the token three higher, modulo 7.
   Run run;
   Batches source;
   for (int i = 0; i < 4; ++i) {
@@ -213,8 +214,8 @@ TEST_CASE("4.14 it learns: the loss falls to what can be known") {
   expect("fit() trains in training mode", run.model.training());
   expect_equal("reports: every 50 steps of 150", reports.size(), size_t{3});
   expect(
-      "a token's successor is certain: the validation loss at the end is below 0.2 (log 7 = 1.95 knows "
-      "nothing)",
+      "the successor of each token is certain, so the validation loss at the end is below 0.2 (an untrained "
+      "model has log 7 = 1.95)",
       reports.back().validation_loss < 0.2, "it is " + shown(reports.back().validation_loss));
   for (const auto& [name, weight, before] :
        {std::tuple<const char*, Tensor, Numbers>{"table.weight", run.model.table.weight, start[0]},
@@ -223,7 +224,7 @@ TEST_CASE("4.14 it learns: the loss falls to what can be known") {
     const Numbers now = numbers_of(weight);
     for (size_t i = 0; i < now.size(); ++i)
       moved += std::pow(now[i] - before[i], 2), size += before[i] * before[i];
-    expect(std::string(name) + " moved by at least a tenth of its first norm", moved > 0.01 * size,
-           "by " + shown(std::sqrt(moved / size)) + " of it");
+    expect(std::string(name) + " changed by at least a tenth of its initial norm", moved > 0.01 * size,
+           "it changed by " + shown(std::sqrt(moved / size)) + " of the norm");
   }
 }

@@ -17,7 +17,7 @@ std::vector<course::Work> course::works() {
              backend::cuda::residual_norm(out->view(), sum->view(), mean->view(), rstd->view(), x->view(),
                                           residual->view(), weight->view(), bias->view(), parameters);
            }},
-          {"their gradients for " + shape.str(), 5 * tensor + row, 0, [=] {
+          {"gradients of residual sum, dropout and norm of " + shape.str(), 5 * tensor + row, 0, [=] {
              backend::cuda::residual_norm_grad(dx->view(), dresidual->view(), {}, {}, dout->view(),
                                                dsum->view(), sum->view(), mean->view(), rstd->view(),
                                                weight->view(), parameters);

@@ -7,7 +7,7 @@ using namespace profiling;
 
 namespace {
 
-// The work of a model's ops, by observing them: those of attention, and those with products.
+// Observes the work of the ops of a model: attention, and ops with matrix products.
 struct Work final : OpObserver {
   double attention = 0, products = 0;
   int depth = 0;
@@ -49,53 +49,55 @@ void expect_value(const std::string& what, double got, double want, const std::s
   expect(what + ": " + shown(want) + ", got " + shown(got), std::abs(got - want) <= 1e-12 * std::abs(want),
          guess);
 }
-// What a model's linear layers do beside their products, biases and activations, is little: from `want` to
-// `most` of it.
+// Expects that the counted work is that of the formula, or up to `most` times as much, because biases and
+// activations of linear layers add a little to the products.
 void expect_a_little_more(const std::string& what, double formula, double counted, double most) {
   const double ratio = counted / formula;
   expect(what + ": the model's ops state " + shown(counted) + " FLOPs, the formula says " + shown(formula) +
-             "; they must have the formula's, and up to " + shown(100 * (most - 1)) + " % more",
-         ratio >= 1 - 1e-12 && ratio <= most, "the model has " + shown(ratio) + " times as many");
+             "; they must state those of the formula, or up to " + shown(100 * (most - 1)) + " % more",
+         ratio >= 1 - 1e-12 && ratio <= most, "the model states " + shown(ratio) + " times as many");
 }
 
 }  // namespace
 
-TEST_CASE("5.8 parameters: as many as the model has") {
+TEST_CASE("5.8 the parameter count of a model") {
   for (const Gpt2Config& c :
        {config_of(97, 33, 48, 3, 4), config_of(11, 5, 8, 1, 2), config_of(50, 20, 16, 2, 8)}) {
     const Gpt2 model(c);
     const double got = parameter_count(size_of(c)), want = static_cast<double>(model.parameter_count());
     const auto C = static_cast<double>(c.features), V = static_cast<double>(c.vocabulary);
     expect_value("parameters of a model with " + name_of_size(c), got, want,
-                 got - want == V * C   ? "the head shares the embedding: it is no parameter of its own"
+                 got - want == V * C
+                     ? "the head shares the weight of the embedding, so it is not another parameter"
                  : want - got == 2 * C ? "the last norm is missing"
                  : got < want && want - got < 14 * C * static_cast<double>(c.layers)
-                     ? "biases, and weight and bias of norms, are learned, too"
+                     ? "biases, and weight and bias of norms, are parameters, too"
                      : "the difference is " + shown(got - want));
   }
   expect_value("parameters of GPT-2 small", parameter_count({50257, 1024, 768, 12, 12}), 124439808);
-  expect_value("more heads are no more parameters", parameter_count({50257, 1024, 768, 12, 3}), 124439808);
+  expect_value("the number of heads does not change the number of parameters",
+               parameter_count({50257, 1024, 768, 12, 3}), 124439808);
 }
 
-TEST_CASE("5.8 products of a forward pass") {
-  expect_value("C = 1, L = 1, no tokens' head: 12 weights, 2 FLOPs each, for one token",
+TEST_CASE("5.8 the matrix products of a forward pass") {
+  expect_value("C = 1, L = 1, no vocabulary: 12 weights, 2 FLOPs each, for one token",
                product_flops({0, 8, 1, 1, 1}, 1, 1), 24);
   expect_value("the head alone, of V = 7, C = 5: 2 V C", product_flops({7, 8, 5, 0, 1}, 1, 1), 70);
-  expect_value("B = 3, T = 4 of that: 12 tokens", product_flops({7, 8, 5, 0, 1}, 3, 4), 840);
+  expect_value("the head alone, B = 3, T = 4: 12 tokens", product_flops({7, 8, 5, 0, 1}, 3, 4), 840);
   expect_value("GPT-2 small, 1 x 1024 tokens", product_flops({50257, 1024, 768, 12, 12}, 1, 1024),
                2.0 * 1024 * (12 * 12 * 768.0 * 768 + 50257.0 * 768),
                "2 B T times the weights of the linear layers");
 }
 
-TEST_CASE("5.8 attention: each query sees itself and what came before") {
-  expect_value("one token, C = 8: a score of 8 products and a value of 8",
+TEST_CASE("5.8 causal attention: each query sees itself and earlier keys") {
+  expect_value("attention of one token, C = 8: 8 products for the score and 8 for the value",
                attention_flops({0, 8, 8, 1, 2}, 1, 1), 32);
-  expect_value("two tokens: three pairs", attention_flops({0, 8, 8, 1, 2}, 1, 2), 96,
-               "without the pair whose key comes later");
-  expect_value("L = 3, B = 5, T = 7: 3 x 5 x 28 pairs", attention_flops({0, 8, 8, 3, 2}, 5, 7),
+  expect_value("attention of two tokens: three pairs", attention_flops({0, 8, 8, 1, 2}, 1, 2), 96,
+               "the pair with the later key is not computed");
+  expect_value("attention, L = 3, B = 5, T = 7: 3 x 5 x 28 pairs", attention_flops({0, 8, 8, 3, 2}, 5, 7),
                3 * 5 * 28 * 32.0);
-  expect_value("as many heads as one likes", attention_flops({0, 8, 8, 3, 8}, 5, 7), 3 * 5 * 28 * 32.0,
-               "H heads of C / H numbers each");
+  expect_value("attention with 8 heads instead of 2: the same work", attention_flops({0, 8, 8, 3, 8}, 5, 7),
+               3 * 5 * 28 * 32.0, "H heads of C / H numbers each");
 }
 
 TEST_CASE("5.8 the forward pass of a model") {
@@ -126,16 +128,18 @@ TEST_CASE("5.8 a training step of a model") {
   expect_a_little_more("attention and products, forward and backward", training_flops(s, 2, 24),
                        work.attention + work.products, 1.12);
   const double ratio = (training_flops(s, 2, 24) - 3 * product_flops(s, 2, 24)) / attention_flops(s, 2, 24);
-  expect("training's share of attention, in forward passes of it: 2 products and then 5, 3.5; got " +
-             shown(ratio),
-         std::abs(ratio - 3.5) < 1e-9);
+  expect(
+      "training takes 3.5 times the forward pass of attention, because it has 2 products forward and 5 "
+      "backward; got " +
+          shown(ratio),
+      std::abs(ratio - 3.5) < 1e-9);
   const TransformerSize wide{256, 16, 256, 2, 4};
   const double per_token = training_flops(wide, 4, 16) / (4 * 16 * (parameter_count(wide) - 16 * 256));
-  expect("six FLOPs for each parameter and token, where products are most of it; got " + shown(per_token),
+  expect("about six FLOPs per parameter and token, if products are most of the work; got " + shown(per_token),
          std::abs(per_token - 6) < 0.3);
 }
 
-TEST_CASE("5.8 what a block keeps for its backward pass") {
+TEST_CASE("5.8 the activations that a block keeps for its backward pass") {
   const int64_t B = 2, T = 20;
   const auto kept = [&](int64_t layers, DType dtype) {
     Gpt2 model(config_of(32, 32, 48, layers, 6));

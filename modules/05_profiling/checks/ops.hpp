@@ -1,4 +1,4 @@
-// An op whose cost, length and inner ops a check says, for what observers see of the gate.
+// An op whose cost, duration and inner ops a check sets, for checks of op observers.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace course {
 
-// For so long, on the machine's clock; never for less.
+// Waits for at least this many seconds on the machine's clock.
 inline void spend(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
@@ -16,8 +16,8 @@ inline void spend(double seconds) {
 struct Act final : Primitive<Act> {
   static constexpr const char* kName = "act";
   const char* called;
-  double work;                   // FLOPs that it states
-  std::function<void()> inside;  // what it does: spend time, call other ops, throw
+  double work;                   // FLOPs that the op states
+  std::function<void()> inside;  // the body: it may spend time, call other ops, or throw
   explicit Act(double flops, std::function<void()> f = {}, const char* as = "act")
       : called(as), work(flops), inside(std::move(f)) {}
   const char* name() const override { return called; }
@@ -26,18 +26,18 @@ struct Act final : Primitive<Act> {
   void run(const Tensors&, Tensors&) const override {
     if (inside) inside();
   }
-  // An op of the same name with twice the work.
+  // The derivative is an op of the same name with twice the work.
   Tensors vjp(const Saved&, const Tensors& grads) const override {
     return {apply(Act(2 * work, {}, called), {grads[0]})};
   }
 };
 
-// x moves 8 bytes and so does the result: each call states 16.
+// x and the result have 8 bytes each, so each call states 16.
 inline Tensor act(const Tensor& x, double flops, std::function<void()> inside = {},
                   const char* name = "act") {
   return apply(Act(flops, std::move(inside), name), {x});
 }
-// What an op may do inside, and its caller with what comes of it.
+// A body that fails, and a caller that catches the error.
 inline void failing() { fail("TT-TEST-00", "it failed"); }
 template <class F>
 void swallow(F&& f) {

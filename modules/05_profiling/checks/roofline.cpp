@@ -18,36 +18,36 @@ void expect_limit(const std::string& what, Cost cost, int64_t calls, Limit want)
 
 }  // namespace
 
-TEST_CASE("5.6 the ridge, and what is attainable on either side") {
+TEST_CASE("5.6 the ridge, and the attainable rate on both sides of it") {
   expect_value("ridge of 100 GFLOP/s and 20 GB/s, FLOP per byte", kMachine.ridge(), 5,
-               "arithmetic over memory");
+               "divide the arithmetic peak by the bandwidth");
   expect_value("attainable at 1 FLOP per byte", attainable(1, kMachine), 20e9,
-               "each second brings 20e9 bytes, and with each byte comes one FLOP");
+               "20e9 bytes arrive per second, and each byte gives one FLOP");
   expect_value("attainable at 4.75 FLOP per byte", attainable(4.75, kMachine), 95e9);
-  expect_value("attainable on the ridge", attainable(5, kMachine), 100e9);
+  expect_value("attainable at the ridge, 5 FLOP per byte", attainable(5, kMachine), 100e9);
   expect_value("attainable at 5.25 FLOP per byte", attainable(5.25, kMachine), 100e9,
-               "no more than the peak");
+               "not more than the peak");
   expect_value("attainable at 500 FLOP per byte", attainable(500, kMachine), 100e9);
   expect_value("attainable at 0 FLOP per byte", attainable(0, kMachine), 0);
 }
 
-TEST_CASE("5.6 the floor is the longer of arithmetic and memory") {
+TEST_CASE("5.6 the lower bound of the time is the larger of arithmetic and memory time") {
   expect_value("floor_seconds of 100 GFLOP and 1 byte", floor_seconds({100e9, 1}, kMachine), 1);
   expect_value("floor_seconds of 1 FLOP and 20 GB", floor_seconds({1, 20e9}, kMachine), 1);
   expect_value("floor_seconds of 100 GFLOP and 40 GB", floor_seconds({100e9, 40e9}, kMachine), 2,
-               "they go on side by side: 1 s of arithmetic hides behind 2 s of memory");
-  expect_value("floor_seconds of nothing", floor_seconds({0, 0}, kMachine), 0);
+               "both overlap: 1 s of arithmetic is hidden behind 2 s of memory traffic");
+  expect_value("floor_seconds of no work", floor_seconds({0, 0}, kMachine), 0);
 }
 
-TEST_CASE("5.6 floor and attainable are one thought") {
+TEST_CASE("5.6 floor_seconds and attainable agree") {
   for (const double intensity : {0.1, 1.0, 4.9, 5.0, 5.1, 80.0}) {
     const Cost cost{intensity * 3e9, 3e9};
-    expect_value("FLOPs over floor_seconds at " + shown(intensity) + " FLOP per byte is what is attainable",
+    expect_value("FLOPs over floor_seconds at " + shown(intensity) + " FLOP per byte equals attainable()",
                  cost.flops / floor_seconds(cost, kMachine), attainable(intensity, kMachine));
   }
 }
 
-TEST_CASE("5.6 memory, arithmetic, or that there is too little of it") {
+TEST_CASE("5.6 the limit is memory, arithmetic or overhead") {
   expect_limit("limit of 1 GFLOP over 1 GB", {1e9, 1e9}, 1, Limit::memory);
   expect_limit("limit of 10 GFLOP over 1 GB", {10e9, 1e9}, 1, Limit::compute);
   expect_limit("limit of 4.9 GFLOP over 1 GB, left of the ridge", {4.9e9, 1e9}, 1, Limit::memory);
@@ -63,17 +63,17 @@ TEST_CASE("5.6 memory, arithmetic, or that there is too little of it") {
   expect_limit("limit of no calls", {0, 0}, 0, Limit::overhead);
 }
 
-TEST_CASE("5.6 a row's share of what the machine can") {
+TEST_CASE("5.6 the share of the limit that a row reaches") {
   ProfileRow row;
   row.calls = 2;
   row.cost = {1e9, 20e9};
   row.seconds = 4;
-  expect_value("share_of_limit of 20 GB in 4 s, which take 1 s at least", share_of_limit(row, kMachine), 0.25,
-               "what it would have needed, over what it took");
+  expect_value("share_of_limit of 20 GB in 4 s, which need at least 1 s", share_of_limit(row, kMachine), 0.25,
+               "divide the lower bound of the time by the measured time");
   row.cost = {300e9, 20e9};
   expect_value("share_of_limit of 300 GFLOP and 20 GB in 4 s", share_of_limit(row, kMachine), 0.75);
   row.seconds = 3;
   expect_value("share_of_limit at the limit", share_of_limit(row, kMachine), 1);
   row.seconds = 0;
-  expect_value("share_of_limit of what took no time", share_of_limit(row, kMachine), 0);
+  expect_value("share_of_limit of a row without time", share_of_limit(row, kMachine), 0);
 }

@@ -8,11 +8,11 @@ using namespace profiling;
 
 namespace {
 
-// Time passes only here: a call takes what `length` says of its number, a look at the clock takes `tick`.
+// A simulated clock: call i takes length(i) seconds, and each reading of the clock takes `tick`.
 struct World {
   std::function<double(int)> length;
   double tick = 0, now = 1000;
-  Numbers calls;  // how long each took, those to warm up among them
+  Numbers calls;  // seconds of each call, including the warm-up calls
 
   void call() {
     calls.push_back(length(static_cast<int>(calls.size())));
@@ -29,7 +29,7 @@ void expect_seconds(const std::string& what, double got, double want) {
   expect_close(what, {got}, {want}, {}, {.dtype = f64, .roundings = 1e4});
 }
 
-// What time_on allocates: the block that is written before a cold call.
+// Finds the block that time_on allocates and writes before each cold call.
 struct BlockWatcher final : AllocationObserver {
   char* block = nullptr;
   size_t bytes = 0;
@@ -43,7 +43,7 @@ struct BlockWatcher final : AllocationObserver {
   void freed(Device, const void* b, size_t) noexcept override {
     if (b == block) block = nullptr;
   }
-  // The call's own data take the cache, that is, the whole block.
+  // The call overwrites the whole block, as if its data filled the cache.
   void use() const { std::memset(block, 0x6e, bytes); }
   int64_t left() const { return std::count(block, block + bytes, char{0x6e}); }
 };
@@ -75,30 +75,32 @@ TEST_CASE("5.1 a real wait takes at least as long") {
   watch.start();
   wait();
   const double seconds = watch.stop();
-  expect("a wait of 0.001 s takes at least that, on the machine's clock; got " + shown(seconds) + " s",
+  expect("a wait of 0.001 s takes at least 0.001 s on the machine's clock; got " + shown(seconds) + " s",
          seconds >= 0.001 && seconds < 10, "the result is in seconds");
   const Timing t = time_on(cpu, wait, {.seconds = 0.005, .warm_up = {.seconds_limit = 0.005}});
   expect("time_on of a wait of 0.001 s: median " + shown(t.median), t.median >= 0.001 && t.median < 10);
   for (const double s : t.seconds) expect("each call takes 0.001 s or longer, got " + shown(s), s >= 0.001);
 }
 
-TEST_CASE("5.1 each call is timed by itself, in order, and those to warm up are not reported") {
-  // Slow until caches are warm, then steady, then by turns.
+TEST_CASE("5.1 each call is timed separately, in order, and warm-up calls are not reported") {
+  // The first 12 calls are slow, then calls are steady, then they alternate.
   World world{[](int i) { return i < 12 ? 90.0 - i : i < 30 ? 8.0 : 8.0 + 0.25 * (i % 3); }};
   const Timing t = world.time({.seconds = 1, .fewest = 25, .most = 1000, .warm_up = {.seconds_limit = 1e6}});
   const size_t all = world.calls.size(), reported = t.seconds.size();
-  expect("calls that are reported: " + std::to_string(reported) + " of " + std::to_string(all),
+  expect("number of reported calls: " + std::to_string(reported) + " of " + std::to_string(all),
          reported > 0 && reported < all,
-         reported >= all ? "are the calls to warm up among them?" : "t.seconds holds each call's time");
-  expect_equal("calls that are reported, where 25 are the fewest and there is no time for more", reported,
+         reported >= all ? "does the list include the warm-up calls?"
+                         : "t.seconds must hold the time of each call");
+  expect_equal("number of reported calls, if options.fewest is 25 and there is no time for more", reported,
                size_t{25});
   const Numbers want(world.calls.end() - 25, world.calls.end());
-  expect("calls to warm up before that: " + std::to_string(all - 25) + ", of which the first 12 are slow",
-         all - 25 >= 15, "benchmarking::warm_up goes on until two medians agree");
+  expect("number of warm-up calls before these: " + std::to_string(all - 25) +
+             ", of which the first 12 are slow",
+         all - 25 >= 15, "benchmarking::warm_up continues until two medians agree");
   const bool same =
       std::all_of(t.seconds.begin(), t.seconds.end(), [&](double s) { return s == t.seconds[0]; });
-  expect("calls of 8, 8.25 and 8.5 s have times of their own; got " + shown(t.seconds), !same,
-         "is the clock read once around all of them?");
+  expect("calls of 8, 8.25 and 8.5 s have different times; got " + shown(t.seconds), !same,
+         "is the clock read only once around all calls?");
   expect_close("seconds of each of the last 25 calls", t.seconds, want, {25},
                {.dtype = f64, .roundings = 1e4});
 }
@@ -110,16 +112,16 @@ TEST_CASE("5.1 the median, with its interval: outliers do not move it") {
   expect_equal("calls", sorted.size(), size_t{101});
   std::sort(sorted.begin(), sorted.end());
   const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / 101;
-  expect("a fifth of the calls is disturbed and takes 1000 s: the median is " + shown(sorted[50]) + ", got " +
-             shown(t.median),
-         t.median == sorted[50], std::abs(t.median - mean) < 1e-6 ? "that is the mean" : "");
+  expect("a fifth of the calls takes 1000 s: the median is " + shown(sorted[50]) + ", got " + shown(t.median),
+         t.median == sorted[50], std::abs(t.median - mean) < 1e-6 ? "this is the mean" : "");
   const auto rank = [&](double x) {
     return std::lower_bound(sorted.begin(), sorted.end(), x) - sorted.begin();
   };
-  expect("the interval holds the median, and not all: of 101 sorted times, low is no. " +
-             std::to_string(rank(t.low)) + " and high no. " + std::to_string(rank(t.high)),
-         rank(t.low) >= 30 && rank(t.low) < 50 && rank(t.high) > 50 && rank(t.high) <= 70,
-         "95 % for the median of 101 calls are about no. 40 to 60: statistics::bootstrap_median");
+  expect(
+      "the interval contains the median, but not all times: of 101 sorted times, low is no. " +
+          std::to_string(rank(t.low)) + " and high no. " + std::to_string(rank(t.high)),
+      rank(t.low) >= 30 && rank(t.low) < 50 && rank(t.high) > 50 && rank(t.high) <= 70,
+      "the 95 % interval of the median of 101 calls is about no. 40 to 60; use statistics::bootstrap_median");
 }
 
 TEST_CASE("5.1 as many calls as fit into the time, within limits") {
@@ -129,36 +131,36 @@ TEST_CASE("5.1 as many calls as fit into the time, within limits") {
     return static_cast<int64_t>(world.time(options).seconds.size());
   };
   expect_equal("calls of 0.5 s in 20 s", calls(0.5, {.seconds = 20}), int64_t{40});
-  expect_equal("calls of 0.5 s in 2 s, 11 are the fewest", calls(0.5, {.seconds = 2}), int64_t{11});
-  expect_equal("calls of 0.5 s in 200 s, 30 are the most", calls(0.5, {.seconds = 200, .most = 30}),
+  expect_equal("calls of 0.5 s in 2 s, but at least 11", calls(0.5, {.seconds = 2}), int64_t{11});
+  expect_equal("calls of 0.5 s in 200 s, but at most 30", calls(0.5, {.seconds = 200, .most = 30}),
                int64_t{30});
 }
 
-TEST_CASE("5.1 the overhead is what an empty span measures, and is not subtracted") {
-  World world{[](int) { return 2.0; }, 0.125};  // each look at the clock takes an eighth
+TEST_CASE("5.1 the overhead is the time of an empty span, and is not subtracted") {
+  World world{[](int) { return 2.0; }, 0.125};  // each reading of the clock takes 0.125 s
   const Timing t = world.time({.seconds = 1, .fewest = 11, .warm_up = {.seconds_limit = 1e6}});
-  expect("a look at the clock takes 0.125 s, a call 2 s: overhead 0.125, got " + shown(t.overhead),
-         std::abs(t.overhead - 0.125) < 1e-9,
-         t.overhead > 1 ? "nothing may happen in that span: is f() called in it?"
-                        : "from start() to stop() at once");
-  expect("what is reported is what was measured, 2.125 s; got " + shown(t.median),
+  expect(
+      "a reading of the clock takes 0.125 s, a call 2 s: the overhead is 0.125, got " + shown(t.overhead),
+      std::abs(t.overhead - 0.125) < 1e-9,
+      t.overhead > 1 ? "the span must be empty: is f() called in it?" : "call stop() directly after start()");
+  expect("the reported time is the measured time, 2.125 s; got " + shown(t.median),
          std::abs(t.median - 2.125) < 1e-9,
-         std::abs(t.median - 2) < 1e-9 ? "overhead was subtracted: the reader decides about that" : "");
+         std::abs(t.median - 2) < 1e-9 ? "the overhead was subtracted, but it must only be reported" : "");
 }
 
-TEST_CASE("5.1 it says whether the times had become steady") {
+TEST_CASE("5.1 settled says whether the warm-up became steady") {
   World steady{[](int) { return 3.0; }};
-  expect_equal("settled, of calls that all take 3 s",
+  expect_equal("settled of calls that all take 3 s",
                steady.time({.seconds = 1, .warm_up = {.seconds_limit = 1e6}}).settled, true);
   World falling{[](int i) { return 100.0 / (1 + i); }};
-  expect_equal("settled, of calls that go on becoming shorter when the warm-up's time is over",
+  expect_equal("settled of calls that are still becoming shorter at the end of the warm-up's time",
                falling.time({.seconds = 1, .warm_up = {.seconds_limit = 50}}).settled, false);
 }
 
-TEST_CASE("5.1 cold: other memory is written before each call, outside of its span") {
+TEST_CASE("5.1 cold runs write other memory before each call, outside the timed span") {
   BlockWatcher watcher;
   int64_t left_at_last_look = -1, seen = 0;
-  Numbers in_call, at_start;  // bytes of the last call's that were still there
+  Numbers in_call, at_start;  // bytes of the previous call that were not overwritten
   const auto call = [&] {
     if (!watcher.block) return;
     in_call.push_back(static_cast<double>(watcher.left()));
@@ -173,18 +175,17 @@ TEST_CASE("5.1 cold: other memory is written before each call, outside of its sp
   TimingOptions options{.seconds = 1, .fewest = 11, .most = 11, .cold = true, .flush_bytes = 5000};
   options.warm_up.seconds_limit = 10;
   const Timing t = time_on(cpu, call, options, clock);
-  expect_equal("bytes of the block that is written, options.flush_bytes being 5000", watcher.bytes,
-               size_t{5000});
-  expect("calls", seen >= 16);
+  expect_equal("size of the written block, with options.flush_bytes = 5000", watcher.bytes, size_t{5000});
+  expect("there are at least 16 calls", seen >= 16);
   for (size_t i = 0; i < in_call.size(); ++i) {
     const std::string which = "of the 5000 bytes that call " + std::to_string(i) + " of " +
                               std::to_string(in_call.size()) +
-                              " finds in the cache, the call before it left ";
+                              " finds in the cache, the number left by the previous call is ";
     expect(which + shown(in_call[i]), in_call[i] == 0,
            in_call[i] == 5000 ? "nothing was written before this call"
                               : "every byte of the block must be written");
     expect("the block was written before the clock was read, for call " + std::to_string(i), at_start[i] == 0,
-           "the flush is inside of the span that is timed");
+           "the flush is inside the timed span");
   }
   BlockWatcher hot;
   options.cold = false;

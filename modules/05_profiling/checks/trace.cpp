@@ -7,13 +7,13 @@ using namespace profiling;
 
 namespace {
 
-// What a viewer reads.
+// The trace, parsed as a viewer does.
 Json read(const Profile& profile) {
   const std::string text = chrome_trace(profile);
   try {
     return parse_json(std::as_bytes(std::span(text)));
   } catch (const Error& e) {
-    not_equal("chrome_trace is read by a viewer as JSON", "JSON",
+    not_equal("chrome_trace gives valid JSON", "JSON",
               std::string(e.what()) + "\n  the text is\n" + text.substr(0, 1500));
   }
 }
@@ -30,7 +30,7 @@ std::string text_of(const Json& event, const char* key) {
 double number_of(const Json& event, const char* key) {
   const Json* value = event.find(key);
   expect(std::string("an event has \"") + key + "\", a number", value && value->number(),
-         "a number has no quotes");
+         "a number must not have quotes");
   return value->number()->real;
 }
 
@@ -63,22 +63,22 @@ void expect_time(const std::string& what, const Json& event, double start, doubl
     const double got = number_of(event, key);
     expect(what + ": \"" + key + "\" in microseconds: " + shown(want) + ", got " + shown(got),
            std::abs(got - want) <= 0.001,
-           got * 1e6 == want   ? "that is in seconds"
-           : got * 1e3 == want ? "that is in milliseconds"
+           got * 1e6 == want   ? "this is in seconds"
+           : got * 1e3 == want ? "this is in milliseconds"
                                : "");
   }
 }
 
 }  // namespace
 
-TEST_CASE("5.11 an event for each scope but the whole, and for each op") {
+TEST_CASE("5.11 one event per scope, except the whole, and per op") {
   const Json trace = read(small());
   const Json::Array& events = events_of(trace);
   expect_equal("categories and names of the events, in order", outline(events),
                std::string("scope model, scope model.mlp, op linear, op mul"));
   for (const Json& e : events) {
-    expect_equal("\"ph\" of an event with a beginning and a length", text_of(e, "ph"), std::string("X"));
-    expect_equal("\"tid\": the line it is drawn on", text_of(e, "tid"), std::string("program"));
+    expect_equal("\"ph\" of an event with a start and a duration", text_of(e, "ph"), std::string("X"));
+    expect_equal("\"tid\", the line on which the event is drawn", text_of(e, "tid"), std::string("program"));
     number_of(e, "pid");
   }
 }
@@ -93,48 +93,48 @@ TEST_CASE("5.11 times are microseconds") {
   expect_time("op mul, 1.5 s, for 125 us", events[3], 1.5, 0.000125);
 }
 
-TEST_CASE("5.11 what a click on an op shows") {
+TEST_CASE("5.11 the arguments that a viewer shows for an op") {
   const Json trace = read(small());
   const Json::Array& events = events_of(trace);
   expect_equal("events", events.size(), size_t{4});
   const Json *first = events[2].find("args"), *second = events[3].find("args");
   expect("an op has \"args\", an object", first && first->object() && second && second->object());
-  expect_equal("flops", number_of(*first, "flops"), 100.0);
-  expect_equal("bytes", number_of(*first, "bytes"), 50.0);
-  expect_equal("inputs", text_of(*first, "inputs"), std::string("[2, 3] [] [4]"));
-  expect_equal("module", text_of(*first, "module"), std::string("model.mlp"));
-  expect_equal("pass", text_of(*first, "pass"), std::string("forward"));
-  expect_equal("inputs of mul, which has none", text_of(*second, "inputs"), std::string(""));
+  expect_equal("flops of linear", number_of(*first, "flops"), 100.0);
+  expect_equal("bytes of linear", number_of(*first, "bytes"), 50.0);
+  expect_equal("inputs of linear", text_of(*first, "inputs"), std::string("[2, 3] [] [4]"));
+  expect_equal("module of linear", text_of(*first, "module"), std::string("model.mlp"));
+  expect_equal("pass of linear", text_of(*first, "pass"), std::string("forward"));
+  expect_equal("inputs of mul, which has no inputs", text_of(*second, "inputs"), std::string(""));
   expect_equal("module of mul", text_of(*second, "module"), std::string("model"));
   expect_equal("pass of mul", text_of(*second, "pass"), std::string("backward"));
-  expect("a scope has \"args\", too, without members", events[0].find("args") &&
-                                                           events[0].find("args")->object() &&
-                                                           events[0].find("args")->object()->empty());
+  expect("a scope has \"args\", an empty object", events[0].find("args") &&
+                                                      events[0].find("args")->object() &&
+                                                      events[0].find("args")->object()->empty());
 }
 
-TEST_CASE("5.11 on a GPU an op has a second bar, where and when it ran") {
+TEST_CASE("5.11 on a GPU an op has a second event for its time on the device") {
   Profile p = small();
   p.ops[0].device = Device{DeviceType::cuda, 0};
   p.ops[0].device_start = 2, p.ops[0].device_seconds = 0.5;
   const Json trace = read(p);
   const Json::Array& events = events_of(trace);
-  expect_equal("events, where linear ran on a GPU and mul on the CPU", outline(events),
+  expect_equal("events, if linear ran on a GPU and mul on the CPU", outline(events),
                std::string("scope model, scope model.mlp, op linear, kernel linear, op mul, scope model, "
                            "scope model.mlp"));
   expect_time("op linear by the host's clock", events[2], 1, 0.25);
-  expect_time("kernel linear by the device's", events[3], 2, 0.5);
+  expect_time("kernel linear by the device's clock", events[3], 2, 0.5);
   expect_equal("the kernel's line", text_of(events[3], "tid"), std::string("gpu"));
   expect_equal("the op's line", text_of(events[2], "tid"), std::string("program"));
   expect_equal("the kernel's module", text_of(*events[3].find("args"), "module"), std::string("model.mlp"));
   for (const size_t i : {size_t{5}, size_t{6}}) {
-    expect_time("the GPU's scope " + text_of(events[i], "name") + ", as long as its op ran there", events[i],
-                2, 0.5);
-    expect_equal("its line", text_of(events[i], "tid"), std::string("gpu"));
-    expect_equal("its pass", text_of(*events[i].find("args"), "pass"), std::string("forward"));
+    expect_time("the scope " + text_of(events[i], "name") + " on the GPU, as long as its op ran there",
+                events[i], 2, 0.5);
+    expect_equal("the line of this scope", text_of(events[i], "tid"), std::string("gpu"));
+    expect_equal("the pass of this scope", text_of(*events[i].find("args"), "pass"), std::string("forward"));
   }
 }
 
-TEST_CASE("5.11 names may hold anything") {
+TEST_CASE("5.11 names with quotes, backslashes and line breaks are escaped") {
   Profile p = small();
   const std::string path = "the \"big\" one\n\\ C:\\model\t", name = "a\"b\\c";
   p.scopes[2].path = path;

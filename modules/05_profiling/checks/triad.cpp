@@ -8,8 +8,8 @@ namespace {
 struct Operands {
   Values a, b, out;
   explicit Operands(int64_t n)
-      : a(Values::random(f32, {n}, Layout::dense, -2, 2).on_device()),
-        b(Values::random(f32, {n}, Layout::dense, -2, 2).on_device()),
+      : a(Values::random(f32, {n}, Layout::contiguous, -2, 2).on_device()),
+        b(Values::random(f32, {n}, Layout::contiguous, -2, 2).on_device()),
         out(Values(f32, {n}).on_device()) {}
   void run(float s) { triad(out.view(), a.view(), b.view(), s); }
 };
@@ -24,7 +24,7 @@ void check_triad(int64_t n, float s) {
                {.roundings = 2, .scale = 2 + 2 * std::abs(s)});
 }
 
-// What 16 blocks of whole accesses ask for.
+// 16 blocks with whole accesses of 16 bytes.
 constexpr int64_t kCounted = 16384;
 Counted counted_triad() {
   Operands x(kCounted);
@@ -38,15 +38,15 @@ TEST_CASE("5.12 out = a + s b") {
   for (const float s : {2.0f, -0.75f, 0.0f, 1.0f}) check_triad(1024, s);
 }
 
-TEST_CASE("5.12 whole blocks, and blocks that are partly needed") {
+TEST_CASE("5.12 whole blocks, and partial blocks") {
   for (const int64_t n : {256, 1020, 1028, 4096, 5000}) check_triad(n, 3);
 }
 
-TEST_CASE("5.12 what is left behind the last whole access") {
+TEST_CASE("5.12 the remainder after the last whole access") {
   for (const int64_t n : {1, 2, 3, 5, 7, 1021, 1023, 1025, 1026, 1027, 5003}) check_triad(n, -2.5f);
 }
 
-TEST_CASE("5.12 no elements are no work") {
+TEST_CASE("5.12 no kernel is launched for 0 elements") {
   Operands x(0);
   const Counted c = counted([&] { x.run(2); });
   expect_equal("kernels launched for 0 elements", c.launches, 0.0);
@@ -60,13 +60,13 @@ TEST_CASE("5.12 one launch moves 12 bytes an element") {
   expect_equal(kWhat + "bytes written, out once", c.bytes_written, 4.0 * kCounted);
 }
 
-TEST_CASE("5.12 16 bytes an access, and a warp's accesses side by side") {
+TEST_CASE("5.12 accesses of 16 bytes, coalesced over a warp") {
   const Counted c = counted_triad();
   if (!kCounts) return expect(kWhat + "nothing is counted on a GPU", true);
-  // The emulator sees a vector of 16 bytes as two halves with a gap between.
-  expect(kWhat + "the threads of a warp read and write neighbours", c.sectors <= 2.05 * c.ideal_sectors,
-         "pieces of 32 bytes moved: " + shown(c.sectors) + ", enough were " + shown(c.ideal_sectors));
+  // The emulator counts an access of 16 bytes as two halves with a gap between them.
+  expect(kWhat + "reads and writes of a warp are coalesced", c.sectors <= 2.05 * c.ideal_sectors,
+         "sectors of 32 bytes moved: " + shown(c.sectors) + ", needed are " + shown(c.ideal_sectors));
   expect(kWhat + "accesses of 16 bytes", c.requests <= 6.5 * kCounted / 128,
-         "a warp asked " + shown(c.requests) + " times; with 4 bytes an access it is " +
-             shown(12.0 * kCounted / 128) + ", and the fewer bytes are on their way at once");
+         "warps made " + shown(c.requests) + " requests; with accesses of 4 bytes they are " +
+             shown(12.0 * kCounted / 128) + ", with fewer bytes in flight");
 }

@@ -10,8 +10,8 @@ double mean_of(std::span<const double> x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-// Every way to draw x.size() samples with replacement, each equally likely: the shares of all values of a
-// statistic.
+// The exact distribution of a statistic over all resamples: every way to draw x.size() samples with
+// replacement is equally likely.
 std::map<double, double> all_resamples(const Numbers& x, const std::function<double(Numbers)>& statistic) {
   const auto ways = static_cast<size_t>(std::lround(std::pow(x.size(), x.size())));
   std::map<double, double> share;
@@ -40,7 +40,7 @@ void expect_interval(const std::string& what, const Interval& got, const Interva
 
 }  // namespace
 
-TEST_CASE("10.3 drawn with replacement, each as often as the others") {
+TEST_CASE("10.3 samples are drawn with replacement, all equally likely") {
   const Numbers x{1, 2, 3};
   Generator random(5);
   std::map<std::string, int> seen;
@@ -49,26 +49,26 @@ TEST_CASE("10.3 drawn with replacement, each as often as the others") {
     resample(x, drawn, random);
     std::string text;
     for (const double d : drawn) {
-      expect("what is drawn is one of the samples; got " + shown(d), d == 1 || d == 2 || d == 3);
+      expect("each draw is one of the samples; got " + shown(d), d == 1 || d == 2 || d == 3);
       text += shown(d);
     }
     ++seen[text];
   }
   expect("3 samples can be drawn in 27 ways, such as 1 1 3; got " + shown(seen.size()), seen.size() == 27,
-         seen.size() == 6 ? "those without any repetition: that is shuffling" : "");
+         seen.size() == 6 ? "these are the draws without repetition, so this is shuffling" : "");
   for (const auto& [way, count] : seen)
-    expect("each of 27 ways comes about 500 times in 13500; " + way + " came " + shown(count),
+    expect("each of the 27 ways must come about 500 times in 13500; " + way + " came " + shown(count),
            std::abs(count - 500) < 120);
 }
 
-TEST_CASE("10.3 as many as asked for, of however many there are") {
+TEST_CASE("10.3 any number of draws from any number of samples") {
   Numbers few{4, 5}, many(50);
   std::iota(many.begin(), many.end(), 0.0);
   Generator random(1);
   Numbers out(2000, -1);
   resample(few, out, random);
   const auto fours = std::count(out.begin(), out.end(), 4.0), fives = std::count(out.begin(), out.end(), 5.0);
-  expect("2000 of {4, 5}: about 1000 each; got " + shown(fours) + " and " + shown(fives),
+  expect("2000 draws from {4, 5}: about 1000 of each; got " + shown(fours) + " and " + shown(fives),
          fours + fives == 2000 && std::abs(fours - 1000) < 150);
   std::set<double> seen;
   Numbers three(3);
@@ -76,18 +76,18 @@ TEST_CASE("10.3 as many as asked for, of however many there are") {
     resample(many, three, random);
     seen.insert(three.begin(), three.end());
   }
-  expect("400 times 3 of 50 samples reach all 50; got " + shown(seen.size()), seen.size() == 50,
-         "draw from all samples, not from the first out.size()");
+  expect("400 times 3 draws from 50 samples must give all 50; got " + shown(seen.size()), seen.size() == 50,
+         "draw from all samples, not only from the first out.size()");
 }
 
-TEST_CASE("10.3 the interval that replicates span") {
+TEST_CASE("10.3 the percentile interval of replicates") {
   Numbers x(1000);
   std::iota(x.begin(), x.end(), 1.0);
   std::shuffle(x.begin(), x.end(), random_source());
   expect_interval("1 .. 1000 in any order at 95 %", percentile_interval(7, x), {7, 25, 975},
-                  "a fortieth on either side");
+                  "2.5 % are outside on each side");
   expect_interval("1 .. 1000 at 90 %", percentile_interval(500, x, 0.9), {500, 50, 950},
-                  "a twentieth on either side");
+                  "5 % are outside on each side");
   expect_interval("1 .. 1000 at 50 %", percentile_interval(500, x, 0.5), {500, 250, 750});
   Numbers one{3};
   expect_interval("one replicate", percentile_interval(2, one), {2, 3, 3});
@@ -96,31 +96,31 @@ TEST_CASE("10.3 the interval that replicates span") {
   expect_throws("TT-STAT-03", "percentile_interval at 200 %", [&] { percentile_interval(1, one, 2); });
 }
 
-TEST_CASE("10.3 the experiment is redone, as often as asked") {
+TEST_CASE("10.3 bootstrap repeats the experiment as often as requested") {
   int calls = 0;
   const Interval i = bootstrap(42, [&](Generator&) { return static_cast<double>(++calls); },
                                {.draws = 200, .confidence = 0.9});
   expect_equal("calls of the replicate with 200 draws", calls, 200);
   expect_interval(
       "replicates 1 .. 200 at 90 %, with an estimate of 42", i, {42, 10, 190},
-      "the estimate is that of the samples, not of the resamples; the confidence that of the options");
+      "the estimate is that of the samples, not of the resamples; the confidence is that of the options");
   const auto drawn = [](uint64_t seed) {
     Numbers all;
     bootstrap(0, [&](Generator& r) { return all.emplace_back(r.uniform()); }, {.draws = 50, .seed = seed});
     return all;
   };
   const Numbers first = drawn(3);
-  expect("50 draws with one seed use 50 different random numbers; got " +
+  expect("50 draws with one seed must use 50 different random numbers; got " +
              shown(std::set<double>(first.begin(), first.end()).size()),
          std::set<double>(first.begin(), first.end()).size() == 50,
-         "one generator for all draws: it moves on");
-  expect("the same seed: the same draws", drawn(3) == first);
-  expect("another seed: other draws", drawn(4) != first, "options.seed");
+         "use one generator for all draws, so that its state advances");
+  expect("the same seed gives the same draws", drawn(3) == first);
+  expect("another seed gives other draws", drawn(4) != first, "use options.seed");
   expect_throws("TT-STAT-03", "bootstrap with 0 draws",
                 [] { bootstrap(1, [](Generator&) { return 1.0; }, {.draws = 0}); });
 }
 
-TEST_CASE("10.3 all resamples, counted out") {
+TEST_CASE("10.3 intervals agree with those of all possible resamples") {
   const Numbers x{1, 2, 4, 8, 16};
   const auto middle = [](Numbers d) {
     std::nth_element(d.begin(), d.begin() + 2, d.end());
@@ -143,34 +143,37 @@ TEST_CASE("10.3 all resamples, counted out") {
              std::abs(mean.high - percentile_of(means, 90)) <= 0.21);
 }
 
-TEST_CASE("10.3 processes are drawn first, then samples within them") {
+TEST_CASE("10.3 the hierarchical bootstrap draws processes, then samples within them") {
   using Processes = std::vector<std::vector<double>>;
   const auto at = [](const Processes& p, double confidence) {
     return bootstrap_hierarchical(p, [](std::span<double> d) { return mean_of(d); },
                                   {.draws = 4000, .confidence = confidence});
   };
   const Processes apart{{1, 1, 1, 1}, {9, 9, 9, 9}};
-  // Both drawn are the first with 1/4, the second with 1/4, else one of each.
-  expect_interval("processes that always say 1 and always say 9, at 60 %", at(apart, 0.6), {5, 1, 9},
-                  "two processes are two pieces of evidence, not eight: drawn samples of all together hardly "
-                  "ever mean 1");
-  expect_interval("the same at 40 %", at(apart, 0.4), {5, 5, 5}, "both processes come in half of the draws");
+  // Both draws are the first process with probability 1/4, both the second with 1/4, otherwise one of each.
+  expect_interval("a process whose samples are all 1 and one whose samples are all 9, at 60 %",
+                  at(apart, 0.6), {5, 1, 9},
+                  "draw processes first: there are two independent processes, not eight independent samples");
+  expect_interval("the same two processes at 40 %", at(apart, 0.4), {5, 5, 5},
+                  "half of the draws have one of each process");
   const Processes unequal{{1}, {9, 9, 9}};
   expect_interval("a process with one sample 1 and one with three of 9, at 40 %", at(unequal, 0.4), {7, 7, 7},
-                  "each process brings as many samples as it has");
+                  "draw as many samples of a process as it has");
   const Processes one{{1, 2, 4, 8, 16}};
   const auto means = all_resamples(one[0], [](const Numbers& d) { return mean_of(d); });
   const Interval single = at(one, 0.8);
-  expect("of a single process the samples are drawn: about " + shown(percentile_of(means, 10)) + " to " +
-             shown(percentile_of(means, 90)) + "; got " + shown(single.low) + " to " + shown(single.high),
+  expect("with a single process only its samples are drawn: about " + shown(percentile_of(means, 10)) +
+             " to " + shown(percentile_of(means, 90)) + "; got " + shown(single.low) + " to " +
+             shown(single.high),
          std::abs(single.low - percentile_of(means, 10)) < 0.5 &&
              std::abs(single.high - percentile_of(means, 90)) < 0.5);
   expect_throws("TT-STAT-01", "a process without samples", [&] { at({{1}, {}}, 0.9); });
   expect_throws("TT-STAT-01", "no process", [&] { at({}, 0.9); });
 }
 
-TEST_CASE("10.3 few samples: too narrow, and by how much") {
-  // The mean of 5 numbers around 0: the truth is known, and is within the interval less often than 95 %.
+TEST_CASE("10.3 intervals of few samples are too narrow by a known factor") {
+  // The true mean of 5 normal numbers is 0, and the interval contains it in less than 95 % of the
+  // experiments.
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
   const auto held = [&](size_t n) {
@@ -184,8 +187,12 @@ TEST_CASE("10.3 few samples: too narrow, and by how much") {
     return count;
   };
   const int few = held(5), more = held(30);
-  expect("300 experiments of 5 samples: an interval of 95 % holds the truth in about 250, not 285; got " +
-             shown(few),
-         few >= 225 && few <= 272, "resamples of 5 spread less than samples of 5: by the root of 4/5");
-  expect("300 experiments of 30 samples: about 280; got " + shown(more), more >= 267 && more > few);
+  expect(
+      "300 experiments with 5 samples: the 95 % interval contains the true mean in about 250 of them, not in "
+      "285; got " +
+          shown(few),
+      few >= 225 && few <= 272, "resamples of 5 have a smaller spread than samples of 5, by the root of 4/5");
+  expect(
+      "300 experiments with 30 samples: the interval contains the true mean in about 280; got " + shown(more),
+      more >= 267 && more > few);
 }

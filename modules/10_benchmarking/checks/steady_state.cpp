@@ -6,7 +6,7 @@ using namespace statistics;
 
 namespace {
 
-// `values` of `length` samples each: windows whose medians are known.
+// Samples whose windows of `length` have the medians `values`.
 Numbers plateaus(const Numbers& values, size_t length) {
   Numbers x;
   for (const double v : values) x.insert(x.end(), length, v);
@@ -25,7 +25,8 @@ double descents_of(const Numbers& x) {
     for (size_t j = i + 1; j < x.size(); ++j) count += x[i] > x[j];
   return count;
 }
-// The share of all orders of so many samples that have at most, or at least, so many descending pairs, twice.
+// The two-sided p-value: twice the share of all orders of the samples that have at most, or at least, as many
+// descending pairs.
 double p_of_orders(const Numbers& x) {
   const double seen = descents_of(x);
   Numbers order = x;
@@ -40,7 +41,7 @@ double p_of_orders(const Numbers& x) {
 
 }  // namespace
 
-TEST_CASE("10.5 two medians agree: within a share of the one before") {
+TEST_CASE("10.5 two medians agree within a share of the earlier one") {
   expect_equal("medians_agree(100, 101)", medians_agree(100, 101), true);
   expect_equal("medians_agree(100, 101.1)", medians_agree(100, 101.1), false);
   expect_equal("medians_agree(100, 99)", medians_agree(100, 99), true);
@@ -48,7 +49,7 @@ TEST_CASE("10.5 two medians agree: within a share of the one before") {
   expect_equal("medians_agree(99, 100): 1 is more than 1 % of 99", medians_agree(99, 100), false);
   expect_equal("medians_agree(100, 110, 0.1)", medians_agree(100, 110, 0.1), true);
   expect_equal("medians_agree(1e-6, 2e-6)", medians_agree(1e-6, 2e-6), false);
-  expect_equal("medians_agree(0, 0): there was no window before", medians_agree(0, 0), false);
+  expect_equal("medians_agree(0, 0): 0 means that there is no earlier window", medians_agree(0, 0), false);
 }
 
 TEST_CASE("10.5 warm-up ends with the first window that agrees with the one before") {
@@ -61,17 +62,17 @@ TEST_CASE("10.5 warm-up ends with the first window that agrees with the one befo
   expect_equal("windows of 1 at 20 %: 4, 3, 2.5", settled_after(Numbers{4, 3, 2.5}, 1, 0.2), Count(3));
   expect_equal("windows of 5 with medians 9, 6, 4, 3, 2", settled_after(plateaus({9, 6, 4, 3, 2}, 5)),
                Count{});
-  expect_equal("9 samples hold one whole window of 5", settled_after(Numbers(9, 3.0)), Count{});
-  expect_equal("5 samples of a window of 5", settled_after(Numbers(5, 3.0)), Count{});
+  expect_equal("9 samples, which have only one whole window of 5", settled_after(Numbers(9, 3.0)), Count{});
+  expect_equal("5 samples with a window of 5", settled_after(Numbers(5, 3.0)), Count{});
   Numbers disturbed = plateaus({8, 3, 3}, 5);
   disturbed[7] = disturbed[12] = disturbed[13] = 500;
-  expect_equal("medians 8, 3, 3 with three samples of 500 among them", settled_after(disturbed), Count(15));
-  // A window that begins in the middle of another one would agree sooner.
+  expect_equal("windows with medians 8, 3, 3 and three samples of 500", settled_after(disturbed), Count(15));
+  // Overlapping windows would agree earlier.
   expect_equal("windows do not overlap: 4 4 4 4 9 | 9 9 9 9 9 | 9 ...",
                settled_after(Numbers{4, 4, 4, 4, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}), Count(15));
 }
 
-TEST_CASE("10.5 descending pairs, counted") {
+TEST_CASE("10.5 the count of descending pairs") {
   for (int round = 0; round < 40; ++round) {
     Numbers x;
     for (int i = 0; i < round; ++i) x.push_back(round % 2 ? uniform(0, 1) : std::floor(uniform(0, 5)));
@@ -79,18 +80,20 @@ TEST_CASE("10.5 descending pairs, counted") {
     Numbers sorted = x;
     const double got = detail::count_descents(sorted);
     expect("pairs i < j with x[i] > x[j] in " + shown(x) + ": " + shown(want) + ", got " + shown(got),
-           got == want, "equal samples do not descend");
-    expect("afterwards they are sorted: " + shown(sorted), std::is_sorted(sorted.begin(), sorted.end()));
+           got == want, "equal samples are not a descending pair");
+    expect("afterwards the samples are sorted: " + shown(sorted),
+           std::is_sorted(sorted.begin(), sorted.end()));
   }
   Numbers falling(2000);
   std::iota(falling.rbegin(), falling.rend(), 0.0);
-  expect_equal("of 2000 falling samples every pair", detail::count_descents(falling), 2000.0 * 1999 / 2);
+  expect_equal("descending pairs of 2000 falling samples: every pair", detail::count_descents(falling),
+               2000.0 * 1999 / 2);
 }
 
-TEST_CASE("10.5 a trend: how far the median moved, and whether chance does that") {
+TEST_CASE("10.5 a trend has a change of the median and a p-value") {
   const Trend up = remaining_trend(Numbers{10, 11, 12, 13, 14, 15, 16, 17, 18});
   expect("change of 10 .. 18: 17 / 11 - 1, got " + shown(up.change), std::abs(up.change - 6 / 11.0) < 1e-12,
-         "the median of the last third over that of the first");
+         "the median of the last third divided by that of the first third, minus 1");
   const Trend two = remaining_trend(Numbers{2, 3});
   expect("change of {2, 3}: 0.5, got " + shown(two.change), std::abs(two.change - 0.5) < 1e-12,
          "a third is at least one sample");
@@ -102,59 +105,61 @@ TEST_CASE("10.5 a trend: how far the median moved, and whether chance does that"
     for (int i = 0; i < 6; ++i) x.push_back(uniform(1, 2) + 0.1 * round * i);
     const double want = p_of_orders(x), got = remaining_trend(x).p;
     expect("p of " + shown(x) + ", from all 720 orders: " + shown(want) + ", got " + shown(got),
-           std::abs(got - want) < 1e-9, "two-sided: a clock that rises makes times fall");
+           std::abs(got - want) < 1e-9, "the test is two-sided, because times can also fall");
   }
 }
 
-TEST_CASE("10.5 a trend counts if it is neither chance nor too small to matter") {
+TEST_CASE("10.5 a trend is present if it is significant and larger than the tolerance") {
   std::mt19937_64 random(4);
   const auto trend = [&](double per_sample, double noise, size_t n) {
     return remaining_trend(noisy(n, 5, per_sample, noise, random));
   };
-  expect_equal("40 samples that rise by 0.2 % each", trend(0.002, 0.01, 40).present, true);
-  expect_equal("40 samples that fall by 0.2 % each", trend(-0.002, 0.01, 40).present, true);
+  expect_equal("trend of 40 samples that rise by 0.2 % each", trend(0.002, 0.01, 40).present, true);
+  expect_equal("trend of 40 samples that fall by 0.2 % each", trend(-0.002, 0.01, 40).present, true);
   const Trend slight = trend(0.0001, 0.0005, 40);
   expect("40 samples that rise by 0.4 % in all: p is " + shown(slight.p) + ", and it does not matter",
-         slight.p < 0.01 && !slight.present, "the median has to move by more than options.tolerance");
-  expect_equal("the same with a tolerance of 0.1 %",
+         slight.p < 0.01 && !slight.present, "the median must change by more than options.tolerance");
+  expect_equal("trend of the same samples with a tolerance of 0.1 %",
                remaining_trend(noisy(40, 5, 0.0001, 0.0005, random), {.tolerance = 0.001}).present, true);
   const Trend chance = remaining_trend(Numbers{9, 10, 10.5, 9.2, 11, 9.5});
-  expect("9, 10, 10.5, 9.2, 11, 9.5: moved by " + shown(100 * chance.change) + " %, which chance does",
+  expect("samples 9, 10, 10.5, 9.2, 11, 9.5 change by " + shown(100 * chance.change) +
+             " %, which is not significant",
          !chance.present, "p must be below options.significance");
   int alarms = 0;
   for (int i = 0; i < 400; ++i) alarms += trend(0, 0.2, 30).present;
-  expect("noise without a trend: at most about 4 alarms in 400 series; got " + shown(alarms), alarms <= 12);
+  expect("noise without a trend: about 4 false alarms are expected in 400 series; got " + shown(alarms),
+         alarms <= 12);
 }
 
-TEST_CASE("10.5 steady: warm-up over, and no trend after it") {
+TEST_CASE("10.5 samples are steady if warm-up ended and no trend follows") {
   std::mt19937_64 random(6);
   Numbers series = plateaus({90, 40, 20, 10}, 5), tail = noisy(40, 10, 0, 0.005, random);
   series.insert(series.end(), tail.begin(), tail.end());
   const SteadyState good = steady_state(series);
   expect_equal("samples of the warm-up in 90 .. | 40 .. | 20 .. | 10 .. | 40 samples about 10", good.warm_up,
                std::optional<size_t>(25));
-  expect("what follows is steady; the trend is " + shown(100 * good.trend.change) +
+  expect("the samples after the warm-up are steady; the trend is " + shown(100 * good.trend.change) +
              " % with p = " + shown(good.trend.p),
-         good.steady, "the warm-up is no part of the series that is searched for a trend");
+         good.steady, "do not include the warm-up in the series that is tested for a trend");
   const SteadyState drift = steady_state(noisy(60, 10, 0.001, 0.001, random));
   expect("60 samples, each 0.1 % slower: windows of 5 agree after " + shown(drift.warm_up),
          drift.warm_up == std::optional<size_t>(10));
-  expect("and yet it is not steady: it moved by " + shown(100 * drift.trend.change) + " %",
-         drift.trend.present && !drift.steady, "the two questions find different things");
+  expect("but the samples are not steady: the median changed by " + shown(100 * drift.trend.change) + " %",
+         drift.trend.present && !drift.steady, "test both: the end of the warm-up, and the trend after it");
   const SteadyState never = steady_state(plateaus({9, 7, 5, 4, 3, 2, 1}, 5));
   expect("windows that never agree: no warm-up, not steady", !never.warm_up && !never.steady);
   const SteadyState soon = steady_state(Numbers(15, 2.0)), enough = steady_state(Numbers(16, 2.0));
-  expect("15 samples, of which 10 are warm-up: 5 show no trend, and cannot be called steady",
+  expect("15 samples, of which 10 are warm-up: 5 samples are too few to be called steady",
          soon.warm_up && !soon.steady);
-  expect("16 samples, of which 10 are warm-up: 6 are enough", enough.steady);
+  expect("16 samples, of which 10 are warm-up: 6 samples are enough", enough.steady);
   const SteadyState wide = steady_state(plateaus({9, 3, 3, 3, 3}, 4), 4);
-  expect_equal("windows of 4", wide.warm_up, std::optional<size_t>(12));
+  expect_equal("samples of the warm-up with windows of 4", wide.warm_up, std::optional<size_t>(12));
   const TrendOptions generous{.tolerance = 0.3};
-  expect_equal("the rule's tolerance is the options'",
+  expect_equal("samples of the warm-up with the tolerance of the options",
                steady_state(plateaus({10, 8, 8, 8}, 5), 5, generous).warm_up, std::optional<size_t>(10));
 }
 
-TEST_CASE("10.5 what is refused") {
+TEST_CASE("10.5 invalid arguments are refused") {
   expect_throws("TT-STAT-01", "settled_after of no samples", [] { settled_after(Numbers{}); });
   expect_throws("TT-STAT-03", "settled_after with a window of 0", [] { settled_after(Numbers{1, 2}, 0); });
   expect_throws("TT-STAT-02", "remaining_trend of {1, 0, 2}", [] { remaining_trend(Numbers{1, 0, 2}); });
