@@ -93,7 +93,12 @@ def without_defaults(parameters):
     return re.sub(r"\s+(?=,|$)", "", kept)
 
 
+def template_without_defaults(line):
+    return re.sub(r"<(.*)>", lambda m: f"<{without_defaults(m[1])}>", line, flags=re.S)
+
+
 def declared(text, part):
+    """A function's declaration, as it stands in the frame."""
     template, before, name, parameters, after, _ = signature(text, part)
     indent = "  " if part.owner else ""
     lines = [indent + template] if template else []
@@ -113,7 +118,7 @@ def defined(text, part):
     """A function's definition with its comment, as it stands in the tasks' file."""
     template, before, name, parameters, after, inits = signature(text, part)
     comment, body = text[part.start:part.head], text[part.brace:part.end]
-    template = re.sub(r"<(.*)>", lambda m: f"<{without_defaults(m[1])}>", template, flags=re.S)
+    template = template_without_defaults(template)
     if part.owner:
         comment, body, inits = (re.sub(r"(?m)^  ", "", t) for t in (comment, body, inits))
         after = " ".join(w for w in after.split() if w not in ("override", "final"))
@@ -134,7 +139,7 @@ def as_in_tasks(definition, name):
     """A function's definition without the default arguments, which its frame has."""
     brace = course.definition(definition, name)[1]
     template, before, shown, parameters, after, _ = signature(definition, Part("", name, False, 0, 0, brace, 0, "", ()))
-    shorter = re.sub(r"<(.*)>", lambda m: f"<{without_defaults(m[1])}>", template, flags=re.S)
+    shorter = template_without_defaults(template)
     if shorter == template and without_defaults(parameters) == parameters:
         return definition
     line = wrapped(f"{before} {shown}(", without_defaults(parameters), f") {after}".rstrip() + " {")
@@ -144,8 +149,7 @@ def as_in_tasks(definition, name):
 def class_template(text, name):
     """`template <class T>` of a class, without defaults, or ""."""
     at = re.search(rf"(?m)^(?:class|struct) {name}\b[^;]*?\{{", text).start()
-    head = text[course.head_of(text, at):at].strip()
-    return re.sub(r"<(.*)>", lambda m: f"<{without_defaults(m[1])}>", head, flags=re.S)
+    return template_without_defaults(text[course.head_of(text, at):at].strip())
 
 
 def wrapped(begin, parameters, end):
@@ -166,14 +170,14 @@ def wrapped(begin, parameters, end):
         else:
             word += c
     for i, word in enumerate(words):
-        more = word + ("," if i < len(words) - 1 else "")
-        last = len(first) if i == len(words) - 1 else 0
-        space = "" if lines[-1].endswith("(") and lines[-1] == begin or not lines[-1].strip() else " "
-        if len(lines[-1] + space + more) + last > WIDTH and lines[-1].strip() and lines[-1] != begin:
-            lines.append(" " * len(begin))
-            space = ""
-        lines[-1] += space + more
-    return "\n".join(lines) + end
+        more = f"{word}," if i < len(words) - 1 else word + first
+        if i == 0:
+            lines[-1] += more
+        elif len(lines[-1]) + 1 + len(more) <= WIDTH:
+            lines[-1] += " " + more
+        else:
+            lines.append(" " * len(begin) + more)
+    return "\n".join(lines) + end[len(first):]
 
 
 def filled(words, width=WIDTH):

@@ -86,12 +86,13 @@ class Clone(unittest.TestCase):
 
 
 class Frames(unittest.TestCase):
-    def test_each_frame_includes_its_tasks_and_each_solution_has_a_frame(self):
+    def test_every_course_header_has_a_frame_that_includes_its_tasks(self):
         for module in course.Course().modules:
             frames = {str(p.relative_to(module.folder / "frame" / "tinytorch")) for p in (module.folder / "frame").rglob("*.[hc]*")}
             solutions = {str(p.relative_to(module.folder / "solution" / "tasks")) for p in (module.folder / "solution").rglob("*.[hc]*")}
             self.assertEqual(solutions - frames, set())
-            self.assertEqual(frames, {p.removeprefix("tasks/") for p in module.files() if p.startswith("tasks/")})
+            self.assertEqual(frames, {t.file for t in module.tasks})
+            self.assertEqual([f"tasks/{f}" for f in dict.fromkeys(t.file for t in module.tasks)], module.files())
             for name in frames:
                 text = (module.folder / "frame" / "tinytorch" / name).read_text()
                 self.assertEqual(text.count(f"#include <tasks/{name}>\n"), 1, name)
@@ -361,10 +362,20 @@ class Migrating(unittest.TestCase):
         for header, line in (
                 ("layers/linear.hpp", "inline Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias, Generator& generator) {"),
                 ("layers/schedule.hpp", "inline Schedule one_cycle(double lr_max, int64_t total, OneCycleOptions options, Loc loc) {"),
-                ("backend/activation.hpp", "template <class T, math::Range range>\nTT_HOST_DEVICE inline T silu_value(T x) {")):
+                ("backend/activation.hpp", "template <class T, math::Range range>\nTT_HOST_DEVICE inline T silu_value(T x) {"),
+                ("profiling/timer.hpp", "template <class Clock>\nvoid Stopwatch<Clock>::start() {")):
             text, left = self.migrated(f"tinytorch/{header}")
             self.assertEqual(left, [])
             self.assertIn(line, text)
+
+    def test_a_helper_that_the_starter_hides_comes_along(self):
+        self.assertIn("inline void CostCounter::end(Cost cost) {", self.migrated("tinytorch/profiling/cost.hpp")[0])
+        without = self.migrated("tinytorch/profiling/cost.hpp", ("  void end(Cost cost) {", "  void finish(Cost cost) {"))
+        self.assertNotIn("CostCounter::end(", without[0].partition("#pragma once")[2])
+        self.assertEqual(without[1], ["CostCounter had members of your own, finish: make them functions beside it"])
+
+    def test_given_parts_are_known_by_names_that_have_changed(self):
+        self.assertEqual(self.migrated("tinytorch/backend/cuda/kernels/peak_kernels.cuh")[1], [])
 
     def test_a_member_of_ones_own_is_named_where_the_class_is_given(self):
         _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
@@ -701,6 +712,22 @@ class OldFiles(Clone):
         done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-DTINYTORCH_COMPILED", f"-I{held}", f"-I{ROOT / 'include'}",
                                "-x", "c++", "-"], input=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_a_whole_header_gets_what_todays_has(self):
+        """Of a header that has no frame yet, as while a task is made."""
+        frame, whole = self.modules / "01_tensor/frame/tinytorch/tensor/strides.hpp", "01_tensor/student/tinytorch/tensor/strides.hpp"
+        self.addCleanup(frame.write_text, frame.read_text())
+        frame.unlink()
+        self.tt("start", "01", code=0)
+        self.edit('todo("1.1", "is_contiguous");', "return true;  // mine", whole)
+        text = (self.modules / whole).read_text()
+        (self.modules / whole).write_text(text.replace("struct StridedShape", "struct StridedShapes"))
+        said = self.tt("check", "1.1", code=1)
+        self.assertIn("strides.hpp lacks StridedShape; the library's header has it: `modules/tt migrate 01` adds it", said)
+        self.assertEqual(self.json_of("migrate", "01")["files"], ["modules/" + whole])
+        text = (self.modules / whole).read_text()
+        self.assertIn("struct StridedShape {", text)
+        self.assertIn("return true;  // mine", text)
 
 
 class Keeping(Clone):
