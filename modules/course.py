@@ -1,7 +1,7 @@
 """The course: the manifest, starters made from solutions, and the workshop that builds and runs checks.
 
-A task names functions of one header. Its starter is the solution (modules/NN/solution/, else the library's own header)
-with the bodies of these functions removed, so that starter and solution always agree.
+A task names functions of one header. Its starter is the solution (modules/NN/solution/, else cut from the library's own header
+by frames.py) with the bodies of these functions removed, so that starter and solution always agree.
 """
 import hashlib
 import json
@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import frames
 from tools import CORES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,14 +93,24 @@ class Module:
         return list(dict.fromkeys(t.path for t in self.tasks))
 
     def reference(self, path):
-        """The solution of a student's file: the one of the module, else the library's header."""
+        """The file that has the solution of a student's file: the one of the module, else the library's header."""
         own = self.folder / "solution" / path
-        return own if own.exists() else INCLUDE / path
+        return own if own.exists() else INCLUDE / re.sub("^tasks/", "tinytorch/", path)
+
+    def solution(self, path):
+        """The solution of a student's file, which may be a part of the library's header."""
+        source = self.reference(path)
+        text, file = source.read_text(encoding="utf-8"), path.removeprefix("tasks/")
+        if file == path or source != INCLUDE / "tinytorch" / file:
+            return text
+        if not frames.is_cut(self.frame(f"tinytorch/{file}").read_text(encoding="utf-8")):
+            raise CourseError(f"{self.id} has no solution of {path}: this copy of the course was released without it")
+        return frames.tasks_of(text, self.id, file, [t for t in self.tasks if t.file == file])
 
     def whole(self, path):
-        return for_checks(self.reference(path).read_text(encoding="utf-8"))
+        return for_checks(self.solution(path))
 
-    def starter(self, path):
+    def starter(self, path, with_hidden=()):
         kept = self.folder / "starter" / path  # a release without solutions contains the starters
         if kept.exists():
             return kept.read_text(encoding="utf-8")
@@ -107,7 +118,7 @@ class Module:
         for task in self.tasks:
             if task.path == path:
                 for name in task.hide:
-                    text = remove(text, name)
+                    text = remove(text, name) if name not in with_hidden else text
                 for name in task.write:
                     text = cut(text, name, task.id)
         return text
@@ -236,8 +247,8 @@ def head_of(text, line):
     start = line
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
-        before = text[previous:start].strip()
-        if not before or before.startswith("//") or before.endswith((";", "}", "{", ":")) or before.startswith("#"):
+        before = text[previous:start].partition("//")[0].strip()
+        if not before or before.endswith((";", "}", "{", ":")) or before.startswith("#"):
             return start
         start = previous
     return start
@@ -396,7 +407,7 @@ class Workshop:
         base = self.folder / "frames" / key_of([folder])
         place = base / "generated"
         for old in place.rglob("*.[hc]*"):
-            if str(old.relative_to(place)) not in headers:
+            if str(old.relative_to(place)) not in headers and not old.name.startswith("."):  # those are being written
                 old.unlink(missing_ok=True)
         for header in headers:
             if frame_of(header):

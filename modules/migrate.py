@@ -11,7 +11,8 @@ import json
 import re
 from typing import NamedTuple
 
-from course import INCLUDE, MODULES, CourseError, definition, end_of, head_of
+import frames
+from course import INCLUDE, MODULES, CourseError, definition, end_of, head_of, opening
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|[(){}\[\];=]', re.S)
 NAMESPACE = re.compile(r"(?:inline )?namespace\s*([\w: ]*?)\s*\{")
@@ -174,10 +175,15 @@ class Old:
     def __init__(self, module, header, text):
         record = last_version()["headers"].get(before(header), {"parts": [], "names": {}})
         self.text, self.given, self.header = with_names_of_today(text), set(record["parts"]), header
+        for item in items(text):  # given parts that use a name that has changed
+            for i in (item, *(members(item) if is_class(item) else [])):
+                self.given |= {fingerprint(with_names_of_today(t)) for t in (i.comment, i.text) if fingerprint(t) in self.given}
         self.write = [n for t in module.tasks if t.header == header for n in t.write]
-        self.names = {n: record["names"].get(n, n) for n in self.write}  # with the numbers of overloads in the previous version
         self.items = items(self.text)
         self.warnings = []
+        hidden = [n for t in module.tasks if t.header == header for n in t.hide]  # the student may have such a function
+        self.hidden = [n for n in hidden if n.rpartition("::")[2] in {m.name for i in self.items if is_class(i) for m in members(i)}]
+        self.names = {n: record["names"].get(n, n) for n in (*self.write, *self.hidden)}  # as the version before counted overloads
 
     def function(self, name):
         """(comment, definition) of a task's function, or None if the student's file does not have it. A given comment is returned as "",
@@ -231,10 +237,13 @@ def after_class(definition_text, name):
     owner, _, plain = name.partition("#")[0].rpartition("::")
     lines = definition_text.split("\n")
     text = "\n".join(l[2:] if l.startswith("  ") else l for l in lines)
-    brace = text.index("{")
+    brace = opening(text, text.index(f"{plain}(") + len(plain))
     head, body = text[:brace], text[brace:]
-    head = re.sub(r"\b(override|final|virtual|static|explicit|inline)\b ?", "", head).replace("TT_LOC", "Loc loc")
-    return owner, plain, re.sub(r"\s*=\s*[^,()]+(?=[,)])", "", head), body
+    head = re.sub(r"\b(override|final|virtual|static|explicit|inline)\b ?", "", head)
+    first = head.index(f"{plain}(") + len(plain) + 1
+    last = frames.after_bracket(head, first - 1) - 1
+    parameters = " ".join(frames.without_defaults(head[first:last]).split())
+    return owner, plain, head[:first] + parameters + head[last:], body
 
 
 def replaced(text, name, comment, new):
@@ -266,9 +275,9 @@ def migrated(module, header, text):
     """(text of the new file, warnings that a person should look at)."""
     task = next(t for t in module.tasks if t.header == header)
     old, framed = Old(module, header, text), task.path != header
-    new = module.starter(task.path)
+    new = module.starter(task.path, old.hidden)
     frame = module.frame(header).read_text(encoding="utf-8") if framed else new
-    for name in old.write:
+    for name in (*old.write, *old.hidden):
         found = old.function(name)
         if found is None:
             continue
@@ -278,8 +287,12 @@ def migrated(module, header, text):
             line, brace, _ = definition(new, name)
             today = new[head_of(new, line):brace]  # template line, return type and owner are the current ones
             taken = head[head.index(f"{plain}(") + len(plain):]
-            body = today[:today.index(f"::{plain}(") + 2 + len(plain)] + taken.rstrip() + " " + rest
+            last = frames.after_bracket(taken, 0) - 1
+            begin = today[:today.index(f"::{plain}(") + 3 + len(plain)]
+            body = frames.wrapped(begin, taken[1:last], taken[last:].rstrip() + " ") + rest
             comment = re.sub(r"(?m)^  ", "", comment)
+        elif framed and frames.is_cut(frame):
+            body = frames.as_in_tasks(body, name.partition("#")[0])
         new = replaced(new, name, comment, body)
     own = old.own(frame + "\n" + new)
     includes = "".join(i.text for i in own if i.text.startswith("#include"))

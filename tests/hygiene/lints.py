@@ -432,7 +432,8 @@ def functions_of(text, names=None):
 
 
 def lint_frames(tree):
-    """Each frame of the course, together with its solution, has every function of the library's header of the same path."""
+    """Each frame of the course, together with its solution, has every function of the library's header of the same path; a frame that
+    is cut from the header (modules/frames.py) equals what the header gives today."""
     declared = tree.include / "tinytorch/backend/cuda/kernels/launch.hpp"  # declares the launchers of kernels
     declared = declared.read_text() if declared.exists() else ""
     launchers = {name for name, _ in functions_of(declared, set(re.findall(r"\w+", declared)))}
@@ -442,13 +443,31 @@ def lint_frames(tree):
             continue
         module = next(p for p in frame.parents if p.parent.name == "modules")
         header = frame.relative_to(module / "frame")
-        names = launchers if frame.suffix == ".cuh" else None
         tasks = module / "solution" / "tasks" / header.relative_to("tinytorch")
+        if not tasks.exists():
+            out += stale_cut(tree, frame, module.name, header)
+            continue
+        names = launchers if frame.suffix == ".cuh" else None
         have = functions_of(frame.read_text() + "\n" + tasks.read_text(), names)
         out += [f"{tree.name(frame)}: {name}, which include/{header} has with {count} parameters, is missing; declare it in the frame as "
                 "well, so that a student's library has it" for name, count in sorted(functions_of((tree.include / header).read_text(), names) - have)]
     return out
 
+
+def stale_cut(tree, frame, module, header):
+    """What is wrong with a frame that has no solution of its own."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "modules"))
+    import course  # here, because a copy of this file without modules/ serves the tests of the suite
+    import frames
+    entries = json.loads((tree.root / "modules" / "course.json").read_text())["modules"]
+    held = course.Module(next(m for m in entries if m["id"] == module))
+    file = str(header.relative_to("tinytorch"))
+    try:
+        today = frames.frame_of((tree.include / header).read_text(), file, [t for t in held.tasks if t.file == file])
+    except course.CourseError as problem:
+        return [f"{tree.name(frame)} cannot be cut from include/{header}: {problem}"]
+    return [] if frames.same(today, frame.read_text()) else [
+        f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
          lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,

@@ -135,6 +135,19 @@ class Lints(unittest.TestCase):
         files["modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh"] = "void k(const View& out) {\n}\n"
         self.assertEqual(lints.lint_frames(self.tree(files)), [])
 
+    def test_a_frame_that_is_cut_must_be_what_the_header_gives(self):
+        course = {"modules": [{"id": "01_a", "title": "A", "status": "s", "headers": [], "tasks": [
+            {"id": "1.1", "slug": "f", "title": "F", "file": "a.hpp", "write": ["f"], "tests": [], "points": 1}]}]}
+        header = "// A.\n#pragma once\n\nnamespace tinytorch {\n\ninline int f(int a = 1) { return a; }\ninline int g() { return f(); }\n\n}  // namespace tinytorch\n"
+        frame = ("// A.\n//\n// The frame of a course header: it has the given parts, and includes the functions of task 1.1. It is cut\n"
+                 "// from the library's header by modules/frames.py.\n#pragma once\n\nnamespace tinytorch {\n\n"
+                 "inline int f(int a = 1);  // task 1.1\ninline int g() { return f(); }\n\n}  // namespace tinytorch\n\n#include <tasks/a.hpp>\n")
+        files = {"modules/course.json": json.dumps(course), "include/tinytorch/a.hpp": header, "modules/01_a/frame/tinytorch/a.hpp": frame}
+        self.assertEqual(lints.lint_frames(self.tree(files)), [])
+        files["include/tinytorch/a.hpp"] = header.replace("inline int g()", "inline int h() { return 2; }\ninline int g()")
+        self.assertEqual(lints.lint_frames(self.tree(files)), [
+            "modules/01_a/frame/tinytorch/a.hpp is not what include/tinytorch/a.hpp gives: run `python3 modules/frames.py`"])
+
     def test_functions_are_found_with_their_length(self):
         found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}
         self.assertEqual(found, {"B": 1, "operator()": 5, "operator==": 1, "g": 6, "h": 1, "lambda": 3, "h2": 1})

@@ -22,7 +22,7 @@ import course
 import migrate
 import speed
 
-STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
+STRIDES = "01_tensor/student/tasks/tensor/strides.hpp"
 
 
 class WrongAnswers(unittest.TestCase):
@@ -91,13 +91,160 @@ class Frames(unittest.TestCase):
         for module in course.Course().modules:
             frames = {str(p.relative_to(module.folder / "frame" / "tinytorch")) for p in (module.folder / "frame").rglob("*.[hc]*")}
             solutions = {str(p.relative_to(module.folder / "solution" / "tasks")) for p in (module.folder / "solution").rglob("*.[hc]*")}
-            self.assertEqual(frames, solutions)
-            self.assertEqual(frames, {p.removeprefix("tasks/") for p in module.files() if p.startswith("tasks/")})
+            self.assertEqual(solutions - frames, set())
+            self.assertEqual(frames, {t.file for t in module.tasks})
+            self.assertEqual([f"tasks/{f}" for f in dict.fromkeys(t.file for t in module.tasks)], module.files())
             for name in frames:
                 text = (module.folder / "frame" / "tinytorch" / name).read_text()
                 self.assertEqual(text.count(f"#include <tasks/{name}>\n"), 1, name)
                 self.assertTrue((ROOT / "include" / "tinytorch" / name).exists(), name)
-                self.assertNotIn("TT_BODIES", (module.folder / "solution" / "tasks" / name).read_text(), "the frame has the #if")
+                self.assertEqual(course.frames.is_cut(text), name not in solutions, name)
+                self.assertNotIn("TT_BODIES", module.solution(f"tasks/{name}"), "the frame has the #if")
+
+
+HEADER = """// Adds.
+//
+//   more about it
+#pragma once
+
+namespace tinytorch::inline TT_BUILD::sums {
+
+constexpr int kStart = 0;  // a given part
+
+struct Options {
+  int step = 1;
+};
+
+// The sum of two numbers.
+template <class T, class Step = std::integral_constant<int, 1>>
+T sum(T a, T b = T(1), Step = {}, TT_LOC) {
+  return a + b;
+}
+
+// Adds up.
+template <class T = int>
+class Counter final : public Base {
+ public:
+  // Begins.
+  explicit Counter(T first, Options options = {1}) : total_(first), options_(options) { count(); }
+  T total() const override { return total_; }  // so far
+
+ private:
+  // Counts one more.
+  void count() { ++count_; }
+  T total_;
+  int count_ = 0;
+};
+
+namespace detail {
+inline int twice(int x) { return sum(x, x); }
+}  // namespace detail
+inline int thrice(int x) { return sum(x, detail::twice(x)); }
+
+}  // namespace tinytorch::inline TT_BUILD::sums
+"""
+FRAME = """// Adds.
+//
+// The frame of a course header: it has the given parts, and includes the functions of tasks 1.1 and 1.2. It
+// is cut from the library's header by modules/frames.py.
+#pragma once
+
+namespace tinytorch::inline TT_BUILD::sums {
+
+constexpr int kStart = 0;  // a given part
+
+struct Options {
+  int step = 1;
+};
+
+template <class T, class Step = std::integral_constant<int, 1>>
+T sum(T a, T b = T(1), Step = {}, TT_LOC);  // task 1.1
+
+// Adds up.
+template <class T = int>
+class Counter final : public Base {
+ public:
+  explicit Counter(T first, Options options = {1});  // task 1.2
+  // Task 1.2.
+  T total() const override;  // so far
+
+ private:
+  void count();  // task 1.2, where you may define it
+  T total_;
+  int count_ = 0;
+};
+
+namespace detail {
+inline int twice(int x);  // task 1.2
+}  // namespace detail
+inline int thrice(int x) { return sum(x, detail::twice(x)); }
+
+}  // namespace tinytorch::inline TT_BUILD::sums
+
+#include <tasks/sums.hpp>
+"""
+TASKS = """// Adds.
+//
+//   more about it
+//
+// Task 1.1: sum. Task 1.2: Counter::Counter, Counter::total, twice. The given parts of this header are in
+// modules/01_a/frame/tinytorch/sums.hpp, which includes this file.
+#pragma once
+
+namespace tinytorch::inline TT_BUILD::sums {
+
+// The sum of two numbers.
+template <class T, class Step>
+T sum(T a, T b, Step, Loc loc) {
+  return a + b;
+}
+
+// Begins.
+template <class T>
+Counter<T>::Counter(T first, Options options) : total_(first), options_(options) { count(); }
+
+template <class T>
+T Counter<T>::total() const { return total_; }
+
+// Counts one more.
+template <class T>
+void Counter<T>::count() { ++count_; }
+
+namespace detail {
+
+inline int twice(int x) { return sum(x, x); }
+
+}  // namespace detail
+
+}  // namespace tinytorch::inline TT_BUILD::sums
+"""
+
+
+class Cutting(unittest.TestCase):
+    """A header in two: the frame with the given parts, and the file of the tasks."""
+
+    def test_a_header_becomes_a_frame_and_a_file_of_the_tasks(self):
+        tasks = [types.SimpleNamespace(id="1.1", write=["sum"], hide=[]),
+                 types.SimpleNamespace(id="1.2", write=["Counter::Counter", "Counter::total", "twice"], hide=["Counter::count"])]
+        self.assertEqual(course.frames.frame_of(HEADER, "sums.hpp", tasks), FRAME)
+        self.assertEqual(course.frames.tasks_of(HEADER, "01_a", "sums.hpp", tasks), TASKS)
+
+    def test_a_long_signature_is_wrapped(self):
+        parameters = ", ".join(f"const std::vector<std::pair<int, double>>& value_{i}" for i in range(4))
+        lines = course.frames.wrapped("inline double f(", parameters, ");").splitlines()
+        self.assertEqual([l.index("const") for l in lines], [16] * 4)
+        self.assertLessEqual(max(map(len, lines)), course.frames.WIDTH)
+
+    def test_the_frame_is_todays_and_a_new_function_breaks_no_file(self):
+        """A function that is added to the library's header goes into the frame, and the starter stays as it is."""
+        module = course.Course().module("01")
+        tasks = [t for t in module.tasks if t.file == "tensor/strides.hpp"]
+        text = (course.INCLUDE / "tinytorch/tensor/strides.hpp").read_text()
+        new = "inline bool is_row(const Shape& s) { return is_contiguous(s, contiguous_strides(s)); }\n"
+        more = text.replace("// A view of the same elements", new + "// A view of the same elements", 1)
+        self.assertIn(new, course.frames.frame_of(more, "tensor/strides.hpp", tasks))
+        for header in (text, more):
+            self.assertEqual(course.frames.tasks_of(header, module.id, "tensor/strides.hpp", tasks), module.solution("tasks/tensor/strides.hpp"))
 
 
 class Contract(unittest.TestCase):
@@ -163,7 +310,7 @@ class Migrating(unittest.TestCase):
     def migrated(self, header, *edits):
         with tarfile.open(ROOT / "tests/course/last_version.tar.xz") as old:
             module = next(t.module for t in course.Course().tasks if t.header == header)
-            text = old.extractfile(f"{module.id}/{header}").read().decode()
+            text = old.extractfile(f"{module.id}/{migrate.before(header)}").read().decode()
         for old, new in edits:
             self.assertEqual(text.count(old), 1, old)
             text = text.replace(old, new)
@@ -211,6 +358,25 @@ class Migrating(unittest.TestCase):
             "Tensor forward(const Tensor& mine) override { return down(activate(up(mine), fn)); }"))
         self.assertEqual(left, [])
         self.assertIn("inline Tensor Mlp::forward(const Tensor& mine) { return down(activate(up(mine), fn)); }", text)
+
+    def test_default_arguments_stay_in_the_frame(self):
+        for header, line in (
+                ("layers/linear.hpp", "inline Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias, Generator& generator) {"),
+                ("layers/schedule.hpp", "inline Schedule one_cycle(double lr_max, int64_t total, OneCycleOptions options, Loc loc) {"),
+                ("backend/activation.hpp", "template <class T, math::Range range>\nTT_HOST_DEVICE inline T silu_value(T x) {"),
+                ("profiling/timer.hpp", "template <class Clock>\nvoid Stopwatch<Clock>::start() {")):
+            text, left = self.migrated(f"tinytorch/{header}")
+            self.assertEqual(left, [])
+            self.assertIn(line, text)
+
+    def test_a_helper_that_the_starter_hides_comes_along(self):
+        self.assertIn("inline void CostCounter::end(Cost cost) {", self.migrated("tinytorch/profiling/cost.hpp")[0])
+        without = self.migrated("tinytorch/profiling/cost.hpp", ("  void end(Cost cost) {", "  void finish(Cost cost) {"))
+        self.assertNotIn("CostCounter::end(", without[0].partition("#pragma once")[2])
+        self.assertEqual(without[1], ["CostCounter had members that you added, finish: make them functions outside the class"])
+
+    def test_given_parts_are_known_by_names_that_have_changed(self):
+        self.assertEqual(self.migrated("tinytorch/backend/cuda/kernels/peak_kernels.cuh")[1], [])
 
     def test_a_student_s_member_of_a_given_class_is_named(self):
         _, left = self.migrated("tinytorch/transformer/mlp.hpp", ("  Activation fn;\n", "  Activation fn;\n  int mine() const { return 1; }\n"))
@@ -303,7 +469,7 @@ class Checking(Clone):
         self.solve("1.1")
         document = self.json_of("check", "1.1")
         self.assertTrue(document["passed"])
-        self.assertIn("tinytorch/tensor/strides.hpp", document["replaced"])
+        self.assertIn("tasks/tensor/strides.hpp", document["replaced"])
         task = course.Course().task("1.1")
         self.assertEqual([t["test"] for t in document["tasks"][0]["tests"]], task.tests)
         state = json.loads((self.modules / ".tt-state.json").read_text())
@@ -318,17 +484,18 @@ class Checking(Clone):
         self.assertIn("expected  [12, 4, 1]", text)
         self.assertIn("got       [7, 7, 1]", text)
 
-    def test_a_header_copied_from_the_library_without_its_bodies_is_reported(self):
-        header = "02_autograd/student/tinytorch/autograd/engine.hpp"
+    def test_a_condition_that_leaves_out_the_functions_is_reported(self):
+        path = "02_autograd/student/tasks/autograd/engine.hpp"
         self.solve("2.4")
-        self.edit("#if TT_BODIES(TENSOR) || defined(TINYTORCH_TASK)", "#if TT_BODIES(TENSOR)", header)
+        self.edit("#pragma once\n", "#pragma once\n#if TT_BODIES(TENSOR)\n", path)
+        (self.modules / path).write_text((self.modules / path).read_text() + "#endif\n")
         self.assertIn("its functions would not be compiled", self.tt("check", "2.4", code=1))
 
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return shape.contiguos();")
         text = self.tt("check", "1.1", code=1)
-        self.assertRegex(text, r"  modules/01_tensor/student/tinytorch/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
+        self.assertRegex(text, r"  modules/01_tensor/student/tasks/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
         self.assertNotIn("build/tt", text)  # the message names the student's file, not the copy that was compiled
 
     def test_an_error_is_shown_with_its_note_and_a_missing_return_is_an_error(self):
@@ -340,7 +507,7 @@ class Checking(Clone):
         text = (self.modules / STRIDES).read_text()
         before, after = text.split("  Strides strides = ", 1)
         (self.modules / STRIDES).write_text(before + "  Strides strides = " + after.replace("  return strides;\n", "", 1))
-        self.assertRegex(self.tt("check", "1.1", code=1), r"student/tinytorch/tensor/strides.hpp:\d+:\d+: error: no return statement")
+        self.assertRegex(self.tt("check", "1.1", code=1), r"student/tasks/tensor/strides.hpp:\d+:\d+: error: no return statement")
 
     def test_the_name_of_a_task_is_printed_once(self):
         self.tt("start", "01", code=0)
@@ -548,14 +715,18 @@ class OldFiles(Clone):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_migration_adds_missing_declarations_to_a_student_s_header(self):
+        """The header has no frame yet, as while a task is written."""
+        frame, whole = self.modules / "01_tensor/frame/tinytorch/tensor/strides.hpp", "01_tensor/student/tinytorch/tensor/strides.hpp"
+        self.addCleanup(frame.write_text, frame.read_text())
+        frame.unlink()
         self.tt("start", "01", code=0)
-        self.edit('todo("1.1", "is_contiguous");', "return true;  // mine")
-        text = (self.modules / STRIDES).read_text()
-        (self.modules / STRIDES).write_text(text.replace("struct StridedShape", "struct StridedShapes"))
+        self.edit('todo("1.1", "is_contiguous");', "return true;  // mine", whole)
+        text = (self.modules / whole).read_text()
+        (self.modules / whole).write_text(text.replace("struct StridedShape", "struct StridedShapes"))
         said = self.tt("check", "1.1", code=1)
         self.assertIn("strides.hpp lacks StridedShape; the library's header has it: `modules/tt migrate 01` adds it", said)
-        self.assertEqual(self.json_of("migrate", "01")["files"], ["modules/" + STRIDES])
-        text = (self.modules / STRIDES).read_text()
+        self.assertEqual(self.json_of("migrate", "01")["files"], ["modules/" + whole])
+        text = (self.modules / whole).read_text()
         self.assertIn("struct StridedShape {", text)
         self.assertIn("return true;  // mine", text)
 

@@ -40,7 +40,7 @@ class Grading(Clone):
         self.assertEqual((document["schema"], document["earned"], document["module"]),
                          ("tinytorch-grade-1", document["points"], "01_tensor"))
         path = self.modules / STRIDES
-        entry = next(f for f in document["files"] if f["path"] == "tinytorch/tensor/strides.hpp")
+        entry = next(f for f in document["files"] if f["path"] == "tasks/tensor/strides.hpp")
         self.assertEqual(entry["bytes"], path.stat().st_size)
         self.assertEqual(document["sandbox"], "bubblewrap")
         self.assertTrue(document["tasks"][0]["tests"])
@@ -135,12 +135,12 @@ class Releasing(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.assertEqual(done.returncode, 0, done.stdout.decode())
             self.assertFalse([p for p in target.rglob("*") if p.name in ("solution", "wrong", "slow")])
-            starter = target / "modules/01_tensor/starter/tinytorch/tensor/strides.hpp"
+            starter = target / "modules/01_tensor/starter/tasks/tensor/strides.hpp"
             self.assertIn('todo("1.1"', starter.read_text())
             started = subprocess.run([sys.executable, str(target / "modules/tt"), "start", "01"], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.assertEqual(started.returncode, 0, started.stdout.decode())
-            self.assertEqual((target / "modules/01_tensor/student/tinytorch/tensor/strides.hpp").read_text(), starter.read_text())
+            self.assertEqual((target / "modules/01_tensor/student/tasks/tensor/strides.hpp").read_text(), starter.read_text())
             self.assertTrue(re.search(r'"id": "02_autograd".*?"released": false', (target / "modules/course.json").read_text(), re.S))
 
 

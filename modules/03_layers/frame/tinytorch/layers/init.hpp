@@ -1,0 +1,92 @@
+// Weight initializers: they fill a tensor in place so that the variance of signals stays stable through the
+// layers.
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 3.12. It is cut
+// from the library's header by modules/frames.py.
+#pragma once
+
+#include <cmath>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/ops.hpp>
+
+namespace tinytorch::inline TT_BUILD::init {
+
+struct Fans {
+  int64_t in = 0, out = 0;
+};
+inline Fans fans_of(const Tensor& weight, TT_LOC);  // task 3.12
+
+// Gain: the factor on the standard deviation, relative to a linear layer, that keeps the variance of a signal
+// through the activation function.
+inline double relu_gain() { return std::sqrt(2.0); }
+inline double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
+inline double tanh_gain() { return 5.0 / 3.0; }
+
+inline void constant(Tensor t, double value) {
+  NoGrad no_grad;
+  t.fill_(value);
+}
+// Uniform on [low, high). If low == high, every element is low.
+inline void uniform(Tensor t, double low, double high, Generator& generator = default_generator()) {
+  NoGrad no_grad;
+  if (low == high) return constant(t, low);
+  t.copy_(tinytorch::uniform(low, high, t.shape(), t.dtype(), t.device(), generator));
+}
+inline void normal(Tensor t, double mean, double deviation, Generator& generator = default_generator()) {
+  NoGrad no_grad;
+  t.copy_(randn(t.shape(), t.dtype(), t.device(), generator)).mul_(deviation);
+  t.add_(full(Shape{}, mean, t.dtype(), t.device()));
+}
+
+inline double xavier_deviation(const Tensor& t, double gain);   // task 3.12
+inline double kaiming_deviation(const Tensor& t, double gain);  // task 3.12
+
+// Each initializer exists as a normal distribution, and as a uniform one on [-a, a] with the same variance.
+inline void xavier_normal(Tensor t, double gain = 1, Generator& generator = default_generator()) {
+  normal(t, 0, xavier_deviation(t, gain), generator);
+}
+// Task 3.12.
+inline void xavier_uniform(Tensor t, double gain = 1, Generator& generator = default_generator());
+inline void kaiming_normal(Tensor t, double gain = relu_gain(), Generator& generator = default_generator()) {
+  normal(t, 0, kaiming_deviation(t, gain), generator);
+}
+// Task 3.12.
+inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& generator = default_generator());
+
+// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller tail
+// probability. The first guess is Polya's approximation (1945).
+inline double normal_quantile(double p) {
+  const double tail = p > 0.5 ? 1 - p : p;
+  double x = -std::sqrt(-1.5707963267948966 * std::log(4 * tail * (1 - tail)));
+  for (int i = 0; i < 6; ++i) {  // Newton on log(cdf), which is almost linear in the tail
+    const double cdf = 0.5 * std::erfc(-x * 0.7071067811865476);
+    const double density = 0.3989422804014327 * std::exp(-0.5 * x * x);
+    if (density < 1e-300) break;
+    x -= std::log(cdf / tail) * cdf / density;
+  }
+  return p > 0.5 ? -x : x;
+}
+
+// Normal distribution truncated to [low, high], by inversion of its distribution function. low and high are
+// values, not multiples of the deviation.
+inline void truncated_normal(Tensor t, double mean, double deviation, double low, double high,
+                             Generator& generator = default_generator(), TT_LOC) {
+  if (!(low < high) || !(deviation > 0)) {
+    fail("TT-NN-11", "truncated_normal: needs low < high and a deviation above 0", loc);
+  }
+  NoGrad no_grad;
+  const auto cdf = [](double x) { return 0.5 * std::erfc(-x * 0.7071067811865476); };
+  const double from = cdf((low - mean) / deviation), to = cdf((high - mean) / deviation);
+  const uint64_t first = generator.reserve(static_cast<uint64_t>(t.numel()));
+  std::vector<double> values(static_cast<size_t>(t.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const PhiloxBlock b = philox(generator.state().seed, first + i);
+    const double p = from + (to - from) * uniform_from_bits(b.v[0], b.v[1]);
+    values[i] = std::clamp(mean + deviation * normal_quantile(p), low, high);
+  }
+  t.copy_(from_data(values, t.shape()).to(t.dtype()).to(t.device()));
+}
+
+}  // namespace tinytorch::inline TT_BUILD::init
+
+#include <tasks/layers/init.hpp>
