@@ -92,7 +92,7 @@ class SelfAttention : public Module {
           "TT-NN-22",
           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
               " heads and " + std::to_string(o.groups) +
-              "groups are not valid\n  rule: groups divide heads, and heads divide features unless head_size "
+              " groups are not valid\n  rule: groups divide heads, and heads divide features unless head_size "
               "is given",
           loc);
     }
