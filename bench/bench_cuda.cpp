@@ -28,10 +28,22 @@ using tt::benchmarking::SteadyClock;
 namespace {
 
 json describe(const CudaCase& c) {
-  return {{"name", c.name},     {"group", c.group},    {"op", c.op},       {"dtype", name_of(c.dtype)},
-          {"shape", c.shape},   {"peers", c.peers},    {"bytes", c.bytes}, {"flops", c.flops},
-          {"graph", c.graph},   {"sets", c.sets},      {"calls", c.calls}, {"tensor_bytes", c.tensor_bytes},
-          {"tokens", c.tokens}, {"options", c.options}};
+  return {{"name", c.name},
+          {"group", c.group},
+          {"op", c.op},
+          {"dtype", name_of(c.dtype)},
+          {"shape", c.shape},
+          {"peers", c.peers},
+          {"bytes", c.bytes},
+          {"flops", c.flops},
+          {"graph", c.graph},
+          {"sets", c.sets},
+          {"calls", c.calls},
+          {"tensor_bytes", c.tensor_bytes},
+          {"tokens", c.tokens},
+          {"options", c.options},
+          {"operands", c.operands},
+          {"torch", c.row.empty() ? "" : bench::call_of(c.row).torch}};
 }
 
 // A case with its operands and its captured graph; it can be measured any number of times.

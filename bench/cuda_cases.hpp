@@ -2,8 +2,9 @@
 // cuda_work.hpp makes the library's calls. The fields of a case:
 //
 //   name, op, dtype, shape, options   the work
-//   group                             the row of the table that the case belongs to
-//   bytes, flops                      least traffic and work of one call: each operand is read once, each
+//   row, operands                     a call of tests/support/cases, if the work is one, and its operands'
+//   shapes group                             the row of the table that the case belongs to bytes, flops least
+//   traffic and work of one call: each operand is read once, each
 //                                     result written once
 //   tensor_bytes                      size of the largest operand
 //   tokens                            tokens per training step of a language model; 0 for other work
@@ -36,8 +37,31 @@ struct CudaCase {
   double bytes = 0, flops = 0, tensor_bytes = 0, tokens = 0;
   bool graph = true;  // captured and replayed as a CUDA graph, so that the host's work is not timed
   std::map<std::string, int64_t> options = {};
+  std::string row = {};
+  std::vector<std::vector<int64_t>> operands = {};
   int64_t sets = 1, calls = 1;
 };
+
+// The row of OP that an op of the list is; empty if it is more than one call.
+inline std::string row_of(const std::string& op) {
+  static const std::map<std::string, std::string> kRows = {
+      {"relu", "relu(x)"},
+      {"exp", "exp(x)"},
+      {"gelu", "gelu(x)"},
+      {"add", "add(x, y)"},
+      {"add_row", "add(x, y)"},
+      {"sum", "sum(x)"},
+      {"sum_rows", "sum(x, {1})"},
+      {"softmax", "softmax(x)"},
+      {"log_softmax", "log_softmax(x)"},
+      {"layer_norm", "layer_norm(x, y, z)"},
+      {"rms_norm", "rms_norm(x, y)"},
+      {"cross_entropy", "cross_entropy(x, y)"},
+      {"linear_gelu", "linear_activation(x, y, z, Activation::gelu_tanh)"},
+      {"linear_residual", "linear_residual(x, y, z, u)"}};
+  const auto found = kRows.find(op.ends_with("_backward") ? op.substr(0, op.size() - 9) : op);
+  return found == kRows.end() ? "" : found->second;
+}
 
 class CudaCaseList {
  public:
@@ -95,6 +119,9 @@ class CudaCaseList {
                .group = of_grid ? "rows_" + kind : op,
                .op = op,
                .dtype = dtype};
+    c.row = row_of(op), c.operands = {{r, cols}};
+    if (op.starts_with("layer_norm") || op.starts_with("rms_norm")) c.operands.push_back({cols});
+    if (op.starts_with("layer_norm")) c.operands.push_back({cols});
     c.shape = {r, cols}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
     c.peers = of_grid ? std::vector<std::string>{"compile"} : std::vector<std::string>{"eager", "compile"};
     add(std::move(c));
@@ -163,6 +190,9 @@ class CudaCaseList {
                      .group = "elementwise",
                      .op = op,
                      .dtype = dtype};
+          c.row = row_of(op), c.operands = {{rows, 4096}};
+          if (c.op == "add") c.operands.push_back({rows, 4096});
+          if (c.op == "add_row") c.operands.push_back({4096});
           c.shape = {rows, 4096}, c.peers = {"eager"}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
           add(std::move(c));
         }
@@ -189,6 +219,9 @@ class CudaCaseList {
         .op = op,
         .dtype = tt::bf16};
     c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)}, c.peers = {"eager", "max_autotune"};
+    c.row = row_of(op);
+    c.operands = {{c.shape[0], c.shape[1]}, {c.shape[2], c.shape[1]}, {c.shape[2]}};
+    if (op == "linear_residual") c.operands.push_back({c.shape[0], c.shape[2]});
     const auto M = static_cast<double>(c.shape[0]), K = static_cast<double>(c.shape[1]),
                N = static_cast<double>(c.shape[2]);
     c.bytes = 2 * (M * K + N * K + N + M * N * (op == "linear_residual" ? 2 : 1)), c.flops = 2 * M * N * K;

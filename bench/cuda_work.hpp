@@ -1,7 +1,9 @@
 // Makes one set of operands for a case of cuda_cases.hpp, and the call on them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <common/op_calls.hpp>
 #include <functional>
 #include <memory>
 #include <tinytorch/data/digits.hpp>
@@ -40,47 +42,31 @@ inline Tensors take_grads(Tensors& leaves) {
   return grads;
 }
 
-inline Work elementwise_work(const CudaCase& c, tt::Device device) {
+inline Work copy_work(const CudaCase& c, tt::Device device) {
   const tt::Shape shape(c.shape.begin(), c.shape.end());
   const Tensor x = normal(shape, c.dtype, device);
-  if (c.op == "copy") {
-    Tensor to = tt::empty(shape, c.dtype, device);
-    return [x, to]() mutable -> Tensors { return {to.copy_(x)}; };
-  }
-  if (c.op == "relu") return [x]() -> Tensors { return {tt::relu(x)}; };
-  if (c.op == "exp") return [x]() -> Tensors { return {tt::exp(x)}; };
-  if (c.op == "gelu") return [x]() -> Tensors { return {tt::gelu(x)}; };
-  if (c.op == "sum") return [x]() -> Tensors { return {tt::sum(x)}; };
-  if (c.op == "sum_rows") return [x]() -> Tensors { return {tt::sum(x, {1})}; };
-  if (c.op == "add" || c.op == "add_row") {
-    const Tensor y = normal(c.op == "add" ? shape : tt::Shape{shape.back()}, c.dtype, device);
-    return [x, y]() -> Tensors { return {tt::add(x, y)}; };
-  }
-  return nullptr;
+  Tensor to = tt::empty(shape, c.dtype, device);
+  return [x, to]() mutable -> Tensors { return {to.copy_(x)}; };
 }
 
+// A row of OP, forward, or backward with the graph of a forward call that is kept. The weight of a linear
+// layer is scaled, so that the results have the size of the inputs.
 inline Work row_work(const CudaCase& c, tt::Device device) {
-  const bool backward = c.op.ends_with("_backward");
-  const std::string op = backward ? c.op.substr(0, c.op.size() - 9) : c.op;
-  const tt::Shape shape{c.shape[0], c.shape[1]}, columns{c.shape[1]};
-  std::function<Tensor(const Tensors&)> f;
-  size_t operands = 1;
-  if (op == "softmax") f = [](const Tensors& t) { return tt::softmax(t[0]); };
-  if (op == "log_softmax") f = [](const Tensors& t) { return tt::log_softmax(t[0]); };
-  if (op == "sum_rows") f = [](const Tensors& t) { return tt::sum(t[0], {1}); };
-  if (op == "rms_norm") operands = 2, f = [](const Tensors& t) { return tt::rms_norm(t[0], t[1]); };
-  if (op == "layer_norm") {
-    operands = 3;
-    f = [](const Tensors& t) { return tt::layer_norm(t[0], t[1], t[2]); };
-  }
-  if (!f) return nullptr;
+  const Call call = call_of(c.row);
+  const bool backward = c.op.ends_with("_backward"), linear = c.op.starts_with("linear_");
   Tensors in;
-  for (size_t i = 0; i < operands; ++i) {
-    in.push_back(normal(i == 0 ? shape : columns, c.dtype, device));
+  for (size_t i = 0; i < c.operands.size(); ++i) {
+    const tt::Shape shape(c.operands[i].begin(), c.operands[i].end());
+    const bool is_weight = linear && i == 1;
+    const double scale = is_weight ? 1 / std::sqrt(static_cast<double>(shape.back())) : 1;
+    in.push_back(is_weight ? (normal(shape, tt::f32, device) * scale).to(c.dtype)
+                           : normal(shape, c.dtype, device));
     if (backward) in.back().requires_grad_();
   }
-  if (!backward) return [in, f]() -> Tensors { return {f(in)}; };
-  const Tensor y = f(in), dy = normal(shape, c.dtype, device);
+  Five t;
+  std::ranges::copy(in, t.begin());
+  if (!backward) return [t, call]() -> Tensors { return call.call(t).list; };
+  const Tensor y = call.call(t).list[0], dy = normal(y.shape(), c.dtype, device);
   return [in, y, dy]() mutable -> Tensors {
     y.backward(dy, true);  // the graph is kept: only the backward kernels are called
     return take_grads(in);
@@ -89,28 +75,14 @@ inline Work row_work(const CudaCase& c, tt::Device device) {
 
 inline Work cross_entropy_work(const CudaCase& c, tt::Device device) {
   Tensors logits{leaf({c.shape[0], c.shape[1]}, c.dtype, device)};
+  const Call call = call_of(c.row);
   const Tensor target = tt::randint(0, c.shape[1], {c.shape[0]}, tt::i64, device);
-  return [logits, target]() mutable -> Tensors {
-    const Tensor loss = tt::cross_entropy(logits[0], target);
+  return [logits, target, call]() mutable -> Tensors {
+    const Tensor loss = call.call({logits[0], target}).list[0];
     loss.backward();
     Tensors out = take_grads(logits);
     out.push_back(loss.detach());
     return out;
-  };
-}
-
-inline Work linear_work(const CudaCase& c, tt::Device device) {
-  const int64_t M = c.shape[0], K = c.shape[1], N = c.shape[2];
-  const Tensor x = normal({M, K}, c.dtype, device), bias = normal({N}, c.dtype, device);
-  const Tensor weight =
-      (normal({N, K}, tt::f32, device) * (1 / std::sqrt(static_cast<double>(K)))).to(c.dtype);
-  if (c.op == "linear_residual") {
-    const Tensor residual = normal({M, N}, c.dtype, device);
-    return
-        [x, weight, bias, residual]() -> Tensors { return {tt::linear_residual(x, weight, bias, residual)}; };
-  }
-  return [x, weight, bias]() -> Tensors {
-    return {tt::linear_activation(x, weight, bias, tt::Activation::gelu_tanh)};
   };
 }
 
@@ -181,15 +153,14 @@ inline Work digits_work(const CudaCase& c, tt::Device device) {
 
 // Null if the case is unknown.
 inline Work make_work(const CudaCase& c, tt::Device device) {
-  if (c.group == "copy" || c.group == "elementwise") return elementwise_work(c, device);
+  if (c.op == "copy") return copy_work(c, device);
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);
-  if (c.op.starts_with("linear_")) return linear_work(c, device);
   if (c.op == "conv2d") return conv_work(c, device);
   if (c.op.starts_with("attention")) return attention_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
   if (c.op == "gpt2_step") return Gpt2Step::of(c.shape, c.options).work(c.dtype, device);
-  return row_work(c, device);
+  return c.row.empty() ? nullptr : row_work(c, device);
 }
 
 }  // namespace bench

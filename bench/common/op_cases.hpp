@@ -5,11 +5,10 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <array>
+#include <common/op_calls.hpp>
 #include <common/op_inputs.hpp>
 #include <functional>
 #include <memory>
-#include <support/cases/all.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/conv2d.hpp>
@@ -32,26 +31,6 @@ struct Case {
   bool backward = false;
 };
 using Operands = std::function<tt::Tensors(const Inputs&)>;
-using Five = std::array<Tensor, 5>;  // x, y, z, u, v
-struct Call {
-  std::string torch;
-  std::function<void(const Five&)> run;  // destroys the result at once, as the temporary of an expression
-  std::function<cases::Outputs(const Five&)> call;
-};
-
-inline Call call_of(const cases::OpCase& op) {
-  return {op.torch, [run = op.run](const Five& t) { run(t[0], t[1], t[2], t[3], t[4]); },
-          [call = op.call](const Five& t) { return call(t[0], t[1], t[2], t[3], t[4]); }};
-}
-// The row of OP with this text.
-inline Call call_of(const std::string& text) {
-  static const std::vector<cases::OpCase> kAll = cases::all_calls();
-  for (const cases::OpCase& op : kAll) {
-    if (op.text == text) return call_of(op);
-  }
-  throw std::invalid_argument("no row of OP in tests/support/cases has the call " + text);
-}
-
 inline Work forward_work(const Call& call, const tt::Tensors& given) {
   Five t;
   std::ranges::copy(given, t.begin());

@@ -22,6 +22,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch_calls import function_of  # noqa: I001
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -40,42 +41,25 @@ def compiled(f, variant):
     return f
 
 
-def elementwise(case, variant, device):
-    shape, dtype, op = case["shape"], DTYPES[case["dtype"]], case["op"]
-    x = normal(shape, dtype, device)
-    if op == "copy":
-        to = torch.empty_like(x)
-        return lambda: to.copy_(x)
-    if op in ("add", "add_row"):
-        y = normal(shape if op == "add" else shape[-1:], dtype, device)
-        return lambda: torch.add(x, y)
-    f = {"relu": torch.relu, "exp": torch.exp, "gelu": F.gelu, "sum": torch.sum, "sum_rows": lambda t: t.sum(1)}[op]
-    return lambda: f(x)
+def copy(case, device):
+    x = normal(case["shape"], DTYPES[case["dtype"]], device)
+    to = torch.empty_like(x)
+    return lambda: to.copy_(x)
 
 
-def rows(case, f, device):
-    """Forward, or backward with the graph of a forward call that is kept."""
-    (n, cols), dtype = case["shape"], DTYPES[case["dtype"]]
-    backward = case["op"].endswith("_backward")
-    operands = {"layer_norm": 3, "rms_norm": 2}.get(case["op"].removesuffix("_backward"), 1)
-    inputs = [normal(shape, dtype, device) for shape in ((n, cols), (cols,), (cols,))[:operands]]
-    if not backward:
+def row(case, f, device):
+    """A row of OP: forward, or backward with the graph of a forward call that is kept. The weight of a linear layer is scaled."""
+    dtype, inputs = DTYPES[case["dtype"]], []
+    for i, shape in enumerate(case["operands"]):
+        is_weight = case["op"].startswith("linear_") and i == 1
+        inputs.append((torch.randn(shape, device=device) / shape[-1] ** 0.5).to(dtype) if is_weight else normal(shape, dtype, device))
+    if not case["op"].endswith("_backward"):
         return lambda: f(*inputs)
     for t in inputs:
         t.requires_grad_()
-    y, dy = f(*inputs), normal((n, cols), dtype, device)
+    y = f(*inputs)
+    dy = normal(y.shape, dtype, device)
     return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
-
-
-def row_function(case):
-    cols = case["shape"][1]
-    return {
-        "softmax": lambda x: F.softmax(x, -1),
-        "log_softmax": lambda x: F.log_softmax(x, -1),
-        "sum_rows": lambda x: x.sum(1),
-        "layer_norm": lambda x, w, b: F.layer_norm(x, (cols,), w, b),
-        "rms_norm": lambda x, w: F.rms_norm(x, (cols,), w, 1e-6),
-    }[case["op"].removesuffix("_backward")]
 
 
 def cross_entropy(case, f, device):
@@ -88,14 +72,6 @@ def cross_entropy(case, f, device):
         return loss.detach(), torch.autograd.grad(loss, logits)
 
     return work
-
-
-def linear(case, f, device):
-    (m, k, n), dtype = case["shape"], DTYPES[case["dtype"]]
-    x, bias, weight = normal((m, k), dtype, device), normal((n,), dtype, device), torch.randn((n, k), device=device)
-    weight = (weight / k**0.5).to(dtype)
-    more = [normal((m, n), dtype, device)] if case["op"] == "linear_residual" else []
-    return lambda: f(x, weight, bias, *more)
 
 
 def conv2d(case, variant, device):
@@ -237,17 +213,12 @@ def gpt2_step(case, variant, device):
 def works(case, variant, device):
     """Returns one function per set of operands. A compiled function is compiled once for all sets."""
     op = case["op"]
-    if case["group"] in ("copy", "elementwise"):
-        make = lambda: elementwise(case, variant, device)  # noqa: E731
+    operands = 2 if op == "cross_entropy" else len(case["operands"])
+    f = compiled(function_of(case["torch"], operands), variant) if case["torch"] else None
+    if op == "copy":
+        make = lambda: copy(case, device)  # noqa: E731
     elif op == "cross_entropy":
-        f = compiled(lambda x, t: F.cross_entropy(x, t), variant)
         make = lambda: cross_entropy(case, f, device)  # noqa: E731
-    elif op == "linear_gelu":
-        f = compiled(lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), variant)
-        make = lambda: linear(case, f, device)  # noqa: E731
-    elif op == "linear_residual":
-        f = compiled(lambda x, w, b, residual: residual + F.linear(x, w, b), variant)
-        make = lambda: linear(case, f, device)  # noqa: E731
     elif op == "conv2d":
         make = lambda: conv2d(case, variant, device)  # noqa: E731
     elif op.startswith("attention"):
@@ -259,8 +230,7 @@ def works(case, variant, device):
     elif op == "digits_step":
         make = lambda: digits_step(case, variant, device)  # noqa: E731
     else:
-        f = compiled(row_function(case), variant)
-        make = lambda: rows(case, f, device)  # noqa: E731
+        make = lambda: row(case, f, device)  # noqa: E731
     return [make() for _ in range(case["sets"])]
 
 

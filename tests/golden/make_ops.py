@@ -310,6 +310,7 @@ def matrix_cases():
     case("bias_activation(x, y, Activation::silu)", normal(2, 4), normal(4))
     case("linear_activation(x, y, z, Activation::gelu)", normal(2, 3, 5), normal(4, 5), normal(4))
     case("linear_activation(x, y, z, Activation::relu)", normal(6, 5), normal(4, 5), normal(4))
+    case("linear_activation(x, y, z, Activation::gelu_tanh)", normal(6, 5), normal(4, 5), normal(4))
     for dtype in (f32, f64):
         shapes = (2, 3, 5), (7, 5), (7,), (4, 7), (4,)
         case("mlp(x, y, z, u, v, Activation::gelu_tanh)", *(normal(*s, dtype=dtype) for s in shapes))

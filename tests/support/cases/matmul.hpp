@@ -187,6 +187,7 @@ inline std::vector<OpCase> matmul_calls() {
       OP("F.linear(x, y, z)", linear(x, y, z)).bench("m weight row").bench_grad("m weight row"),
       OP("F.gelu(F.linear(x, y, z))", linear_activation(x, y, z, Activation::gelu)),
       OP("F.relu(F.linear(x, y, z))", linear_activation(x, y, z, Activation::relu)),
+      OP("F.gelu(F.linear(x, y, z), approximate='tanh')", linear_activation(x, y, z, Activation::gelu_tanh)),
       OP("u + F.linear(x, y, z)", linear_residual(x, y, z, u)).bench("m weight row k"),
       OP("z + F.linear(x, y)", linear_residual(x, y, {}, z)),
       OP("F.gelu(x + y)", bias_activation(x, y, Activation::gelu)).bench("m row").bench_grad("m row"),
