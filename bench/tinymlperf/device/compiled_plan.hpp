@@ -1,4 +1,5 @@
-// A plan's sources, compiled: NAME.cu.cubin for each, and kernels.json, which says the symbol of each kernel.
+// The compiled sources of a plan: NAME.cu.cubin for each source, and kernels.json with the symbol of each
+// kernel.
 #pragma once
 
 #include <fstream>
@@ -14,7 +15,7 @@ constexpr int64_t kSourceBytes = 4 << 20, kCodeBytes = 256 << 20;
 
 struct CompiledPlan {
   LaunchPlan plan;
-  std::map<std::string, MachineCode> sources;  // by the name of the file
+  std::map<std::string, MachineCode> sources;  // by the name of the source file
 
   const std::string& symbol(const std::string& source, const std::string& kernel) const {
     return sources.at(source).symbols.at(kernel);
@@ -37,7 +38,7 @@ inline bool is_device_header(const std::filesystem::path& path) {
 
 }  // namespace detail
 
-// Reads the plan and the sources in `folder`, and writes what they become to `out`.
+// Compiles the plan and the sources in `folder` for `architecture`, and writes the results to `out`.
 inline void compile_plan(const std::filesystem::path& folder, const std::string& architecture,
                          const std::filesystem::path& out) {
   using tinymlperf::detail::read_limited;
