@@ -15,13 +15,11 @@ namespace tinymlperf::sandbox {
 namespace fs = std::filesystem;
 
 // How well a machine can isolate an untrusted program (determined by probe.hpp).
-//   strong  namespaces isolate files, network and other processes, system calls are filtered, and a cgroup
-//   limits
+//   strong  namespaces isolate files, network and processes, system calls are filtered, and a cgroup limits
 //           all processes together
-//   basic   files are restricted, and the filter of system calls also denies access to the network and to
-//   other
-//           processes; limits hold for each process. Without read-only mounts the filter protects owners and
-//           modes of files
+//   basic   files are restricted, and filtered system calls deny access to the network and to other
+//           processes; limits hold for each process. Without read-only mounts the filter also protects the
+//           owners and modes of files
 //   none    the program could read or change everything that the judge's user can
 enum class Level { none, basic, strong };
 
