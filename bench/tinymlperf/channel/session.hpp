@@ -117,8 +117,7 @@ class Session {
     outgoing_.push_back(encode(kind, id, payload));
   }
 
-  // Writes as much as the pipe takes. A plugin that closed its input is detected later: its answer is
-  // missing.
+  // Writes as much as the pipe takes. A plugin that closed its input is detected by its missing answer.
   void flush() {
     while (!outgoing_.empty() && to_plugin_.write) {
       const Bytes& front = outgoing_.front();

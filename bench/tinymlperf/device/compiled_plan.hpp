@@ -1,5 +1,4 @@
-// The compiled sources of a plan: NAME.cu.cubin for each source, and kernels.json with the symbol of each
-// kernel.
+// The compiled sources of a plan: a NAME.cu.cubin for each, and kernels.json with the symbols of the kernels.
 #pragma once
 
 #include <fstream>

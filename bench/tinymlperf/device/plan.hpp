@@ -174,8 +174,7 @@ inline LaunchPlan load_plan(const std::filesystem::path& folder) {
   return parse_plan(tinymlperf::detail::read_limited(folder / kPlanFile, limits::kPlanBytes));
 }
 
-// Evaluates the numbers of a launch for these shapes. Throws std::invalid_argument if they exceed the limits
-// of GPUs.
+// Evaluates the numbers of a launch for these shapes. Throws std::invalid_argument beyond the GPU's limits.
 inline Dimensions dimensions_of(const Launch& launch, const Shapes& shapes) {
   Dimensions out;
   for (size_t i = 0; i < launch.grid.size(); ++i)

@@ -53,8 +53,8 @@ namespace detail {
 
 constexpr uint32_t fail_with(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
 
-// Numbers of calls that are missing in the headers of the oldest supported system; the same on all
-// architectures.
+// Numbers of calls that the headers of the oldest supported system lack; they are the same on x86_64 and
+// aarch64.
 constexpr uint32_t kFchmodat2 = 452, kMemfdSecret = 447, kQuotactlFd = 443, kMountSetattr = 442,
                    kProcessMadvise = 440, kPidfdGetfd = 438, kClone3 = 435, kPidfdSendSignal = 424,
                    kSetxattrat = 463, kRemovexattrat = 466, kOpenTreeAttr = 467, kFileSetattr = 469;

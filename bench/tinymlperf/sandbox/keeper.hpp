@@ -1,5 +1,4 @@
-// The keeper: a supervisor process between the judge and an untrusted program. Its end ends all processes of
-// the run.
+// The keeper: a supervisor process between the judge and an untrusted program. Its end ends the whole run.
 //
 //   judge ── fork ──> keeper ── fork ──> the program ──> processes that it starts
 //
@@ -30,8 +29,7 @@ struct Report {
   int64_t image_kilobytes = 0;  // of the keeper, which is a copy of the judge, like the program before exec
 };
 
-// File descriptors of the keeper, by the numbers that arrange_files() gives them. The program keeps the first
-// three.
+// File descriptors of the keeper, with the numbers that arrange_files() gives them. The program keeps three.
 struct KeeperFiles {
   static constexpr int kReport = 3, kControl = 4, kCgroup = 5, kLandlock = 6, kDone = 7;
   std::array<int, 8> files{-1, -1, -1, -1, -1, -1, -1, -1};
@@ -103,8 +101,7 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report) {
       kill(-1, SIGKILL);
     } else {
       // Kills the whole process group at once, before a process in it can fork again. Processes that left the
-      // group are found as orphans. Only in the first round, since the number may be reused for another
-      // group.
+      // group are found as orphans. Only in the first round, since the number may be reused.
       if (round == 0) kill(-program, SIGKILL);
       kill_children();
     }
@@ -160,8 +157,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   signal(SIGPIPE, SIG_IGN);  // the control pipe shows when the judge has died
   if (failure) return failure;
   if (setsid() < 0) return steps::failed(Step::session);
-  // Taken from the system and not from the plan: in the judge's namespace kill(-1) would end far more than a
-  // run.
+  // Asked of the system and not of the plan: in the judge's namespace kill(-1) would not only end the run.
   own_namespace = syscall(SYS_getpid) == 1;
   if (plan.offers.namespaces == Namespaces::user &&
       (failure = steps::map_user(plan.user_map.c_str(), plan.group_map.c_str())))

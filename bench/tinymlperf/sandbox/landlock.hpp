@@ -1,5 +1,4 @@
-// Files that an untrusted program may access: Landlock, the kernel's access rules that a process applies to
-// itself.
+// Files that an untrusted program may access: Landlock, access rules of the kernel for the calling process.
 //
 // Access that is not granted is denied, whichever user runs the program. The rules are applied between fork
 // and exec, so nothing here allocates memory. The constants are those of the kernel's interface; the headers
@@ -35,8 +34,7 @@ struct [[gnu::packed]] PathRule {  // struct landlock_path_beneath_attr
   int32_t parent = -1;
 };
 
-// The version of the interface, or -errno: ENOSYS if the kernel lacks it, EOPNOTSUPP if it is disabled at
-// boot.
+// The version of the interface, or -errno: ENOSYS if the kernel lacks it, EOPNOTSUPP if it was not enabled.
 inline int version() {
   constexpr unsigned kAskForVersion = 1;
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, size_t{0}, kAskForVersion);

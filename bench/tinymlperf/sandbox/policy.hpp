@@ -47,8 +47,7 @@ struct Policy {
   bool may_gpu = false;
   // AddressSanitizer, too, reserves terabytes of addresses. If false, only the cgroup limits memory.
   bool limit_addresses = true;
-  // Runs the program before all ordinary programs, but behind the judge (priority.hpp), if
-  // Offers::real_time.
+  // Runs the program before ordinary programs, but behind the judge (priority.hpp), if Offers::real_time.
   bool real_time = false;
   std::vector<std::string> environment;  // "NAME=value", beside PATH, HOME, TMPDIR and LANG
 };

@@ -74,8 +74,7 @@ inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
 class Process {
  public:
   // Starts the program with the given standard input, output and error. Throws Unavailable if the machine's
-  // level is too low or a path is missing. If the program itself cannot be started, the report of wait() says
-  // so.
+  // level is too low or a path is missing. If the program itself cannot be started, wait() reports it.
   Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
           int out, int err)
       : plan_(checked(command, policy, offers)), priority_(plan_.real_time), start_(Clock::now()) {

@@ -25,8 +25,7 @@ class Capture {
   int target() const { return pipe_.write.number(); }
   void started() { pipe_.write.reset(); }
   int file() const { return pipe_.read.number(); }  // for poll(); -1 after the end of the pipe
-  // Reads the bytes that are available and subtracts their number from `room`. Returns false if they exceed
-  // it.
+  // Reads the bytes that are available and subtracts their number from `room`. Returns false beyond it.
   bool take(int64_t& room) {
     char bytes[16384];
     for (ssize_t got; file() >= 0;) {
@@ -72,8 +71,8 @@ inline bool tells_of_memory(const std::string& err) {
   return false;
 }
 
-// Determines how the run ended, from what the judge stopped it for, the keeper's report and the cgroup's
-// counters.
+// Determines how the run ended, from the judge's reason to stop it, the keeper's report and the cgroup's
+// counts.
 inline void judge_ending(Outcome& out, Ending stopped, const Report& report, const Policy& policy,
                          const Cgroup& cgroup) {
   const bool exited = WIFEXITED(report.status);

@@ -1,5 +1,4 @@
-// Scheduling priority during a measurement: the judge runs first, then the program that is measured, then all
-// others.
+// Scheduling priority during a measurement: the judge runs first, then the measured program, then all others.
 #include <doctest/doctest.h>
 
 #include <sched.h>

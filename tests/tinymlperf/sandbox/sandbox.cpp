@@ -1,4 +1,4 @@
-// Hostile programs in the sandbox. Each gets the expected outcome, ends within seconds and leaves nothing
+// Hostile programs in the sandbox: each has the expected outcome, ends within seconds and leaves nothing
 // behind.
 #include <doctest/doctest.h>
 
