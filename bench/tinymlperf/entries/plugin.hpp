@@ -1,16 +1,13 @@
 // Plugins: a submission of tier T2 includes this header and has one function that answers queries:
 //
 //   #include <tinymlperf/entries/plugin.hpp>
-//
 //   int main() {
 //     return tinymlperf::serve([](const tinymlperf::Query& query) -> tinymlperf::Tensors {
 //       return {my_model(query.inputs.at(0))};
 //     });
 //   }
-//
-// serve() communicates with the judge through standard input and output. What the plugin itself prints is
-// redirected to the error output, which the judge keeps. The judge measures the time; a plugin reports no
-// results.
+// serve() communicates with the judge through standard input and output. What the plugin itself prints goes
+// to the error output, which the judge keeps. The judge measures the time; a plugin reports no results.
 #pragma once
 
 #include <fcntl.h>

@@ -2,10 +2,11 @@
 // is not a verdict: honest source may have some, the sandbox protects against any source, and the other
 // audits decide.
 //
-// Lines that continue after a backslash are joined, as by a compiler. Lines in block comments count, since
-// text that looks like a comment need not be one. Names that a macro joins are found in the preprocessor's
-// output (hidden_reasons). For device code this output comes from a compiler for the host, since NVRTC has
-// none, and covers one branch of each #if only; but a use of ## is found in the text itself, in all branches.
+// Lines that continue after a backslash are joined, as by a compiler. Lines of // comments are skipped. Lines
+// of block comments are not, since text that looks like a comment need not be one. Names that a macro joins
+// are found in the preprocessor's output (hidden_reasons). For device code this output comes from a compiler
+// for the host, since NVRTC has none, and covers one branch of each #if only; but a use of ## is found in the
+// text itself, in all branches.
 #pragma once
 
 #include <fmt/format.h>
