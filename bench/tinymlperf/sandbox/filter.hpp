@@ -168,9 +168,8 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   }
   // 0xffffffff only queries; other values could turn off address space layout randomization, for example.
   out.push_back({SYS_personality, denied, When::not_equal, 0, 0xffffffff});
-  out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});  // limits of other processes
-  for (const uint32_t request :
-       {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // these insert input into a terminal
+  out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of other processes
+  for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // insert input into a terminal
     out.push_back({SYS_ioctl, denied, When::equal, 1, request});
   // The limit on the address space does not count memory of a memfd file.
   if (!options.may_gpu) out.push_back({SYS_memfd_create, denied});

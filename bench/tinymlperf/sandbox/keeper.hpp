@@ -138,8 +138,8 @@ inline void watch(pid_t program, bool own_namespace, Report& report) {
     pollfd events[2] = {{KeeperFiles::kControl, POLLIN, 0}, {end, POLLIN, 0}};
     poll(events, 2, end < 0 ? 10 : 100);
     int status = 0;
-    for (pid_t gone;
-         (gone = waitpid(-1, &status, WNOHANG)) > 0;)  // orphans count toward the limit until then
+    // Orphans that have ended count toward the limit on processes until waitpid() returns them.
+    for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)
       if (gone == program) {
         report.status = status;
         return;

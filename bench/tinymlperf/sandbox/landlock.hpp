@@ -15,11 +15,11 @@
 
 namespace tinymlperf::sandbox::landlock {
 
-// Rights on files, with the versions of the interface that introduced them.
-constexpr uint64_t kExecute = 1 << 0, kWriteFile = 1 << 1, kReadFile = 1 << 2,
-                   kReadDir = 1 << 3;       // version 1
-constexpr uint64_t kFirst = (1 << 13) - 1;  // all of version 1, with those to create and remove files
-constexpr uint64_t kRefer = 1 << 13, kTruncate = 1 << 14, kIoctlDevice = 1 << 15;  // versions 2, 3 and 5
+// Rights on files. kFirst has all rights of version 1 of the interface, with those to create and remove
+// files; the last three rights came with versions 2, 3 and 5.
+constexpr uint64_t kExecute = 1 << 0, kWriteFile = 1 << 1, kReadFile = 1 << 2, kReadDir = 1 << 3;
+constexpr uint64_t kFirst = (1 << 13) - 1;
+constexpr uint64_t kRefer = 1 << 13, kTruncate = 1 << 14, kIoctlDevice = 1 << 15;
 constexpr uint64_t kMakeDevices = (1 << 6) | (1 << 11);  // character and block devices
 
 constexpr uint64_t kRead = kExecute | kReadFile | kReadDir;

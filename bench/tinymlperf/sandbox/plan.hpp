@@ -36,9 +36,8 @@ struct Plan {
   std::vector<Limit> limits;
   FilterOptions filter_options;
   Program filter;
-  std::vector<size_t>
-      own_pid_at;  // instructions of the filter that compare with the program's own process id
-  uid_t user = 0;  // the user who runs the program; 0: unchanged
+  std::vector<size_t> own_pid_at;  // instructions of the filter that compare with the program's process id
+  uid_t user = 0;                  // the user who runs the program; 0: unchanged
   bool real_time = false;
 };
 
