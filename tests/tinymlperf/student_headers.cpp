@@ -1,5 +1,5 @@
-// Header sets as submissions: a replaced header, slower or wrong on purpose, takes effect in the process that
-// answers and nowhere else. A program of one's own answers in a match that the library's judge holds.
+// Header sets as submissions: a replaced header, slower or wrong on purpose, affects the process that answers
+// and nothing else. A student's program (run --worker) answers in a match of the library's judge.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ using test::holds;
 
 namespace {
 
-// Softmax by the library, as somebody would submit it.
+// A submission that calls the library's softmax.
 constexpr const char* kSoftmaxPlugin = R"(
 #include <tinymlperf/entries/kernels.hpp>
 #include <tinytorch/backend/cpu/softmax.hpp>
@@ -41,13 +41,13 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// The library's header with one piece of its text changed, as part of a submission.
+// Adds the library's header `name` to a submission, with the text `was` replaced by `becomes`.
 void replace(const fs::path& folder, const std::string& name, const std::string& was,
              const std::string& becomes) {
   std::string text =
       tinymlperf::detail::read_limited(fs::path(tinytorch_tree::kSourceFolder) / "include" / name, 1 << 20);
   const size_t at = text.find(was);
-  REQUIRE_MESSAGE(at != std::string::npos, name << " has no longer: " << was);
+  REQUIRE_MESSAGE(at != std::string::npos, name << " no longer contains: " << was);
   write(folder / kHeaderFolder / name, text.replace(at, was.size(), becomes));
 }
 
@@ -58,7 +58,7 @@ std::vector<float> softmax_here() {
   return tt::softmax(tt::linspace(-3, 5, 64 * 48).reshape({64, 48}), 1).to_vector<float>();
 }
 
-// An untrained linear model of the digits.
+// Writes an untrained linear model for the benchmark dig.
 void put_model(const fs::path& folder) {
   const EntrySpec spec = parse_entry(
       R"({"schema": 1, "name": "linear", "input": [1, 28, 28], "classes": 10,
@@ -74,15 +74,16 @@ Json read_run(const fs::path& out) {
 
 }  // namespace
 
-TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, and the judge stays right" *
-          doctest::skip(test::kSanitized) * test::takes_minutes()) {
+TEST_CASE(
+    "a slower header makes its plugin slower, a wrong one makes it wrong, and neither affects the judge" *
+    doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   for (const char* name : {"plain", "slow"}) write(f / name / kPluginFile, kSoftmaxPlugin);
   replace(f / "slow", kSoftmax, kScale,
           "volatile T again = 0;\n"
           "for (int64_t i = 0; i < 200 * n; ++i) again = again + out[i % n];\n" +
               std::string(kScale));
-  // Headers alone: the library's kernels are compiled on them.
+  // A submission of headers alone: the library's kernels are compiled with them.
   replace(f / "wrong", kSoftmax, kScale, "const T scale = T(2) / static_cast<T>(sum);");
   const std::vector<float> before = softmax_here();
   const sandbox::Offers offers = tinymlperf::detail::sandbox_of_machine();
@@ -106,17 +107,17 @@ TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, 
   CHECK(ratio->high < 0.5);
   CHECK(wrong.ops[0].state == "wrong");
   CHECK_MESSAGE(holds(wrong.ops[0].reason, "found"), wrong.ops[0].reason);
-  // The judge has the library's.
+  // The judge uses the library's header.
   CHECK(softmax_here() == before);
   CHECK(softmax_here() != std::vector<float>(before.size()));
-  // The document says it, and nothing of who replaced nothing.
+  // The document lists the replaced headers of the contenders that have some.
   const Json document = to_json(run);
   CHECK_FALSE(document.at("contenders")[0].contains("replaced"));
   for (const size_t i : {1u, 2u}) CHECK(document.at("contenders")[i].at("replaced") == Json{kSoftmax});
   CHECK(to_json(read_kernel_run(document)) == document);
 }
 
-TEST_CASE("a model beside headers is answered for on them" * doctest::skip(test::kSanitized) *
+TEST_CASE("a model with replaced headers is run with these headers" * doctest::skip(test::kSanitized) *
           test::takes_minutes()) {
   const TemporaryFolder f;
   for (const char* name : {"library", "mine"}) put_model(f / name);
@@ -137,7 +138,7 @@ TEST_CASE("a model beside headers is answered for on them" * doctest::skip(test:
   CHECK_MESSAGE(holds(mine.at("out"), "not finite"), mine.at("out").dump());
 }
 
-TEST_CASE("headers that replace nothing, sit in core/ or are links do not take part" *
+TEST_CASE("headers that replace nothing, are in core/ or are links are refused" *
           doctest::skip(test::kSanitized)) {
   const TemporaryFolder f;
   const auto refused = [&](const char* name) {
@@ -153,7 +154,7 @@ TEST_CASE("headers that replace nothing, sit in core/ or are links do not take p
   };
   CHECK(holds(refused("tinytorch/tensor/mine.hpp"),
               "replaces nothing, since the library has no include/tinytorch/tensor/mine.hpp"));
-  CHECK(holds(refused("mine.hpp"), "put what is new into one of those"));
+  CHECK(holds(refused("mine.hpp"), "move new code into such a header"));
   CHECK(holds(refused("tinymlperf/judge/match/match.hpp"), "replaces nothing"));
   CHECK(holds(refused("tinytorch/core/shape.hpp"), "outside core/"));
   CHECK(holds(refused("tinytorch/backend/cuda/kernels/softmax.cuh"), "a .hpp header"));
@@ -167,11 +168,13 @@ TEST_CASE("headers that replace nothing, sit in core/ or are links do not take p
   CHECK(holds(test::refusal([&] { (void)header_set_of(folder); }), "include: expected a file or a folder"));
 }
 
-TEST_CASE("a program of one's own answers beside the judge's, and the document names it and its headers" *
-          doctest::skip(test::kSanitized) * test::takes_minutes()) {
+TEST_CASE(
+    "a student's program answers for the same model as the judge's, and the document names it and its "
+    "headers" *
+    doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   put_model(f / "linear");
-  // It knows its headers, and finds every digit equally likely.
+  // The program lists its replaced headers, and its answers give all digits the same score.
   write(f / "program" / kPluginFile, R"(
 #include <cstdio>
 #include <common/source_folder.hpp>
@@ -212,7 +215,7 @@ int main(int argc, char** argv) {
   CHECK(student.at("replaced") == Json{"tinytorch/tensor/strides.hpp"});
   CHECK(student.at("peak_bytes") == 4096);
   CHECK(student.at("credit") != library.at("credit"));
-  // Nobody else: no program, one that says nothing of headers, entries with code of their own, kernels.
+  // Refused: a missing program, one that lists no headers, entries with code of their own, and kernels.
   o.worker = f / "none";
   CHECK(run_match(o) == kSetUpProblem);
   o.worker = "/bin/false";

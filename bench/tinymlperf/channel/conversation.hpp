@@ -1,10 +1,10 @@
-// Whose turn it is: which frame may come after which, as the judge sees it. No input or output.
+// State machine of the protocol, as the judge sees it: which frame may follow which. It does no I/O.
 //
 //   judge:            prepare          query 7   query 8                     done
 //   plugin:   hello            ready             token 7  answer 8  answer 7       (ends)
 //
-// Queries may be open side by side and answered in any order, each once. The plugin may say error at any
-// time.
+// Several queries may be open at a time. They may be answered in any order, each exactly once. The plugin may
+// send error at any time.
 #pragma once
 
 #include <map>
@@ -16,7 +16,8 @@ class Conversation {
  public:
   explicit Conversation(int64_t most_tokens = 1 << 16) : most_tokens_(most_tokens) {}
 
-  // A frame that the judge is about to send. Throws std::logic_error: the judge itself is wrong.
+  // Records a frame that the judge is about to send. Throws std::logic_error if it is out of order, which is
+  // a defect of the judge.
   void sends(Kind kind, uint64_t id) {
     const bool good = kind == Kind::prepare ? stage_ == Stage::greeted
                       : kind == Kind::query ? stage_ == Stage::ready && id != 0 && open_.count(id) == 0
@@ -27,7 +28,7 @@ class Conversation {
     if (kind == Kind::done) stage_ = Stage::over;
   }
 
-  // A frame that came from the plugin. Throws ProtocolError when it may not come now.
+  // Records a frame that came from the plugin. Throws ProtocolError if it is out of order.
   void receives(const Frame& frame) {
     const auto refuse = [&](const std::string& expected) {
       throw ProtocolError("expected " + expected + ", found " + to_text(frame.kind) +
@@ -64,12 +65,13 @@ class Conversation {
  private:
   enum class Stage { silent, greeted, preparing, ready, over };
   std::string where() const {
-    constexpr const char* kWhere[] = {"at the start", "before the judge said prepare", "while it prepares",
-                                      "among the queries", "after the judge said done"};
+    constexpr const char* kWhere[] = {"at the start", "before the judge sent prepare",
+                                      "while the plugin prepares", "while queries are asked",
+                                      "after the judge sent done"};
     return kWhere[static_cast<size_t>(stage_)];
   }
   Stage stage_ = Stage::silent;
-  std::map<uint64_t, int64_t> open_;  // tokens so far of each query
+  std::map<uint64_t, int64_t> open_;  // tokens so far, by the id of the open query
   int64_t most_tokens_;
 };
 

@@ -1,11 +1,11 @@
-// Frames: how judge and plugin cut a stream of bytes into messages. Pure functions, no input or output.
+// Frames: the messages between judge and plugin, encoded in a stream of bytes. All functions are pure.
 //
-//   bytes  0..3   "TMLF"          12..19  id of the query, 0 where there is none
+//   bytes  0..3   "TMLF"          12..19  id of the query, 0 if there is none
 //          4..5   kind            20..27  bytes of the payload
 //          6..11  zero            28..    the payload
 //
-// All numbers are little-endian. A reader believes no length before it has compared it with the most that a
-// frame of this kind may hold, and takes memory only for bytes that have arrived.
+// All numbers are little-endian. The reader compares each length with the limit for this kind of frame before
+// it uses it, and allocates memory only for bytes that have arrived.
 #pragma once
 
 #include <algorithm>
@@ -23,20 +23,20 @@
 
 namespace tinymlperf::channel {
 
-static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "frames are copied from memory without byte swaps");
 
 constexpr uint32_t kVersion = 1;
 constexpr size_t kHeaderBytes = 28;
 
 enum class Kind : uint16_t {
-  hello = 1,  // plugin: its version of this protocol, 4 bytes
-  prepare,    // judge: a text, what the plugin shall get ready for
-  ready,      // plugin: prepared; time that counts begins after it
-  query,      // judge: id and tensors
-  token,      // plugin: id and one tensor, a piece of an answer that is streamed
-  answer,     // plugin: id and tensors; the query is closed
-  done,       // judge: no more queries
-  error       // plugin: a text, why it gives up
+  hello = 1,  // from the plugin: its version of this protocol, 4 bytes
+  prepare,    // from the judge: a text that names what the plugin must prepare for
+  ready,      // from the plugin: it is prepared; timing begins after this frame
+  query,      // from the judge: id and tensors
+  token,      // from the plugin: id and one tensor, a part of an answer that is streamed
+  answer,     // from the plugin: id and tensors; the query is closed
+  done,       // from the judge: there are no more queries
+  error       // from the plugin: a text that says why it cannot go on
 };
 constexpr uint16_t kLastKind = static_cast<uint16_t>(Kind::error);
 
@@ -54,12 +54,12 @@ struct Frame {
   Bytes payload;
 };
 
-// The other side does not keep to the protocol; the text says what was expected and what came.
+// The other side violates the protocol. The text says what was expected and what was found.
 struct ProtocolError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The most bytes that a frame's payload may have.
+// Limits on the size of a frame's payload, in bytes.
 struct Limits {
   uint64_t tensors = uint64_t{256} << 20;  // of a query, token or answer
   uint64_t text = 65536;                   // of prepare and error
@@ -111,14 +111,14 @@ struct Header {
   uint64_t id = 0, length = 0;
 };
 
-// What a plugin prints by mistake is found out by its first four bytes.
+// Text that a plugin prints by mistake is detected by its first four bytes.
 inline void require_magic(std::span<const std::byte> bytes) {
   if (bytes.size() >= 4 && number_at<uint32_t>(bytes, 0) != kMagic)
     throw ProtocolError(
         "expected a frame, found other bytes: a plugin must not write to standard output itself");
 }
 
-// The first kHeaderBytes bytes, of which the first four are right. Throws ProtocolError.
+// Parses a header of kHeaderBytes bytes whose magic number has been checked. Throws ProtocolError.
 inline Header parse_header(std::span<const std::byte> bytes, const Limits& limits) {
   const auto kind = number_at<uint16_t>(bytes, 4);
   if (kind == 0 || kind > kLastKind)
@@ -150,14 +150,14 @@ inline Bytes encode(Kind kind, uint64_t id, std::span<const std::byte> payload) 
 
 inline Bytes encode(const Frame& frame) { return encode(frame.kind, frame.id, frame.payload); }
 
-// Takes bytes as they come, in pieces of any size, and gives frames.
+// Assembles frames from bytes that arrive in pieces of any size.
 class FrameReader {
  public:
   explicit FrameReader(Limits limits = {}) : limits_(limits) {}
 
   void feed(std::span<const std::byte> bytes) { buffer_.insert(buffer_.end(), bytes.begin(), bytes.end()); }
 
-  // The next whole frame, if it is there. Throws ProtocolError as soon as a header is wrong.
+  // Returns the next frame if all its bytes have arrived. Throws ProtocolError as soon as a header is wrong.
   std::optional<Frame> next() {
     const std::span<const std::byte> waiting = std::span(buffer_).subspan(used_);
     detail::require_magic(waiting);
@@ -170,7 +170,7 @@ class FrameReader {
     return frame;
   }
 
-  // Whether the stream may end here: not within a frame.
+  // True if no part of a frame is waiting, so that the stream may end here.
   bool between_frames() const { return used_ == buffer_.size(); }
 
  private:
@@ -181,7 +181,7 @@ class FrameReader {
   }
   Limits limits_;
   Bytes buffer_;
-  size_t used_ = 0;  // bytes of the buffer that have become frames
+  size_t used_ = 0;  // bytes of the buffer that were returned as frames
 };
 
 }  // namespace tinymlperf::channel

@@ -1,9 +1,9 @@
 // The judge's side of a plugin: a sandboxed process whose standard input and output carry frames.
 //
-// The judge never waits without a deadline, neither for a plugin that says nothing nor for one that does not
-// read, and it takes the time itself: of a query when it is asked, of an answer when its last byte is here.
-// What a plugin does wrong ends the session with a Broken that says what; finish() tells how the process
-// ended.
+// The judge never waits without a deadline, neither for a plugin that sends nothing nor for one that does not
+// read. The judge measures all times itself: a query's time begins when it is sent, and ends when the last
+// byte of the answer has arrived. A mistake of the plugin ends the session with the exception Broken, which
+// names it. finish() returns how the process ended.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ struct Broken : std::runtime_error {
 
 struct Event {
   Frame frame;
-  Clock::time_point at;  // when its last byte was here
+  Clock::time_point at;  // when its last byte had arrived
 };
 
 class Session {
@@ -41,11 +41,11 @@ class Session {
     err_.started();
     for (const int file : {to_plugin_.write.number(), from_plugin_.read.number()}) {
       fcntl(file, F_SETFL, O_NONBLOCK);
-      fcntl(file, F_SETPIPE_SZ, 1 << 20);  // fewer changes of process for large tensors; a wish, no more
+      fcntl(file, F_SETPIPE_SZ, 1 << 20);  // optional: fewer context switches for large tensors
     }
   }
 
-  // From hello to ready, within so many seconds. Throws Broken.
+  // Waits for hello, sends prepare and waits for ready. Throws Broken if this takes more than `seconds`.
   void prepare(std::string_view text, double seconds) {
     const double until = now() + seconds;
     while (!talk_.greeted()) expect(until);
@@ -53,27 +53,30 @@ class Session {
     while (!talk_.ready()) expect(until);
   }
 
-  // Puts a query on its way; the rest of it leaves while next() waits. Gives the time at which it was asked.
+  // Sends a query; bytes that the pipe does not take at once are sent while next() waits. Returns the time at
+  // which the query was asked.
   Clock::time_point ask(uint64_t id, std::span<const Tensor> inputs) {
     const Bytes payload = encode(inputs);
-    if (payload.size() > limits_.tensors) throw std::logic_error("a query larger than the session's limits");
+    if (payload.size() > limits_.tensors)
+      throw std::logic_error("the query is larger than the session's limits");
     const Clock::time_point asked = Clock::now();
     send(Kind::query, id, payload);
     flush();
     return asked;
   }
 
-  // The next token or answer. Throws Broken when none comes within so many seconds.
+  // Waits for the next token or answer. Throws Broken if none arrives within `seconds`.
   Event next(double seconds) { return expect(now() + seconds); }
 
-  // The next token or answer, or nothing when so many seconds pass; for judges who ask by a schedule.
+  // Like next(), but returns nothing if none arrives within `seconds`. For scenarios that ask by a schedule.
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
-  // Between its turns a plugin is held, so that it can neither work ahead nor slow down whose turn it is.
+  // Stop and continue all processes of the plugin. Between its turns a plugin is stopped, so that it can
+  // neither work ahead nor slow down the contender whose turn it is.
   void hold() { process_.hold(); }
   void resume() { process_.resume(); }
 
-  // Says done, gives the plugin so many seconds to end, and ends it. Also after a Broken.
+  // Sends done, gives the plugin `seconds` to exit, and ends it. May be called after Broken, too.
   const sandbox::Outcome& finish(double seconds) {
     if (finished_) return outcome_;
     finished_ = true;
@@ -83,7 +86,7 @@ class Session {
       if (!broken_ && talk_.ready() && talk_.open_queries() == 0) {
         send(Kind::done, 0, {});
         const double until = now() + seconds;
-        receive(until);  // sends what waits; what comes now is out of order
+        receive(until);  // sends the rest of the queue; any frame that arrives now is out of order
       }
     } catch (const Broken& end) {
       broken_why_ = end.why;
@@ -92,7 +95,7 @@ class Session {
     if (by_itself) stopped = sandbox::Ending::exited;
     if (broken_why_ == Broken::Why::output) stopped = sandbox::Ending::output;
     if (broken_why_ == Broken::Why::silent && now() >= policy_.wall_seconds) stopped = sandbox::Ending::time;
-    // A closed pipe is not yet the end of the process: it has the same seconds for that.
+    // A closed pipe is not yet the end of the process, which has the same seconds to exit.
     if (stopped == sandbox::Ending::exited && !ends_within(seconds)) stopped = sandbox::Ending::stopped;
     err_.take(room_);
     outcome_.err = std::move(err_.text);
@@ -114,7 +117,7 @@ class Session {
     outgoing_.push_back(encode(kind, id, payload));
   }
 
-  // Writes as much as the pipe takes. A plugin that closed its input is found out by what it does not answer.
+  // Writes as much as the pipe takes. A plugin that closed its input is detected by its missing answer.
   void flush() {
     while (!outgoing_.empty() && to_plugin_.write) {
       const Bytes& front = outgoing_.front();
@@ -132,19 +135,20 @@ class Session {
 
   Event expect(double until) {
     if (std::optional<Event> event = receive(until)) return *std::move(event);
-    broken(Broken::Why::silent, outgoing_.empty() ? "the plugin said nothing within its time"
-                                                  : "the plugin did not read its query within its time");
+    broken(Broken::Why::silent, outgoing_.empty() ? "the plugin sent nothing before its deadline"
+                                                  : "the plugin did not read its query before its deadline");
   }
 
-  // Moves bytes in all directions until a frame is whole or the time is over.
+  // Reads and writes until a whole frame has arrived. Returns nothing at the deadline `until`.
   std::optional<Event> receive(double until) {
     until = std::min(until, policy_.wall_seconds);
     for (;;) {
       if (std::optional<Event> event = whole_frame()) return event;
       if (!from_plugin_.read)
-        broken(Broken::Why::ended, reader_.between_frames()
-                                       ? "the plugin ended, or closed its output, before all was answered"
-                                       : "the plugin's output ended within a frame");
+        broken(Broken::Why::ended,
+               reader_.between_frames()
+                   ? "the plugin ended or closed its output before it had answered everything"
+                   : "the plugin's output ended within a frame");
       flush();
       const double left = until - now();
       if (left <= 0) return std::nullopt;
@@ -153,7 +157,7 @@ class Session {
                           {err_.file(), POLLIN, 0}};
       poll(events, 3, static_cast<int>(std::min(left, 60.0) * 1000) + 1);
       if (!err_.take(room_))
-        broken(Broken::Why::output, "the plugin wrote more to its error output than it may");
+        broken(Broken::Why::output, "the plugin wrote more to its error output than the limit allows");
       if (events[0].revents) read_some();
     }
   }
@@ -172,7 +176,7 @@ class Session {
       if (!frame) return std::nullopt;
       talk_.receives(*frame);
       if (frame->kind == Kind::error)
-        broken(Broken::Why::gave_up, "the plugin gave up: " + text_of(frame->payload));
+        broken(Broken::Why::gave_up, "the plugin reported an error: " + text_of(frame->payload));
       return Event{std::move(*frame), last_byte_};
     } catch (const ProtocolError& error) {
       broken(Broken::Why::malformed, error.what());
@@ -191,9 +195,9 @@ class Session {
   int64_t room_;
   sandbox::Pipe to_plugin_, from_plugin_;
   sandbox::Capture err_;
-  sandbox::Process process_;  // after the pipes: it is gone before they are
+  sandbox::Process process_;  // declared after the pipes, so that it is destroyed before them
   std::deque<Bytes> outgoing_;
-  size_t sent_ = 0;  // bytes of the first one
+  size_t sent_ = 0;  // bytes of outgoing_.front() that were written
   Bytes arrived_;
   Clock::time_point last_byte_;
   bool broken_ = false, finished_ = false;

@@ -1,4 +1,4 @@
-// Tensors as payload: a count, then for each its type, its shape and its values as they lie in memory.
+// Tensors as the payload of a frame: a count, then the type, the shape and the values of each, as in memory.
 //
 //   count u32 | type u8, dimensions u8, zero u16, then i64 per dimension, then the values | ...
 #pragma once
@@ -25,7 +25,7 @@ struct Tensor {
   template <class T>
   std::span<const T> values() const {
     if (sizeof(T) != bytes_of_one(dtype))
-      throw ProtocolError("values<T>(): T is not as large as the tensor's type");
+      throw ProtocolError("values<T>(): the size of T differs from that of the tensor's type");
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
   template <class T>
@@ -40,7 +40,8 @@ template <class T>
 Tensor make_tensor(DType dtype, std::vector<int64_t> shape, std::span<const T> values) {
   const int64_t elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   if (elements != static_cast<int64_t>(values.size()) || sizeof(T) != bytes_of_one(dtype))
-    throw ProtocolError("make_tensor: a shape of " + std::to_string(elements) + " elements, but " +
+    throw ProtocolError("make_tensor: the shape has " + std::to_string(elements) + " elements of " +
+                        std::to_string(bytes_of_one(dtype)) + " bytes, but there are " +
                         std::to_string(values.size()) + " values of " + std::to_string(sizeof(T)) + " bytes");
   const auto raw = std::as_bytes(values);
   return {dtype, std::move(shape), {raw.begin(), raw.end()}};
@@ -68,7 +69,7 @@ namespace detail {
 constexpr uint32_t kMostTensors = 64;
 constexpr uint8_t kMostDimensions = 8;
 
-// Takes the next `count` bytes off the front; throws ProtocolError when there are fewer.
+// Removes and returns the first `count` bytes. Throws ProtocolError if there are fewer.
 inline std::span<const std::byte> take(std::span<const std::byte>& bytes, uint64_t count) {
   if (count > bytes.size())
     throw ProtocolError("expected " + std::to_string(count) + " more bytes of tensors, found " +
@@ -84,13 +85,15 @@ inline Tensor parse_tensor(std::span<const std::byte>& bytes) {
   if (dtype > static_cast<uint8_t>(DType::i64))
     throw ProtocolError("expected a tensor of type 0 to 7, found type " + std::to_string(dtype));
   if (dimensions > kMostDimensions || number_at<uint16_t>(start, 2) != 0)
-    throw ProtocolError("expected a tensor of at most 8 dimensions, found " + std::to_string(dimensions));
+    throw ProtocolError(
+        "expected a tensor of at most 8 dimensions and two zero bytes after their number, found " +
+        std::to_string(dimensions) + " dimensions");
   Tensor out{static_cast<DType>(dtype), {}, {}};
   const auto sides = take(bytes, uint64_t{8} * dimensions);
   uint64_t elements = 1;
   for (size_t i = 0; i < dimensions; ++i) {
     const auto side = number_at<int64_t>(sides, 8 * i);
-    // What is left bounds the product, so it cannot overflow, whatever the sides are.
+    // The bytes that are left bound the product, so it cannot overflow.
     if (side < 0 || (side > 0 && elements > bytes.size() / static_cast<uint64_t>(side)))
       throw ProtocolError("expected a shape of no more elements than the frame has bytes, found a side of " +
                           std::to_string(side));
@@ -104,7 +107,7 @@ inline Tensor parse_tensor(std::span<const std::byte>& bytes) {
 
 }  // namespace detail
 
-// Throws ProtocolError unless the payload is tensors from its first to its last byte.
+// Throws ProtocolError unless the whole payload consists of tensors.
 inline Tensors parse_tensors(std::span<const std::byte> payload) {
   const auto count = detail::number_at<uint32_t>(detail::take(payload, 4), 0);
   if (count > detail::kMostTensors)

@@ -1,4 +1,4 @@
-// What NVRTC compiles for.
+// The GPU architecture for which NVRTC compiles.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace tinymlperf::device {
 
-// "sm_90a": with what only this generation has.
+// Returns "sm_80", for example. From compute capability 9 on the name ends in "a" ("sm_90a"), which allows
+// instructions that only this architecture has.
 inline std::string architecture_of(const tinytorch::backend::cuda::DeviceProperties& p) {
   return "sm_" + std::to_string(10 * p.major + p.minor) + (p.major >= 9 ? "a" : "");
 }

@@ -1,11 +1,12 @@
-// Arithmetic on shapes, as it stands in a launch plan: "ceil_div(size(out), 256)", "min(in0[1], 1024)".
+// Arithmetic on shapes in a launch plan: "ceil_div(size(out), 256)", "min(in0[1], 1024)". Its grammar:
 //
 //   sum       product {+ or - product}
 //   product   factor {*, / or % factor}
-//   factor    a number, -factor, (sum), T[d]: side d of a tensor, size(T): all its elements,
-//             min(a, b), max(a, b), ceil_div(a, b), power_of_two(a): the least one that is not below a
-// where T is in0, in1, ... or out. Whole numbers of 64 bits; / and % as in C++. Beyond 64 bits, and by zero,
-// is an error. There are no loops and no names of one's own, so it ends, and says the same on every machine.
+//   factor    a number, -factor, (sum), T[d]: the size of dimension d, size(T): the number of elements,
+//             min(a, b), max(a, b), ceil_div(a, b), power_of_two(a): the smallest power of two >= a
+//   T         in0, in1, ... or out
+// Numbers are integers of 64 bits; / and % truncate as in C++. Overflow and division by zero are errors.
+// There are no loops and no variables, so an evaluation always ends, with the same result on every machine.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +22,13 @@
 
 namespace tinymlperf::device {
 
-// What a query is about.
+// The shapes of a query's inputs and of its output.
 struct Shapes {
   std::vector<Shape> in;
   Shape out;
 };
 
-// in0, in1, ... as a number; nothing for other names.
+// Returns 0 for "in0", 1 for "in1", ... (at most 99), and nothing for other names.
 inline std::optional<size_t> input_number(std::string_view name) {
   size_t number = 0;
   if (!name.starts_with("in") || name.size() == 2) return std::nullopt;
@@ -38,18 +39,19 @@ inline std::optional<size_t> input_number(std::string_view name) {
 
 namespace detail {
 
-// Reads and computes at once.
+// Recursive descent parser that evaluates while it parses.
 class Evaluation {
  public:
-  // Without shapes only the form is looked at: every side is 1.
+  // If `shapes` is null, only the syntax is checked, with 1 for the size of each dimension.
   Evaluation(std::string_view text, const Shapes* shapes) : text_(text), shapes_(shapes) {
-    if (text.size() > kLongest) fail("at most 200 characters");
+    if (text.size() > kLongest) fail("expected at most 200 characters");
   }
 
   int64_t operator()() {
     const int64_t value = sum();
     peek();
-    if (at_ < text_.size()) fail("expected an operator");  // a character 0 is none either
+    if (at_ < text_.size())
+      fail("expected an operator");  // also at a null character, for which peek() returns 0
     return value;
   }
 
@@ -58,7 +60,7 @@ class Evaluation {
 
   [[noreturn]] void fail(const std::string& what) const {
     std::string shown(text_.substr(0, kLongest));
-    std::ranges::replace(shown, '\0', '?');  // a message ends at the first
+    std::ranges::replace(shown, '\0', '?');  // what() would end at a null character
     throw std::invalid_argument("\"" + shown + "\", character " + std::to_string(at_ + 1) + ": " + what);
   }
   char peek() {
@@ -76,7 +78,7 @@ class Evaluation {
   template <bool (*overflows)(int64_t, int64_t, int64_t*)>
   int64_t checked(int64_t a, int64_t b) const {
     int64_t out = 0;
-    if (overflows(a, b, &out)) fail("beyond 64 bits");
+    if (overflows(a, b, &out)) fail("the result does not fit in 64 bits");
     return out;
   }
   static bool add(int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); }
@@ -85,7 +87,7 @@ class Evaluation {
   int64_t divided(int64_t a, int64_t b, bool rest = false) const {
     if (b == 0 && !shapes_) return 0;
     if (b == 0) fail("division by zero");
-    if (b == -1) return rest ? 0 : checked<subtract>(0, a);  // the one division that does not fit
+    if (b == -1) return rest ? 0 : checked<subtract>(0, a);  // INT64_MIN / -1 overflows
     return rest ? a % b : a / b;
   }
 
@@ -123,7 +125,7 @@ class Evaluation {
       return value;
     }
     const std::string_view word = next_word();
-    if (word.empty()) fail("expected a number, a side or a function");
+    if (word.empty()) fail("expected a number, a dimension such as in0[1], or a function");
     if (std::isdigit(static_cast<unsigned char>(word[0]))) return number(word);
     if (word == "out" || input_number(word)) return side(tensor(word));
     return call(word);
@@ -138,28 +140,28 @@ class Evaluation {
   int64_t number(std::string_view word) const {
     int64_t value = 0;
     const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (end.ec != std::errc{} || end.ptr != word.data() + word.size()) fail("not a number of 64 bits");
+    if (end.ec != std::errc{} || end.ptr != word.data() + word.size()) fail("not an integer of 64 bits");
     return value;
   }
-  // Null where there are no shapes.
+  // Returns null if there are no shapes.
   const Shape* tensor(std::string_view word) const {
     const auto input = input_number(word);
     if (word != "out" && !input) fail("expected in0, in1, ... or out");
     if (!shapes_) return nullptr;
     if (!input) return &shapes_->out;
     if (*input >= shapes_->in.size())
-      fail("the op has " + std::to_string(shapes_->in.size()) + " inputs, the first is in0");
+      fail("the op has " + std::to_string(shapes_->in.size()) + " inputs; the first is in0");
     return &shapes_->in[*input];
   }
   int64_t side(const Shape* shape) {
     require('[');
     const std::string_view word = next_word();
-    if (word.empty()) fail("expected the number of a side");
+    if (word.empty()) fail("expected the number of a dimension");
     const int64_t place = number(word);
     require(']');
     if (!shape) return 1;
     if (place >= static_cast<int64_t>(shape->size()))
-      fail("a tensor of shape " + to_text(*shape) + " has no such side");
+      fail("a tensor of shape " + to_text(*shape) + " has no dimension " + std::to_string(place));
     return (*shape)[static_cast<size_t>(place)];
   }
   int64_t call(std::string_view name) {
@@ -175,8 +177,8 @@ class Evaluation {
       const int64_t b = sum();
       value = name == "min" ? std::min(a, b) : name == "max" ? std::max(a, b) : ceil_div(a, b);
     } else {
-      fail("no function is called " + std::string(name) +
-           "; there are size, min, max, ceil_div, power_of_two");
+      fail("unknown function " + std::string(name) +
+           "; the functions are size, min, max, ceil_div and power_of_two");
     }
     require(')');
     return value;
@@ -188,12 +190,12 @@ class Evaluation {
     return count;
   }
   int64_t ceil_div(int64_t a, int64_t b) const {
-    if (shapes_ && (a < 0 || b <= 0)) fail("ceil_div takes a >= 0 and b > 0");
+    if (shapes_ && (a < 0 || b <= 0)) fail("ceil_div(a, b) requires a >= 0 and b > 0");
     return divided(a, b) + (divided(a, b, true) != 0);
   }
   int64_t power_of_two(int64_t a) const {
     constexpr int64_t kMost = int64_t{1} << 62;
-    if (a > kMost) fail("beyond 64 bits");
+    if (a > kMost) fail("the result does not fit in 64 bits");
     int64_t out = 1;
     while (out < a) out *= 2;
     return out;
@@ -206,8 +208,8 @@ class Evaluation {
 
 }  // namespace detail
 
-// Both throw std::invalid_argument, with the place, where the text is not arithmetic; evaluate() also where
-// it has no value for these shapes.
+// Both throw std::invalid_argument with the position of the error if the syntax is wrong. evaluate() also
+// throws if the text has no value for these shapes.
 inline int64_t evaluate(std::string_view text, const Shapes& shapes) {
   return detail::Evaluation(text, &shapes)();
 }

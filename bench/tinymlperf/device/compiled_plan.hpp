@@ -1,4 +1,4 @@
-// A plan's sources, compiled: NAME.cu.cubin for each, and kernels.json, which says the symbol of each kernel.
+// The compiled sources of a plan: a NAME.cu.cubin for each, and kernels.json with the symbols of the kernels.
 #pragma once
 
 #include <fstream>
@@ -14,7 +14,7 @@ constexpr int64_t kSourceBytes = 4 << 20, kCodeBytes = 256 << 20;
 
 struct CompiledPlan {
   LaunchPlan plan;
-  std::map<std::string, MachineCode> sources;  // by the name of the file
+  std::map<std::string, MachineCode> sources;  // by the name of the source file
 
   const std::string& symbol(const std::string& source, const std::string& kernel) const {
     return sources.at(source).symbols.at(kernel);
@@ -37,7 +37,7 @@ inline bool is_device_header(const std::filesystem::path& path) {
 
 }  // namespace detail
 
-// Reads the plan and the sources in `folder`, and writes what they become to `out`.
+// Compiles the plan and the sources in `folder` for `architecture`, and writes the results to `out`.
 inline void compile_plan(const std::filesystem::path& folder, const std::string& architecture,
                          const std::filesystem::path& out) {
   using tinymlperf::detail::read_limited;

@@ -1,10 +1,11 @@
-// Device code before its match (`tinymlperf worker --check`): each op of a plan on small shapes that nobody
-// foresaw.
+// Checks device code before its match (`tinymlperf worker --check`): runs each op of a plan on small hidden
+// shapes, with an allocation of its own for each tensor.
 //
-//   once    every tensor an allocation of its own, so that compute-sanitizer, around this process, sees every
-//   access
-//           beside it, every byte that was read before it was written, and every race
-//   twice   the same inputs again: another bit in the output is an error where the plan does not declare it
+//   once    for a run under compute-sanitizer, which then detects out-of-bounds accesses, reads of
+//           uninitialized memory and data races
+//   twice   runs each op twice on the same inputs, also on a public shape: outputs that differ in a bit are
+//   an
+//           error unless the plan says "deterministic": false
 #pragma once
 
 #include <tinymlperf/device/program.hpp>
@@ -56,7 +57,7 @@ inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& 
 
 }  // namespace detail
 
-// The seed draws shapes and inputs. Throws std::runtime_error where an op does what it may not.
+// Shapes and inputs are drawn from `seed`. Throws std::runtime_error if two runs of an op differ.
 inline void check_plan(const std::filesystem::path& folder, Check how, uint64_t seed) {
   using namespace judge::kernels;
   tinytorch::backend::cuda::set_caching(false);
@@ -71,10 +72,10 @@ inline void check_plan(const std::filesystem::path& folder, Check how, uint64_t 
       const auto first = detail::run_once(program, op, in, task.output(sides));
       if (how == Check::once || !plan.deterministic) continue;
       if (detail::run_once(program, op, in, task.output(sides)) != first)
-        throw std::runtime_error(
-            op + " " + to_text(sides) +
-            ": two runs on the same inputs gave other bits; say \"deterministic\": false "
-            "where that is meant");
+        throw std::runtime_error(op + " " + to_text(sides) +
+                                 ": two runs on the same inputs gave different bits; if this is intended, "
+                                 "set \"deterministic\": false "
+                                 "in plan.json");
     }
   }
 }

@@ -1,4 +1,5 @@
-// Machine code on a GPU, and its launches on the current stream. Loaded anew, it remembers nothing.
+// Machine code that is loaded on a GPU, and its launches on the current stream. A module that is loaded again
+// has no state of earlier launches.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,10 +18,10 @@
 
 namespace tinymlperf::device {
 
-// The value of an argument.
+// The value of a kernel's argument.
 struct Value {
   Argument::Kind kind;
-  std::array<std::byte, 8> bytes{};  // as the kernel reads them, the lower ones first
+  std::array<std::byte, 8> bytes{};  // little-endian; the kernel reads the first 4 or all 8
 
   template <class T>
   static Value of(Argument::Kind kind, T value) {
@@ -28,7 +29,7 @@ struct Value {
     std::memcpy(out.bytes.data(), &value, sizeof value);
     return out;
   }
-  // Whether a parameter of so many bytes can take it.
+  // True if it can be passed for a parameter of `parameter` bytes.
   bool fits(size_t parameter) const {
     if (kind == Argument::Kind::pointer) return parameter == sizeof(void*);
     if (kind == Argument::Kind::real) return parameter == sizeof(float);
@@ -55,9 +56,9 @@ class DeviceModule {
     cudaKernel_t kernel = nullptr;
     require("find " + name, cudaLibraryGetKernel(&kernel, library_, symbols_.at(name).c_str()));
     require_parameters(name, kernel, arguments);
-    if (d.shared > kSharedWithoutAsking) {
+    if (d.shared > kDefaultSharedBytes) {
       const int device = tinytorch::backend::cuda::current_device();
-      require("give " + name + " its shared memory",
+      require("set the shared memory of " + name,
               cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               static_cast<int>(d.shared), device));
     }
@@ -72,7 +73,7 @@ class DeviceModule {
   }
 
  private:
-  static constexpr int64_t kSharedWithoutAsking = 48 << 10;
+  static constexpr int64_t kDefaultSharedBytes = 48 << 10;  // a kernel must opt in to more
 
   static void require(const std::string& what, cudaError_t error) {
     if (error != cudaSuccess) throw std::runtime_error("cannot " + what + ": " + cudaGetErrorString(error));
@@ -80,7 +81,8 @@ class DeviceModule {
   static dim3 three(const std::array<int64_t, 3>& d) {
     return {static_cast<unsigned>(d[0]), static_cast<unsigned>(d[1]), static_cast<unsigned>(d[2])};
   }
-  // The driver reads as many bytes as the kernel declares, whatever is there.
+  // Checks the arguments against the kernel's parameters, since the driver reads as many bytes as the kernel
+  // declares and checks nothing.
   static void require_parameters(const std::string& name, cudaKernel_t kernel,
                                  std::span<const Value> arguments) {
     size_t count = 0, offset = 0, bytes = 0;
@@ -91,10 +93,10 @@ class DeviceModule {
             fmt::format("{}: argument {} does not fit its parameter of {} bytes", name, count, bytes));
       ++count;
     }
-    (void)cudaGetLastError();  // that there is no further parameter is no error
+    (void)cudaGetLastError();  // the last call fails because there is no further parameter
     if (count != arguments.size())
       throw std::invalid_argument(
-          fmt::format("{} has {} parameters, the plan gives it {} arguments", name, count, arguments.size()));
+          fmt::format("{} has {} parameters, but the plan has {} arguments", name, count, arguments.size()));
   }
 
   std::map<std::string, std::string> symbols_;

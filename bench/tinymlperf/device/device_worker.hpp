@@ -1,8 +1,8 @@
-// What answers for device code: `tinymlperf worker --device`, a process of its own that holds the GPU's
-// context. So a kernel that breaks, or never ends, breaks and ends with this process alone.
+// The process that answers queries with device code: `tinymlperf worker --device`. It alone holds the GPU's
+// context, so a kernel that crashes or never ends affects no other process.
 //
-// Queries are those of entries/kernels.hpp. An answer has, beside the output, how long the op took (f64 [3]:
-// measured_op.hpp) and what it did that no op may (u8, empty: nothing).
+// Queries are those of entries/kernels.hpp. An answer has three tensors: the output, the times of the op (f64
+// [3], Report in measured_op.hpp), and a text about what the op did wrong (u8, empty if nothing).
 #pragma once
 
 #include <tinymlperf/device/measured_op.hpp>

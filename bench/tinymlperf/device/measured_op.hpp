@@ -1,16 +1,13 @@
-// One op on a GPU, once, and how long it took: on fresh addresses, with cold caches, on inputs that came just
-// now.
+// Runs an op on a GPU once and measures its time: at random addresses, with cold caches, on new inputs.
 //
-//   1  the inputs are copied to a place that no earlier query used; output, scratch memory and the space
-//   between are
-//      filled with marks
-//   2  the program is loaded anew and runs once on zeros, elsewhere: what a first run costs is not the op's
-//   3  the L2 cache is filled with something else
-//   4  a kernel of the judge's turns for 20 us, which says how fast the clock is, and covers the way to the
-//   launches 5  an event, the op, an event 6  the output is copied away; the op runs on the zeros again, so
-//   that whatever it owes is written 7  an output that is another one now, inputs that changed and marks that
-//   are gone are told
-// The time is the stream's own; a host's clock on either side says whether it can be true.
+//   1  Copy the inputs to random addresses. Fill the output with NaN, all other memory with guard bytes.
+//   2  Load the program again and run it on zeros elsewhere, so that the cost of a first run is not measured.
+//   3  Flush the L2 cache.
+//   4  Run a kernel that spins for 20 us. It measures the clock rate and hides the latency of the launches.
+//   5  Record an event, run the op, record an event.
+//   6  Copy the output. Run the op on the zeros again, which would execute writes that it deferred.
+//   7  Report an output that differs from that of step 6, inputs that changed, and overwritten guard bytes.
+// The time is that between the events. The host's clock around them says whether it is plausible (audit A10).
 #pragma once
 
 #include <chrono>
@@ -24,22 +21,22 @@ namespace tinymlperf::device {
 
 namespace cuda = tinytorch::backend::cuda;
 
-// What an answer says beside the output: f64 [3], in this order.
+// The times in an answer: f64 [3], in this order.
 struct Report {
   double seconds = 0;       // between the events
-  double host_seconds = 0;  // from before the turning kernel to after the op
-  double clock = 0;         // of the multiprocessors, in cycles per second
+  double host_seconds = 0;  // host clock, from before the spinning kernel to after the op
+  double clock = 0;         // clock rate of the multiprocessors in cycles per second, 0: unknown
 };
 
 struct MeasuredOutput {
   std::vector<std::byte> bytes;
   Report report;
-  std::string complaint;  // what the op did that no op may; empty: nothing
+  std::string complaint;  // what the op did wrong; empty if nothing
 };
 
 namespace detail {
 
-// Cycles and nanoseconds of one thread that turns for about 20 us.
+// A kernel of one thread that spins for about 20 us and writes the elapsed cycles and nanoseconds.
 inline const SourceFile& clock_source() {
   static const SourceFile source{"clock.cu", R"(
 __device__ unsigned long long nanoseconds() {
@@ -47,9 +44,9 @@ __device__ unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
-__global__ void turn(double* out) {
+__global__ void spin(double* out) {
   unsigned long long start = nanoseconds();
-  while (nanoseconds() == start) {}  // it may tick slowly: from one tick
+  while (nanoseconds() == start) {}  // the timer may tick slowly, so begin at a tick
   start = nanoseconds();
   const long long from = clock64();
   unsigned long long now = start;
@@ -64,16 +61,16 @@ __global__ void turn(double* out) {
 class DeviceClock {
  public:
   explicit DeviceClock(const std::string& architecture)
-      : module_(compile(clock_source(), {}, {"turn"}, architecture)),
+      : module_(compile(clock_source(), {}, {"spin"}, architecture)),
         out_(static_cast<double*>(cuda::allocate(2 * sizeof(double), 0))) {}
   ~DeviceClock() { cuda::deallocate(out_, 2 * sizeof(double), 0); }
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
-  void turn() {
+  void spin() {
     const Value argument = Value::of(Argument::Kind::pointer, out_);
-    module_.launch("turn", {}, std::span(&argument, 1));
+    module_.launch("spin", {}, std::span(&argument, 1));
   }
-  // The clock rate of the GPU during the last turn; 0 if it is not known.
+  // The clock rate of the GPU during the last spin(); 0 if it is not known.
   double cycles_per_second() const {
     double both[2];
     cuda::copy_bytes(both, tinytorch::cpu, out_, tinytorch::cuda, sizeof both);
@@ -85,17 +82,17 @@ class DeviceClock {
   double* out_;
 };
 
-// Pieces of one block of memory; each begins at a place that nobody can foresee.
-class Places {
+// An arena in one block of memory. Its pieces have random offsets and guard bytes before and after them.
+class GuardedArena {
  public:
   static constexpr size_t kBytes = size_t{2} << 30,
-                          kMark = 4096;  // bytes of marks before and after each piece
-  static constexpr int kMarkByte = 0xA5;
+                          kGuard = 4096;  // guard bytes before and after each piece
+  static constexpr int kGuardByte = 0xA5;
 
-  Places() : block_(static_cast<char*>(cuda::allocate(kBytes, 0))) {}
-  ~Places() { cuda::deallocate(block_, kBytes, 0); }
-  Places(const Places&) = delete;
-  Places& operator=(const Places&) = delete;
+  GuardedArena() : block_(static_cast<char*>(cuda::allocate(kBytes, 0))) {}
+  ~GuardedArena() { cuda::deallocate(block_, kBytes, 0); }
+  GuardedArena(const GuardedArena&) = delete;
+  GuardedArena& operator=(const GuardedArena&) = delete;
 
   void start() {
     at_ = random_() % (size_t{64} << 20) / 512 * 512;
@@ -103,22 +100,22 @@ class Places {
     pieces_.clear();
   }
   char* take(size_t bytes) {
-    at_ += kMark + random_() % 64 * 512;
-    if (at_ + bytes + 2 * kMark > kBytes)
+    at_ += kGuard + random_() % 64 * 512;
+    if (at_ + bytes + 2 * kGuard > kBytes)
       throw std::invalid_argument("the op needs more than 2 GiB of memory");
     char* const piece = block_ + at_;
     pieces_.push_back({at_, bytes});
-    at_ += (bytes + 511) / 512 * 512 + kMark;
+    at_ += (bytes + 511) / 512 * 512 + kGuard;
     return piece;
   }
-  // All that was taken, and all between.
-  void mark() { cuda::fill_bytes(block_ + begin_, kMarkByte, at_ - begin_, 0); }
-  bool marks_stand() const {
-    std::vector<unsigned char> found(kMark);
+  // Fills all pieces and the space between them.
+  void fill_with_guard_bytes() { cuda::fill_bytes(block_ + begin_, kGuardByte, at_ - begin_, 0); }
+  bool guards_are_intact() const {
+    std::vector<unsigned char> found(kGuard);
     for (const Piece& p : pieces_)
-      for (const size_t at : {p.at - kMark, p.at + p.bytes}) {
-        cuda::copy_bytes(found.data(), tinytorch::cpu, block_ + at, tinytorch::cuda, kMark);
-        if (std::ranges::any_of(found, [](unsigned char c) { return c != kMarkByte; })) return false;
+      for (const size_t at : {p.at - kGuard, p.at + p.bytes}) {
+        cuda::copy_bytes(found.data(), tinytorch::cpu, block_ + at, tinytorch::cuda, kGuard);
+        if (std::ranges::any_of(found, [](unsigned char c) { return c != kGuardByte; })) return false;
       }
     return true;
   }
@@ -135,12 +132,13 @@ class Places {
 
 }  // namespace detail
 
-// Audit A5: the bytes of an output as it was given, and after a later launch. Empty: they are the same.
+// Audit A5: compares the bytes of an output when it was given with those after a later launch. Returns an
+// empty text if they are the same.
 inline std::string late_change(std::span<const std::byte> given, std::span<const std::byte> later) {
   const auto changed = std::ranges::mismatch(given, later).in1 - given.begin();
   if (changed == std::ssize(given)) return "";
   return "audit A5, output fingerprint: byte " + std::to_string(changed) +
-         " of its output changed after it was given";
+         " of the output changed after it was given";
 }
 
 class OpRunner {
@@ -150,9 +148,9 @@ class OpRunner {
 
   MeasuredOutput operator()(const std::string& op, std::span<const channel::Tensor> in, const Shape& out) {
     const size_t out_bytes = 4 * static_cast<size_t>(elements(out));
-    places_.start();
+    arena_.start();
     Buffers real = buffers_of(op, in, out), zeros = buffers_of(op, in, out);
-    places_.mark();
+    arena_.fill_with_guard_bytes();
     for (size_t i = 0; i < in.size(); ++i) {
       cuda::copy_bytes(real.in[i], tinytorch::cuda, in[i].bytes.data(), tinytorch::cpu, in[i].bytes.size());
       cuda::fill_bytes(zeros.in[i], 0, in[i].bytes.size(), 0);
@@ -182,16 +180,16 @@ class OpRunner {
     b.shapes.out = out;
     for (const channel::Tensor& t : in) {
       b.shapes.in.push_back(t.shape), b.types.push_back(t.dtype);
-      b.in.push_back(places_.take(t.bytes.size()));
+      b.in.push_back(arena_.take(t.bytes.size()));
     }
-    b.out = places_.take(4 * static_cast<size_t>(elements(out)));
-    b.workspace = places_.take(static_cast<size_t>(program_.workspace(op, b.shapes)));
+    b.out = arena_.take(4 * static_cast<size_t>(elements(out)));
+    b.workspace = arena_.take(static_cast<size_t>(program_.workspace(op, b.shapes)));
     return b;
   }
   Report timed(const std::string& op, const Buffers& buffers) {
     using HostClock = std::chrono::steady_clock;
     const auto begin = HostClock::now();
-    clock_.turn();
+    clock_.spin();
     begin_.record();
     program_.queue(op, buffers);
     end_.record();
@@ -204,13 +202,13 @@ class OpRunner {
     for (size_t i = 0; i < in.size(); ++i) {
       now.resize(in[i].bytes.size());
       cuda::copy_bytes(now.data(), tinytorch::cpu, b.in[i], tinytorch::cuda, now.size());
-      if (!std::ranges::equal(now, in[i].bytes)) return "it changed its input in" + std::to_string(i);
+      if (!std::ranges::equal(now, in[i].bytes)) return "the op changed its input in" + std::to_string(i);
     }
-    return places_.marks_stand() ? "" : "it wrote beside its output and its workspace";
+    return arena_.guards_are_intact() ? "" : "the op wrote outside of its output and its workspace";
   }
 
   Program& program_;
-  detail::Places places_;
+  detail::GuardedArena arena_;
   detail::DeviceClock clock_;
   tinytorch::profiling::CacheFlush flush_;
   cuda::Event begin_, end_;

@@ -1,4 +1,4 @@
-// CUDA source to machine code of one GPU, by NVRTC: in memory, and in a process that no GPU is near.
+// Compiles CUDA source to machine code of one GPU architecture with NVRTC, in memory. No GPU is needed.
 #pragma once
 
 #include <map>
@@ -20,7 +20,8 @@ struct SourceFile {
 
 struct MachineCode {
   std::string cubin;
-  std::map<std::string, std::string> symbols;  // of each kernel as it was asked for: "rows<256>"
+  std::map<std::string, std::string>
+      symbols;  // mangled name of each kernel, by the name in the plan: "rows<256>"
 };
 
 #ifdef TINYMLPERF_NVRTC_INCLUDE
@@ -66,7 +67,7 @@ class NvrtcProgram {
 
 }  // namespace detail
 
-// What nvcc's host headers would have brought: NVRTC has none.
+// Definitions that nvcc gets from headers of the host, which NVRTC lacks.
 inline const SourceFile& prelude() {
   static const SourceFile header{"tinymlperf_prelude.cuh", R"(
 #define INFINITY __int_as_float(0x7f800000)
@@ -83,8 +84,9 @@ typedef unsigned long long uint64_t;
   return header;
 }
 
-// `architecture` as in "sm_90a". Headers are what the source may include beside CUDA's own. Throws
-// std::invalid_argument with the compiler's log where it does not compile, or a kernel is not there.
+// Compiles `source` for `architecture`, such as "sm_90a". The source may include `headers` and CUDA's own.
+// Throws std::invalid_argument if it does not compile (with the compiler's log) or if it lacks one of
+// `kernels`.
 inline MachineCode compile(const SourceFile& source, std::vector<SourceFile> headers,
                            const std::set<std::string>& kernels, const std::string& architecture) {
   using detail::NvrtcProgram;

@@ -1,20 +1,15 @@
-// A submission of tier T1 is device code alone: CUDA sources, and plan.json, which says how they are
-// launched.
+// plan.json: how the CUDA sources of a submission of tier T1, which has no host code, are launched.
 //
-//   {"schema": 1,
-//    "ops": {
-//      "softmax": {
-//        "source": "softmax.cu",                    default: kernels.cu
-//        "launches": [{"kernel": "softmax_rows",    or "softmax_rows<256>"
-//                      "grid": ["in0[0]"],          blocks along x, y and z: arithmetic on shapes
-//                      (arithmetic.hpp) "block": [256],              threads, likewise "shared": "4 *
-//                      in0[1]",      bytes of dynamic shared memory; default: 0 "arguments": ["in0", "out",
-//                      "in0[1]"]}],
-//        "workspace": "4 * size(out)",              bytes of scratch memory; default: 0
-//        "deterministic": true}}}                   default: two runs give the same bits
-// An argument is a pointer (in0, in1, ..., out, workspace), arithmetic for an int or a long long, or
-// {"float": 0.5}. Inputs are f32 or i64, the output f32, all row-major. The launches of an op run one after
-// the other.
+//   {"schema": 1, "ops": {"softmax": {
+//     "source": "softmax.cu",                     default: kernels.cu
+//     "launches": [{"kernel": "softmax_rows",     or "softmax_rows<256>"
+//       "grid": ["in0[0]"], "block": [256],       blocks and threads along x, y and z: arithmetic.hpp
+//       "shared": "4 * in0[1]",                   bytes of dynamic shared memory, default: 0
+//       "arguments": ["in0", "out", "in0[1]"]}],  a pointer (in0, in1, ..., out, workspace), arithmetic
+//                                                 for an int or a long long, or {"float": 0.5}
+//     "workspace": "4 * size(out)",               bytes of scratch memory, default: 0
+//     "deterministic": true}}}                    default: two runs give the same bits
+// Inputs are f32 or i64, the output is f32, all row-major. The launches of an op run one after the other.
 #pragma once
 
 #include <algorithm>
@@ -29,19 +24,20 @@
 namespace tinymlperf::device {
 
 constexpr const char* kPlanFile = "plan.json";
-constexpr const char* kSymbolsFile = "kernels.json";  // beside it, once its sources are compiled
-constexpr const char* kLibraryName = "library";       // instead of a plan's folder: the library's own kernels
+constexpr const char* kSymbolsFile =
+    "kernels.json";                              // beside the plan, written when its sources are compiled
+constexpr const char* kLibraryName = "library";  // stands for the library's kernels, instead of a folder
 
 struct Argument {
   enum class Kind { pointer, integer, real };
   Kind kind;
-  std::string text;  // which pointer; the arithmetic
-  float value = 0;   // Kind::real
+  std::string text;  // the pointer's name, or the arithmetic of an integer
+  float value = 0;   // of Kind::real
 };
 
 struct Launch {
   std::string kernel;
-  std::vector<std::string> grid, block;  // 1 to 3 each
+  std::vector<std::string> grid, block;  // arithmetic for 1 to 3 dimensions each
   std::string shared;
   std::vector<Argument> arguments;
 };
@@ -52,9 +48,9 @@ struct OpPlan {
   bool deterministic = true;
 };
 
-using LaunchPlan = std::map<std::string, OpPlan>;  // by op
+using LaunchPlan = std::map<std::string, OpPlan>;  // by the name of the op
 
-// A launch with its numbers. Pointers are put in where they are known.
+// The numbers of a launch, evaluated for the shapes of a query.
 struct Dimensions {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t shared = 0;
@@ -71,7 +67,7 @@ namespace detail {
 using tinymlperf::detail::Fields;
 using tinymlperf::detail::show;
 
-// A file's own name: no folders, nothing hidden.
+// True for the name of a .cu file without folders that is not hidden.
 inline bool is_source_name(std::string_view name) {
   const auto good = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
@@ -122,7 +118,7 @@ class PlanReader {
   static Argument argument_of(const Fields& f, const Json& json, const std::string& key) {
     if (json.is_object()) {
       if (json.size() != 1 || !json.contains("float") || !json.at("float").is_number())
-        f.refuse(key, "a text, a whole number or {\"float\": number}", show(json));
+        f.refuse(key, "a text, an integer or {\"float\": number}", show(json));
       const double value = json.at("float").get<double>();
       if (std::abs(value) > std::numeric_limits<float>::max())
         f.refuse(key, "a number that a float can hold", show(json));
@@ -146,7 +142,7 @@ class PlanReader {
   }
   static std::string arithmetic(const Fields& f, const Json& json, const std::string& key) {
     if (!json.is_number_integer() && !json.is_string())
-      f.refuse(key, "a whole number, or arithmetic as a text", show(json));
+      f.refuse(key, "an integer, or arithmetic as a text", show(json));
     const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
     try {
       require_arithmetic(text);
@@ -161,14 +157,14 @@ class PlanReader {
 
 inline int64_t within(const char* what, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high)
-    throw std::invalid_argument(std::string(what) + ": " + std::to_string(value) + " is not within " +
+    throw std::invalid_argument(std::string(what) + ": " + std::to_string(value) + " is not between " +
                                 std::to_string(low) + " and " + std::to_string(high));
   return value;
 }
 
 }  // namespace detail
 
-// Throws Refusal with file, place, what was expected and found.
+// Parses the text of a plan.json. Throws Refusal with file, place, what was expected and what was found.
 inline LaunchPlan parse_plan(std::string_view text) {
   const Json json = tinymlperf::detail::parse_json(text, kPlanFile);
   return detail::PlanReader(json)();
@@ -178,7 +174,7 @@ inline LaunchPlan load_plan(const std::filesystem::path& folder) {
   return parse_plan(tinymlperf::detail::read_limited(folder / kPlanFile, limits::kPlanBytes));
 }
 
-// What a launch is for these shapes. Throws std::invalid_argument where no GPU could do it.
+// Evaluates the numbers of a launch for these shapes. Throws std::invalid_argument beyond the GPU's limits.
 inline Dimensions dimensions_of(const Launch& launch, const Shapes& shapes) {
   Dimensions out;
   for (size_t i = 0; i < launch.grid.size(); ++i)
@@ -193,6 +189,7 @@ inline Dimensions dimensions_of(const Launch& launch, const Shapes& shapes) {
   out.shared = detail::within("shared", evaluate(launch.shared, shapes), 0, limits::kSharedBytes);
   return out;
 }
+// Bytes of scratch memory of an op for these shapes. Throws std::invalid_argument beyond the limit of 1 GiB.
 inline int64_t workspace_of(const OpPlan& op, const Shapes& shapes) {
   return detail::within("workspace", evaluate(op.workspace, shapes), 0, limits::kWorkspaceBytes);
 }

@@ -1,4 +1,4 @@
-// What computes ops on a GPU: a plan that somebody handed in, or the library.
+// Programs that compute ops on a GPU: a submitted plan, or the library.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace tinymlperf::device {
 
-// A query on the device. Inputs have the types of `in`.
+// The tensors of a query on the device.
 struct Buffers {
   Shapes shapes;
-  std::vector<channel::DType> types;
+  std::vector<channel::DType> types;  // of the inputs
   std::vector<void*> in;
   void *out = nullptr, *workspace = nullptr;
 };
@@ -23,9 +23,9 @@ class Program {
   virtual ~Program() = default;
   virtual bool has(const std::string& op) const = 0;
   virtual int64_t workspace(const std::string& op, const Shapes& shapes) const = 0;  // bytes
-  // From now on nothing of earlier queries is left.
+  // Loads the code of an op again, so that a submission has no state of earlier queries.
   virtual void load(const std::string& op) = 0;
-  // Puts all launches of an op that was loaded on the current stream.
+  // Queues all launches of the loaded op on the current stream.
   virtual void queue(const std::string& op, const Buffers& buffers) = 0;
 };
 
@@ -59,7 +59,7 @@ class PlanProgram final : public Program {
     const size_t input = *input_number(argument.text);
     if (input >= b.in.size())
       throw std::invalid_argument(argument.text + ": the op has " + std::to_string(b.in.size()) +
-                                  " inputs, the first is in0");
+                                  " inputs; the first is in0");
     return Value::of(Kind::pointer, b.in[input]);
   }
 
@@ -69,7 +69,7 @@ class PlanProgram final : public Program {
 
 #if TINYTORCH_WITH_CUDA
 
-// The library's kernels for GPUs. Scratch memory is its allocator's.
+// The library's kernels for GPUs. Their scratch memory comes from the library's allocator.
 struct Gpu {
   class Memory {
    public:

@@ -1,9 +1,9 @@
-// What the judge starts for device code, each a process of its own:
+// Commands of the worker processes that the judge starts for device code:
 //
 //   worker FOLDER --compile sm_90a     compiles a plan's sources to the working directory
 //   worker FOLDER --device             answers queries; FOLDER holds a compiled plan, or is the word library
 //   worker FOLDER --device --check once|twice --seed N
-//                                      device_check.hpp
+//                                      checks a compiled plan (device_check.hpp)
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace tinymlperf::device {
 
-// The exit status; nothing where the arguments are none of these.
+// Runs one of these commands and returns its exit status. Returns nothing if the arguments are none of them.
 inline std::optional<int> maybe_work(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
   if (args.size() < 4 || args[1] != "worker") return std::nullopt;

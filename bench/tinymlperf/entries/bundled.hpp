@@ -1,5 +1,5 @@
-// The models that every benchmark starts with (Descriptor::recipes). Each is written as its model.json would
-// be, so that the bundled entries pass the same reader as anyone else's.
+// The bundled models of a benchmark (Descriptor::recipes). Each is written as a model.json and read like that
+// of any other entry.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace tinymlperf {
 struct Recipe {
   EntrySpec spec;
   int64_t epochs = 0;
-  double learning_rate = 0;  // the highest one of the schedule
+  double learning_rate = 0;  // the peak of the schedule
   int64_t batch = 64;
   std::string optimizer = "adamw", schedule = "one_cycle";  // as in TrainingSpec
 };
 
-// What it is before anybody has trained it, which is what an entry of ttq says.
+// The entry with its training recipe and without weights, as it is submitted to the ttq benchmarks.
 inline EntrySpec untrained(const Recipe& r) {
   EntrySpec spec = r.spec;
   spec.training = TrainingSpec{.optimizer = r.optimizer,

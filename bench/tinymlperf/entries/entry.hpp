@@ -1,22 +1,23 @@
-// An entry's model.json: a list of layers, read into plain structs with every shape worked out beforehand.
+// Reads and writes an entry's model.json: a list of layers. The reader computes all shapes.
 //
 //   {"schema": 1, "benchmark": "dig", "name": "mlp", "input": [1, 28, 28], "classes": 10,
 //    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
 //
-// or a language model (gpt_spec.hpp); with "training": {"epochs": 5, ...} it is to be trained and has no
-// weights. Without a benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight",
-// "1.bias"), so weights saved by PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent
-// or beyond a limit is a Refusal that names file, place, expected and found.
+// or a language model (gpt_spec.hpp). With "training": {"epochs": 5, ...} the model is to be trained and has
+// no weights. The default of "benchmark" is "dig". Parameters are named as in torch.nn.Sequential
+// ("1.weight", "1.bias"), so weights saved by PyTorch fit. The file is untrusted: anything unknown,
+// inconsistent or beyond a limit is a Refusal that says where, and what was expected and found.
 #pragma once
 
 #include <string>
 #include <tinymlperf/benchmarks/benchmarks.hpp>
 #include <tinymlperf/entries/gpt_spec.hpp>
-#include <tinymlperf/entries/shape_walk.hpp>
+#include <tinymlperf/entries/shape_inference.hpp>
 
 namespace tinymlperf {
 
-// Names appear in tables, file names and pages, so they are plain: letters, digits, '.', '_', '-'.
+// True if a name may be used: since names appear in tables, file names and web pages, they consist of
+// letters, digits, '.', '_' and '-', and begin neither with '.' nor with '-'.
 inline bool is_plain_name(const std::string& name) {
   if (name.empty() || name.size() > limits::kNameLength || name.front() == '.' || name.front() == '-')
     return false;
@@ -26,11 +27,11 @@ inline bool is_plain_name(const std::string& name) {
 
 namespace detail {
 
-// Before anything else, so that an entry of another benchmark is not told about its keys.
+// This is checked first, so that an entry of another benchmark is not refused for its keys.
 inline void require_benchmark(const Json& document, const Task& task) {
   const Json found = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
   if (document.is_object() && found != task.benchmark)
-    throw Refusal(kFile, "benchmark", show(task.benchmark) + ", which is asked here", show(found));
+    throw Refusal(kFile, "benchmark", show(task.benchmark) + ", the benchmark of this run", show(found));
 }
 
 inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) {
@@ -75,7 +76,7 @@ inline Json to_json(const TrainingSpec& t) {
 
 }  // namespace detail
 
-// Reads the text of a model.json; throws Refusal.
+// Parses the text of a model.json. Throws Refusal.
 inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of("dig")) {
   using namespace detail;
   const Json document = parse_json(text);
@@ -91,9 +92,9 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   if (spec.input != task.input) fields.refuse("input", to_text(task.input), to_text(spec.input));
   spec.outputs = fields.integer(task.outputs_key, task.outputs, task.outputs);
   const Json& layers = fields.array("layers", 1, static_cast<size_t>(limits::kLayers));
-  ShapeWalk walk(spec);
-  for (size_t i = 0; i < layers.size(); ++i) walk.add(layers[i], i);
-  walk.finish(task.outputs_key);
+  ShapeInference inference(spec);
+  for (size_t i = 0; i < layers.size(); ++i) inference.add(layers[i], i);
+  inference.finish(task.outputs_key);
   if (document.contains("training")) spec.training = read_training(document.at("training"));
   return spec;
 }
@@ -121,20 +122,24 @@ inline Json to_json(const LayerSpec& layer) {
 
 }  // namespace detail
 
-// Which benchmark a model.json is for; of what is none, "dig", as parse_entry() then says.
+// The benchmark that the text of a model.json names, "dig" if it names none. If the document is not an object
+// or the name is not a text, the result is "dig", too, and parse_entry() refuses it later. Throws Refusal if
+// the text is not JSON.
 inline std::string benchmark_of(const std::string& text) {
   const Json document = detail::parse_json(text);
   const Json benchmark = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
   return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
 }
 
-// How an entry is to be trained, or a Refusal.
+// Returns how an entry is to be trained. Throws Refusal if it does not say so.
 inline const TrainingSpec& require_training(const EntrySpec& spec) {
-  if (!spec.training) throw Refusal(detail::kFile, "training", "how it is to be trained", "no such key");
+  if (!spec.training)
+    throw Refusal(detail::kFile, "training", "an object that says how the model is to be trained",
+                  "no such key");
   return *spec.training;
 }
 
-// The other direction, for the bundled models: parse_entry(to_json(spec).dump()) gives the same layers.
+// The inverse of parse_entry(): parse_entry(to_json(spec).dump()) returns the same layers.
 inline Json to_json(const EntrySpec& spec) {
   Json document{{"schema", 1},
                 {"benchmark", spec.benchmark},

@@ -1,10 +1,9 @@
-// An entry that is a GPT-2 over bytes, said in four numbers:
+// An entry that is a GPT-2, described by four numbers. Its tokens are the 256 values of a byte:
 //
-//   {"schema": 1, "benchmark": "lm", "name": "gpt", "type": "gpt", "context": 64, "features": 64, "layers":
-//   2, "heads": 4}
+//   {"schema": 1, "benchmark": "lm", "name": "gpt",
+//    "type": "gpt", "context": 64, "features": 64, "layers": 2, "heads": 4}
 //
-// Its 256 tokens are the bytes' values. Tensors are named as transformer/gpt2.hpp names them; the token
-// embedding is the head as well.
+// Its tensors have the names of transformer/gpt2.hpp. The token embedding is also the output projection.
 #pragma once
 
 #include <tinymlperf/benchmarks/task.hpp>
@@ -37,7 +36,7 @@ inline void add_gpt_tensors(EntrySpec& spec) {
   norm("final_norm");
 }
 
-// Numbers of at most 2^12, so that every product below stays far under 2^63.
+// All four numbers are at most 2^12, so the products below stay far below 2^63.
 inline void read_gpt(EntrySpec& spec, const Fields& fields, const Task& task) {
   if (fields.text("type", limits::kNameLength, nullptr) != "gpt")
     fields.refuse("type", "\"gpt\"", "another type");

@@ -1,6 +1,6 @@
-// A student header set: the folder include/tinytorch/ of a submission. Each file in it has the path of the
-// library's header that it replaces and stands before it on the include path, so that the library's code
-// above runs on it. It is code (tier T2): it is compiled into the process that answers, never into the judge.
+// A header set: the folder include/tinytorch/ of a submission. Each file has the path of the library header
+// that it replaces, and comes before it on the include path, so that the rest of the library uses it. A
+// header set is code (tier T2): it is compiled into the process that answers, never into the judge.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class HeaderSet {
   static constexpr std::string_view kPrefix = "include/";
 
   static bool holds(std::string_view path) { return path.starts_with(kPrefix); }
-  // The names of the headers among files that have a path, in their order. The files were checked before.
+  // The names of the headers among `files`, in their order. The files must have been checked before.
   template <class Files>
   static std::vector<std::string> names_in(const Files& files) {
     std::vector<std::string> out;
@@ -32,22 +32,24 @@ class HeaderSet {
     return out;
   }
 
-  // `path` as the submission has it: include/tinytorch/tensor/strides.hpp. Throws Refusal.
+  // Adds a file by its path in the submission: include/tinytorch/tensor/strides.hpp. Throws Refusal.
   void add(const std::string& path, int64_t bytes) {
     const std::string name = path.substr(kPrefix.size());
     if (name.starts_with("tinytorch/core/"))
-      throw Refusal(path, "", "a header outside core/, which nobody replaces: move the change to another one",
-                    "one of core/");
+      throw Refusal(
+          path, "",
+          "a header outside core/ (headers of core/ cannot be replaced; move the change to another header)",
+          "a header of core/");
     if (!name.ends_with(".hpp"))
-      throw Refusal(path, "", "a .hpp header, since it is compiled for the processor: leave others out",
-                    "something else");
+      throw Refusal(path, "", "a .hpp header (only headers for the CPU can be replaced; remove this file)",
+                    "another kind of file");
     const std::filesystem::path library =
         std::filesystem::path(tinytorch_tree::kSourceFolder) / "include" / name;
     if (!name.starts_with("tinytorch/") || library.lexically_normal() != library ||
         !std::filesystem::is_regular_file(library))
       throw Refusal(path, "",
-                    "the path of the library's header that it replaces: put what is new into one of those, "
-                    "or beside plugin.cpp",
+                    "the path of the library's header that it replaces (move new code into such a header, or "
+                    "beside plugin.cpp)",
                     "a file that replaces nothing, since the library has no include/" + name);
     names_.insert(std::ranges::upper_bound(names_, name), name);
     bytes_ += bytes;
@@ -55,11 +57,11 @@ class HeaderSet {
       throw Refusal(
           kHeaderFolder, "",
           "at most " + std::to_string(kMost) + " headers and " + std::to_string(kMostBytes) +
-              " bytes of them: leave out those that are the library's",
+              " bytes of them (remove headers that do not differ from the library's)",
           std::to_string(names_.size()) + " or more, of " + std::to_string(bytes_) + " bytes or more");
   }
 
-  // The headers replaced, as they are included, in the order of their names: tinytorch/tensor/strides.hpp.
+  // The replaced headers as they are included (tinytorch/tensor/strides.hpp), sorted by name.
   const std::vector<std::string>& names() const { return names_; }
   bool empty() const { return names_.empty(); }
 
@@ -68,15 +70,15 @@ class HeaderSet {
   int64_t bytes_ = 0;
 };
 
-// For a reader.
+// A sentence, without its full stop, that lists the headers which the contender `name` replaces.
 inline std::string replaced_text(const std::string& name, const std::vector<std::string>& headers) {
-  if (headers.empty()) return name + " has all headers from the library";
-  std::string out = name + " has headers of its own instead of the library's";
+  if (headers.empty()) return name + " replaces no headers of the library";
+  std::string out = name + " replaces headers of the library:";
   for (size_t i = 0; i < headers.size(); ++i) out += (i ? ", " : " ") + headers[i];
   return out;
 }
 
-// The header set of files that have a path and a size.
+// The header set of `files`, each of which has a path; size_of(file) returns its bytes. Throws Refusal.
 template <class Files, class SizeOf>
 HeaderSet header_set_of(const Files& files, SizeOf&& size_of) {
   HeaderSet out;
@@ -92,8 +94,8 @@ inline HeaderSet header_set_of(const std::filesystem::path& folder) {
   const fs::path top = folder / kHeaderFolder;
   const auto require_no_link = [&](const fs::path& path) {
     if (fs::is_symlink(fs::symlink_status(path)))
-      throw Refusal(path.lexically_relative(folder).generic_string(), "", "a file or a folder: copy it",
-                    "a link");
+      throw Refusal(path.lexically_relative(folder).generic_string(), "",
+                    "a file or a folder (replace the link by a copy)", "a link");
   };
   require_no_link(top);
   if (!fs::is_directory(top)) return out;

@@ -1,24 +1,15 @@
-// A submission of kernels is this header and one function for each op that it wants to be good at:
+// Kernels for the CPU: a submission to `krn` includes this header and has a function for each of its ops.
 //
 //   #include <tinymlperf/entries/kernels.hpp>
 //   using namespace tinymlperf;
-//
 //   int main() {
-//     return serve_kernels({
-//         kernel("gelu", [](Inputs in, std::span<float> out) {
-//           const auto x = in[0].values<float>();
-//           for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] * 0.5f * (1 + std::erf(x[i] * 0.70710678f));
-//         }),
-//     });
+//     return serve_kernels({kernel("gelu", [](Inputs in, std::span<float> out) {
+//       const auto x = in[0].values<float>();
+//       for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] * 0.5f * (1 + std::erf(x[i] * 0.70710678f));
+//     })});
 //   }
-//
-// Inputs have a shape and values in row-major order; `out` is to be filled, in row-major order as well. Which
-// ops there are, and what each takes, is said by `tinymlperf kernels`. An op that is not here is not
-// compared.
-//
-// A query is a name (u8), the shape of the output (i64), and the inputs. The answer is one f32 tensor, or
-// none where there is no such kernel. A query without a name asks for nothing but an output: what the channel
-// itself costs.
+// Inputs and output are row-major. The function fills `out`. `tinymlperf kernels` lists the ops and their
+// inputs. Ops that a submission lacks are not compared.
 #pragma once
 
 #include <cmath>
@@ -39,7 +30,7 @@ inline Kernel kernel(std::string name, std::function<void(Inputs in, std::span<f
   return {std::move(name), std::move(run)};
 }
 
-// What is not written stays NaN.
+// An output filled with NaN, so that elements which a kernel does not write are wrong.
 inline Tensor empty_output(std::span<const int64_t> shape) {
   const int64_t n = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   Tensor out{DType::f32, {shape.begin(), shape.end()}, channel::Bytes(static_cast<size_t>(n) * 4)};
@@ -47,6 +38,9 @@ inline Tensor empty_output(std::span<const int64_t> shape) {
   return out;
 }
 
+// A query consists of a name (u8), the shape of the output (i64), and the inputs. The answer is one f32
+// tensor, or none if there is no kernel of this name. The answer to a query with an empty name is an output
+// without work, which measures the cost of the channel itself.
 inline Tensors answer_kernel_query(const std::vector<Kernel>& kernels, const Tensors& query) {
   const auto letters = query.at(0).values<char>();
   const std::string_view name(letters.data(), letters.size());

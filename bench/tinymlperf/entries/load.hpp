@@ -1,5 +1,4 @@
-// Entry folders on disk: model.json and weights.safetensors, read with suspicion and written by the bundled
-// models.
+// Reads (as untrusted files) and writes the folder of an entry: model.json and weights.safetensors.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +13,10 @@ namespace tinymlperf {
 
 constexpr const char* kModelFile = "model.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
-constexpr const char* kPluginFile = "plugin.cpp";  // instead of both
+constexpr const char* kPluginFile = "plugin.cpp";  // instead of the other two
 
-// "b" of "a/b", "a/b/" and of "." in a/b: what code is called that says no name itself.
+// The last part of a path: "b" for "a/b", for "a/b/", and for "." in the folder a/b. It is the name of a
+// contender without a model.json.
 inline std::string folder_name(const std::filesystem::path& folder) {
   return std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
 }
@@ -42,20 +42,20 @@ inline EntryFiles read_entry(const std::filesystem::path& folder, const Task& ta
 
 }  // namespace detail
 
-// Throws Refusal, or tinytorch::Error with the reader's own account of a broken weights file.
+// Throws Refusal, or tinytorch::Error if the weights file is damaged.
 inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
   auto [spec, weights] = detail::read_entry(folder, task);
   const int64_t bytes = detail::require_size(folder / kWeightsFile, limits::kWeightBytes);
   return {Network(std::move(spec), weights), bytes};
 }
 
-// An entry that is to be trained. Creates the folder; the file appears whole or not at all.
+// Writes the model.json of an entry that is to be trained, atomically. Creates the folder.
 inline void save_recipe(const std::filesystem::path& folder, const EntrySpec& spec) {
   std::filesystem::create_directories(folder);
   tt::write_file((folder / kModelFile).string(), to_json(spec).dump(1) + "\n");
 }
 
-// Creates the folder. Each file appears whole or not at all.
+// Writes both files of an entry. Creates the folder. Each file is written atomically.
 inline void save_entry(const std::filesystem::path& folder, const EntrySpec& spec,
                        const tt::StateDict& state) {
   std::filesystem::create_directories(folder);

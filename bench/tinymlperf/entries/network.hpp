@@ -1,6 +1,6 @@
-// An entry that runs: a Sequential built from its layer list, holding the weights of its safetensors file.
+// The network of an entry: a Sequential built from its list of layers, with the weights of its file.
 //
-// It is made of the library's own layers, so a header that a student replaced is what gets trained and timed.
+// It consists of the library's layers, so a header that a student replaces is trained and timed with it.
 #pragma once
 
 #include <cmath>
@@ -67,16 +67,16 @@ inline std::shared_ptr<tt::Module> build_layer(const LayerSpec& l, tt::Generator
 
 }  // namespace detail
 
-// The layers with fresh weights from `random`, in training mode. Every layer keeps its place in the list, so
-// the names of the state are those of EntrySpec::tensors.
+// Builds the layers with initial weights from `random`, in training mode. Each layer keeps its index in the
+// list, so the names in the state are those of EntrySpec::tensors.
 inline std::shared_ptr<tt::Sequential> build_layers(const EntrySpec& spec, tt::Generator& random) {
   auto net = std::make_shared<tt::Sequential>();
   for (const LayerSpec& l : spec.layers) net->append(detail::build_layer(l, random));
   return net;
 }
 
-// What a weights file must hold: exactly the tensors of the layers, of their shapes, floating and finite.
-// Returns them as f32; anything else is a Refusal that names `file`.
+// Checks the tensors of a weights file: they must be those of the layers and no others, with their shapes,
+// and with finite floating-point values. Returns them as f32. Otherwise throws a Refusal that names `file`.
 inline tt::StateDict check_weights(const EntrySpec& spec, const std::string& file, tt::StateDict found) {
   tt::StateDict kept;
   for (const TensorSpec& wanted : spec.tensors) {
@@ -98,7 +98,7 @@ inline tt::StateDict check_weights(const EntrySpec& spec, const std::string& fil
     found.erase(at);
   }
   for (const auto& [name, tensor] : found) {
-    // Batch norm also saves a step counter, which no forward pass reads.
+    // PyTorch's batch norm also saves a step counter, which the forward pass does not use.
     if (name.ends_with(".num_batches_tracked")) continue;
     throw Refusal(file, "", "only the tensors of model.json's layers",
                   "an extra tensor " + detail::show(Json(name)));
@@ -108,12 +108,12 @@ inline tt::StateDict check_weights(const EntrySpec& spec, const std::string& fil
 
 class Network {
  public:
-  // Takes trained layers; from here on they only answer.
+  // Takes trained layers and puts them into evaluation mode.
   Network(EntrySpec spec, std::shared_ptr<tt::Sequential> layers)
       : spec_(std::move(spec)), layers_(std::move(layers)) {
     layers_->eval();
   }
-  // Fresh layers filled with checked weights.
+  // Builds new layers and loads `weights`, which check_weights() returned.
   Network(EntrySpec spec, const tt::StateDict& weights) : spec_(std::move(spec)) {
     tt::Generator unused(0);  // every value is overwritten below
     layers_ = build_layers(spec_, unused);

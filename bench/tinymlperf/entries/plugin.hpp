@@ -1,15 +1,13 @@
-// A submission of tier T2 is this header and one function:
+// Plugins: a submission of tier T2 includes this header and has one function that answers queries:
 //
 //   #include <tinymlperf/entries/plugin.hpp>
-//
 //   int main() {
 //     return tinymlperf::serve([](const tinymlperf::Query& query) -> tinymlperf::Tensors {
 //       return {my_model(query.inputs.at(0))};
 //     });
 //   }
-//
-// serve() speaks with the judge through standard input and output. What the plugin itself prints goes to the
-// error output, which the judge keeps. There is no clock to stop and no result to report: the judge measures.
+// serve() communicates with the judge through standard input and output. What the plugin itself prints goes
+// to the error output, which the judge keeps. The judge measures the time; a plugin reports no results.
 #pragma once
 
 #include <fcntl.h>
@@ -30,20 +28,20 @@ using channel::Tensors;
 struct Query {
   uint64_t id = 0;
   Tensors inputs;
-  std::function<void(const Tensor&)> token;  // sends a piece of the answer at once
+  std::function<void(const Tensor&)> token;  // sends a part of the answer immediately
 };
 
 using Respond = std::function<Tensors(const Query&)>;
-using Prepare =
-    std::function<void(std::string_view)>;  // before the first query, untimed; the text is the judge's
+// Called before the first query with a text of the judge, such as the name of the benchmark. It is not timed.
+using Prepare = std::function<void(std::string_view)>;
 
 namespace detail {
 
-// The two ends as the plugin sees them; everything blocks, the judge has the deadlines.
+// The plugin's side of the channel. All calls block; only the judge has deadlines.
 class Line {
  public:
   Line() : in_(fcntl(0, F_DUPFD_CLOEXEC, 3)), out_(fcntl(1, F_DUPFD_CLOEXEC, 3)) {
-    // Whatever the plugin prints or reads by accident must not be a frame.
+    // Replaces standard input and output, so that the plugin's own reads and writes do not affect the frames.
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing >= 0) dup2(nothing, 0);
     dup2(2, 1);
@@ -53,11 +51,11 @@ class Line {
     const channel::Bytes frame = channel::encode(kind, id, payload);
     for (size_t sent = 0; sent < frame.size();) {
       const ssize_t now = write(out_, frame.data() + sent, frame.size() - sent);
-      if (now < 0 && errno != EINTR) throw channel::ProtocolError("the judge is gone");
+      if (now < 0 && errno != EINTR) throw channel::ProtocolError("the judge has closed the channel");
       if (now > 0) sent += static_cast<size_t>(now);
     }
   }
-  // Nothing at the end of the input.
+  // Returns nothing at the end of the input.
   std::optional<channel::Frame> receive() {
     channel::Bytes piece(1 << 16);
     for (;;) {
@@ -72,7 +70,7 @@ class Line {
  private:
   int in_, out_;
   channel::FrameReader reader_{
-      channel::Limits{uint64_t{1} << 40, uint64_t{1} << 30}};  // the judge is believed
+      channel::Limits{uint64_t{1} << 40, uint64_t{1} << 30}};  // large, since the judge is trusted
 };
 
 inline void answer_all(Line& line, const Respond& respond, const Prepare& prepare) {
@@ -97,8 +95,8 @@ inline void answer_all(Line& line, const Respond& respond, const Prepare& prepar
 
 }  // namespace detail
 
-// Answers the judge's queries one after another until it says done. The return value is main()'s: 0, or 1
-// after an exception of the plugin's, whose text the judge is told.
+// Answers the judge's queries in order, until the judge sends done or closes the channel. Returns the exit
+// status for main(): 0, or 1 after an exception, whose text is sent to the judge.
 inline int serve(const Respond& respond, const Prepare& prepare = {}) {
   detail::Line line;
   try {
@@ -108,7 +106,7 @@ inline int serve(const Respond& respond, const Prepare& prepare = {}) {
     std::fprintf(stderr, "plugin: %s\n", error.what());
     try {
       line.send(channel::Kind::error, 0, channel::bytes_of(std::string_view(error.what()).substr(0, 4096)));
-    } catch (const std::exception&) {  // nobody is left to tell
+    } catch (const std::exception&) {  // the judge has closed the channel
     }
     return 1;
   }

@@ -1,9 +1,12 @@
-// C1: what in source somebody should look at, and why. Reasons, not verdicts: an honest one may have
-// them, the sandbox holds whatever the source says, and the audits decide. Comments count as well, since what
-// looks like one need not be one. Lines that go on after a backslash are read as one, as a compiler does.
-// What a macro makes of names shows only in what the preprocessor gives, which is looked at too, of device
-// code by a compiler for the host, since NVRTC gives no such text: it takes one branch of each #if. That
-// names are joined at all the text itself says, in all of them.
+// Audit C1: static rules that find lines of source which a person should look at, with the reason. A reason
+// is not a verdict: honest source may have some, the sandbox protects against any source, and the other
+// audits decide.
+//
+// Lines that continue after a backslash are joined, as by a compiler. Lines of // comments are skipped. Lines
+// of block comments are not, since text that looks like a comment need not be one. Names that a macro joins
+// are found in the preprocessor's output (hidden_reasons). For device code this output comes from a compiler
+// for the host, since NVRTC has none, and covers one branch of each #if only; but a use of ## is found in the
+// text itself, in all branches.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,8 +25,8 @@ namespace detail {
 
 struct StaticRule {
   const char* what;
-  std::vector<std::string_view> words;    // whole identifiers
-  std::vector<std::string_view> phrases;  // anywhere in a line
+  std::vector<std::string_view> words;    // found as whole identifiers
+  std::vector<std::string_view> phrases;  // found anywhere in a line
 };
 
 inline const auto& static_rules() {
@@ -31,25 +34,27 @@ inline const auto& static_rules() {
       StaticRule{"starts other programs",
                  {"fork", "vfork", "execve", "execl", "execvp", "popen", "system", "posix_spawn", "clone"},
                  {}},
-      StaticRule{"works in threads, which could go on after an answer",
+      StaticRule{"starts threads, which could continue after an answer",
                  {"thread", "jthread", "pthread_create", "async"},
                  {}},
-      StaticRule{"reads a clock; nobody but the judge needs one",
+      StaticRule{"reads a clock, which only the judge needs",
                  {"chrono", "clock", "clock_gettime", "gettimeofday", "rdtsc", "__rdtsc", "times", "clock64",
                   "globaltimer"},
                  {}},
-      StaticRule{"looks at where it runs",
+      StaticRule{"inspects the environment in which it runs",
                  {"getenv", "setenv", "environ", "getpid", "sysconf"},
                  {"/proc/", "/sys/", "/dev/"}},
       StaticRule{"opens files", {"fopen", "ifstream", "ofstream", "fstream", "open", "openat"}, {}},
-      StaticRule{"speaks to a network", {"socket", "connect", "sockaddr", "getaddrinfo"}, {}},
-      StaticRule{"loads or makes code", {"dlopen", "dlsym", "mprotect", "memfd_create", "PROT_EXEC"}, {}},
-      StaticRule{"holds machine code", {"asm", "__asm__", "__asm"}, {}},
-      StaticRule{"reads or writes another's memory", {"ptrace", "process_vm_readv", "process_vm_writev"}, {}},
-      StaticRule{"may keep answers", {"cache", "memo", "unordered_map"}, {}},
-      StaticRule{"joins names, which hides them from a reader", {}, {"##", "%:%:"}},
+      StaticRule{"uses the network", {"socket", "connect", "sockaddr", "getaddrinfo"}, {}},
+      StaticRule{"loads or generates code", {"dlopen", "dlsym", "mprotect", "memfd_create", "PROT_EXEC"}, {}},
+      StaticRule{"contains assembly code", {"asm", "__asm__", "__asm"}, {}},
       StaticRule{
-          "takes in a file from elsewhere", {}, {"#include \"/", "#include </", "#include \"..", "#embed"}}};
+          "accesses the memory of another process", {"ptrace", "process_vm_readv", "process_vm_writev"}, {}},
+      StaticRule{"may cache answers", {"cache", "memo", "unordered_map"}, {}},
+      StaticRule{"joins names with ##, which hides them from a reader", {}, {"##", "%:%:"}},
+      StaticRule{"includes a file from outside of the submission",
+                 {},
+                 {"#include \"/", "#include </", "#include \"..", "#embed"}}};
   return rules;
 }
 
@@ -78,8 +83,8 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Each line with those that it goes on with after a backslash, so that no name is hidden by one; these are
-// empty then.
+// Joins each line with those that continue it after a backslash, so that a backslash hides no name. Empty
+// lines take the place of the continuations, which keeps the line numbers.
 inline std::string spliced(std::string_view text) {
   std::string out;
   size_t owed = 0;  // ends of lines
@@ -97,15 +102,15 @@ inline std::string spliced(std::string_view text) {
   return out + std::string(owed, '\n');
 }
 
-// A line that is a comment from its first character. One with a quote or the end of another comment may close
-// what began lines before it, and run after that.
+// True if the whole line is a // comment. A line with a quote or with */ is not one, since it may end a
+// string or a block comment that began in an earlier line, with code after that.
 inline bool is_comment(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t");
   return first != line.npos && line.substr(first).starts_with("//") && line.find('"') == line.npos &&
          line.find("*/") == line.npos;
 }
 
-// #line, or # 12 "another.hpp": what follows is said to be from elsewhere.
+// True for #line and for # 12 "another.hpp", which give the following lines other numbers and another file.
 inline bool renumbers(std::string_view line) {
   const size_t mark = line.find_first_not_of(" \t");
   if (mark == line.npos || line[mark] != '#') return false;
@@ -114,7 +119,7 @@ inline bool renumbers(std::string_view line) {
          (std::isdigit(static_cast<unsigned char>(line[word])) || line.substr(word).starts_with("line"));
 }
 
-// Numbers that are written out: many of them may be weights, or answers.
+// The number of numeric literals: many of them may be weights or answers.
 inline int64_t literals_in(std::string_view text) {
   int64_t count = 0;
   for (size_t i = 0; i < text.size(); ++i)
@@ -137,7 +142,7 @@ inline bool applies_to(const StaticRule& rule, std::string_view line) {
   return !is_comment(line) && applies(rule, line);
 }
 
-// "plugin.cpp:12: reads a clock ... (3 lines)" into `out`, where a line is found.
+// Appends "plugin.cpp:12: reads a clock ... (3 lines)" to `out` if found(line) is true for a line.
 template <class Found>
 void note(std::vector<std::string>& out, const std::string& path, const std::vector<std::string_view>& lines,
           const std::string& what, Found&& found) {
@@ -148,7 +153,7 @@ void note(std::vector<std::string>& out, const std::string& path, const std::vec
                             all > 1 ? fmt::format(" ({} lines)", all) : ""));
 }
 
-// What a line takes from the library: headers, and names that say where they are from.
+// The library's headers and qualified names in a line.
 inline std::vector<std::string> library_names(std::string_view line) {
   std::vector<std::string> out;
   for (size_t at = 0; at < line.size();) {
@@ -171,8 +176,8 @@ inline std::vector<std::string> library_names(std::string_view line) {
   return out;
 }
 
-// "plugin.cpp:7: takes from the library: cpu::softmax". In tier T2 that is allowed: what answers is then the
-// library's work, which whoever reads the result should know.
+// Appends "plugin.cpp:7: uses the library: cpu::softmax" to `out`. In tier T2 this is allowed, but the result
+// is then the library's work, which its readers should know.
 inline void note_library(std::vector<std::string>& out, const std::string& path,
                          const std::vector<std::string_view>& lines) {
   constexpr size_t kShown = 6;
@@ -189,12 +194,12 @@ inline void note_library(std::vector<std::string>& out, const std::string& path,
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) list += (i > 0 ? ", " : "") + names[i];
   if (names.size() > kShown) list += fmt::format(" and {} more", names.size() - kShown);
-  out.push_back(fmt::format("{}:{}: takes from the library: {}", path, first, list));
+  out.push_back(fmt::format("{}:{}: uses the library: {}", path, first, list));
 }
 
 }  // namespace detail
 
-// One reason for each rule that applies to a source file.
+// The reasons to look at a source file, one for each rule that applies.
 inline std::vector<std::string> static_reasons(const std::string& path, std::string_view text) {
   constexpr int64_t kManyLiterals = 1000;
   constexpr size_t kLongLine = 1000;
@@ -206,15 +211,17 @@ inline std::vector<std::string> static_reasons(const std::string& path, std::str
     detail::note(out, path, lines, rule.what,
                  [&](std::string_view line) { return detail::applies_to(rule, line); });
   detail::note_library(out, path, lines);
-  detail::note(out, path, lines, "counts its lines as it likes, which hides what follows", detail::renumbers);
-  detail::note(out, path, detail::lines_of(text), "is too long to be read",
+  detail::note(out, path, lines, "changes line numbers with #line, which hides where code is",
+               detail::renumbers);
+  detail::note(out, path, detail::lines_of(text), "has a line that is too long to be read",
                [](std::string_view line) { return line.size() > kLongLine; });
   if (const int64_t literals = detail::literals_in(text); literals > kManyLiterals)
-    out.push_back(fmt::format("{}: holds {} numbers, which may be weights or answers", path, literals));
+    out.push_back(
+        fmt::format("{}: contains {} numeric literals, which may be weights or answers", path, literals));
   return out;
 }
 
-// The lines of one file in what `c++ -E` gives, each at its own number.
+// The lines of `file` in the output of `c++ -E`, each at its line number in that file.
 inline std::string preprocessed_lines(std::string_view output, std::string_view file) {
   std::vector<std::string> lines;
   size_t number = 0;  // of the next line
@@ -238,7 +245,7 @@ inline std::string preprocessed_lines(std::string_view output, std::string_view 
   return out;
 }
 
-// What the text of a file does not show and its preprocessed lines do.
+// The reasons that apply to the preprocessed lines of a file but not to its text.
 inline std::vector<std::string> hidden_reasons(const std::string& path, std::string_view text,
                                                std::string_view preprocessed) {
   std::vector<std::string> out;

@@ -1,5 +1,5 @@
-// A language model that runs: the library's GPT-2 with an entry's weights. It scores the byte after each of
-// many windows, or continues a prompt byte by byte, each time by the likeliest.
+// The language model of an entry: the library's GPT-2 with its weights. It scores the byte after each of many
+// windows, or continues a prompt byte by byte with greedy decoding.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ inline std::shared_ptr<tt::Gpt2> build_gpt(const EntrySpec& spec) {
   return std::make_shared<tt::Gpt2>(c);
 }
 
-// i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a
-// large set takes no more memory than a small one.
+// Windows of bytes, i64 [N, T] -> logits of the byte after each window, f32 [N, 256]. It processes 64 windows
+// at a time, so that the memory for activations does not grow with N.
 inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
   constexpr int64_t kTogether = 64;
   const tt::NoGrad no_grad;
@@ -48,7 +48,7 @@ class TextModel {
     return score_windows(*gpt_, windows);
   }
 
-  // Calls token(byte) as soon as each is known; returns all of them.
+  // Calls token(byte) for each byte as soon as it is computed. Returns all of them.
   std::vector<uint8_t> continue_prompt(std::span<const uint8_t> prompt, int64_t bytes,
                                        const std::function<void(uint8_t)>& token) const {
     require_length(static_cast<int64_t>(prompt.size()) + bytes);
@@ -73,7 +73,7 @@ class TextModel {
   std::shared_ptr<tt::Gpt2> gpt_;
 };
 
-// Throws as load_entry() does.
+// Loads a language model from the folder of its entry. Throws like load_entry().
 inline TextModel load_text_model(const std::filesystem::path& folder) {
   auto [spec, weights] = detail::read_entry(folder, task_of("lm"));
   return {std::move(spec), weights};

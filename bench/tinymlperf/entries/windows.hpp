@@ -1,5 +1,5 @@
-// Windows that differ along height and width, out of the library's kernels, which know square steps and
-// margins.
+// Convolution and pooling with different parameters along height and width, composed of the library's layers,
+// which have one stride and one padding for both.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,20 @@ namespace tinymlperf {
 
 namespace tt = tinytorch;
 
-// A convolution with another margin of zeros above and below than left and right.
+// A convolution with different zero padding along height and width.
 class PaddedConv2d final : public tt::Conv2d {
  public:
   PaddedConv2d(int64_t in, int64_t out, tt::KernelSize kernel, Sides padding, tt::Conv2dOptions conv_options,
                bool with_bias, tt::Generator& random)
-      : tt::Conv2d(in, out, kernel, conv_options, with_bias, random), margin(padding) {}
+      : tt::Conv2d(in, out, kernel, conv_options, with_bias, random), zeros(padding) {}
   tt::Tensor forward(const tt::Tensor& x) override {
-    return tt::Conv2d::forward(tt::pad(x, {{0, 0}, {0, 0}, {margin.h, margin.h}, {margin.w, margin.w}}));
+    return tt::Conv2d::forward(tt::pad(x, {{0, 0}, {0, 0}, {zeros.h, zeros.h}, {zeros.w, zeros.w}}));
   }
-  Sides margin;
+  Sides zeros;  // padding on each side
 };
 
-// The largest or the mean value of each tile, tiles standing side by side; what does not fill a last one is
-// left out.
+// Max or mean pooling over adjacent tiles without overlap. Remainder rows and columns that do not fill a tile
+// are ignored.
 class TilePool2d final : public tt::Module {
  public:
   TilePool2d(Sides tile_sides, bool takes_max) : tile(tile_sides), max(takes_max) {}

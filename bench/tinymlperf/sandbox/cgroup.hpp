@@ -1,5 +1,5 @@
-// Limits on all processes of a run together: one cgroup (version 2) per run, below a folder that this user
-// was given. The files are the interface: a number is written to set a limit and read to see what was used.
+// Limits on all processes of a run together: one cgroup (version 2) for each run, below a folder that is
+// delegated to this user. A limit is set by writing a number to a file; usage is read from files.
 #pragma once
 
 #include <fcntl.h>
@@ -18,24 +18,24 @@
 
 namespace tinymlperf::sandbox {
 
-// A folder of the cgroup tree whose children can be limited, or why there is none.
+// A folder of the cgroup tree whose children can be limited.
 struct CgroupHome {
-  fs::path folder;
-  std::string missing;
+  fs::path folder;      // empty if there is none
+  std::string missing;  // why there is none
 };
 
 class Cgroup {
  public:
-  Cgroup() = default;  // none: limits nothing, tells nothing
-  // Throws Unavailable when the folder cannot be made.
+  Cgroup() = default;  // no cgroup: limits nothing, and all usage is 0
+  // Throws Unavailable if the folder cannot be created.
   Cgroup(const fs::path& home, const Policy& policy) {
     static std::atomic<int> number{0};
     folder_ = home / ("tinymlperf-" + std::to_string(getpid()) + "-" + std::to_string(number++));
     std::error_code error;
     if (!fs::create_directory(folder_, error))
-      throw Unavailable("cannot make the cgroup " + folder_.string() + ": " + error.message());
+      throw Unavailable("cannot create the cgroup " + folder_.string() + ": " + error.message());
     put("memory.max", policy.memory_bytes);
-    put("memory.swap.max", 0);  // swapped out, a program would only take longer to reach its limit
+    put("memory.swap.max", 0);  // with swap, a program would only take longer to reach its limit
     put("pids.max", policy.processes);
   }
   Cgroup(Cgroup&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
@@ -51,21 +51,21 @@ class Cgroup {
 
   bool present() const { return !folder_.empty(); }
   const fs::path& folder() const { return folder_; }
-  // For the child to write "0" to: the writer enters. -1 without a cgroup.
+  // A file descriptor: a process that writes "0" to it enters the cgroup. -1 without a cgroup.
   int open_entry() const {
     return present() ? open((folder_ / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC) : -1;
   }
   void kill() const {
     if (present()) std::ofstream(folder_ / "cgroup.kill") << 1;  // since Linux 5.14
   }
-  int64_t peak_bytes() const { return number("memory.peak", ""); }  // since Linux 5.19; else 0
+  int64_t peak_bytes() const { return number("memory.peak", ""); }  // since Linux 5.19; 0 before
   bool memory_ran_out() const { return number("memory.events", "oom_kill") > 0; }
   bool processes_ran_out() const { return number("pids.events", "max") > 0; }
   double cpu_seconds() const { return static_cast<double>(number("cpu.stat", "usage_usec")) * 1e-6; }
 
  private:
   void put(const char* name, int64_t value) const { std::ofstream(folder_ / name) << value << std::flush; }
-  // A file's only number, or the one after a word.
+  // The only number in a file if `word` is empty, else the number after `word`. 0 if there is none.
   int64_t number(const char* name, const std::string& word) const {
     if (!present()) return 0;
     std::ifstream file(folder_ / name);
@@ -87,7 +87,7 @@ inline std::string first_line(const fs::path& path, const std::string& start) {
   return "";
 }
 
-// Where cgroup v2 is mounted: /sys/fs/cgroup, or .../unified beside version 1.
+// The folder where cgroup v2 is mounted: /sys/fs/cgroup, or .../unified on systems that also have version 1.
 inline fs::path cgroup_mount(const fs::path& mounts) {
   std::ifstream file(mounts);
   for (std::string line; std::getline(file, line);) {
@@ -105,15 +105,14 @@ inline bool limits_children(const fs::path& folder) {
 
 }  // namespace detail
 
-// Whether children of `folder` can be limited; if not yet, but allowed, makes it so. A cgroup with processes
-// of its own cannot limit children, so this program first moves into a child itself.
+// Returns `folder` if its children can be limited. Enables the limits first where that is allowed. A cgroup
+// that contains processes cannot limit its children, so this process moves into a child if necessary.
 inline CgroupHome make_home(const fs::path& folder) {
   const std::string advice =
-      "; start the judge with: systemd-run --user --scope -p Delegate=yes tinymlperf ..., or name a "
-      "delegated folder "
-      "in TINYMLPERF_CGROUP";
+      "; start the judge with: systemd-run --user --scope -p Delegate=yes tinymlperf ..., or set "
+      "TINYMLPERF_CGROUP to a delegated folder";
   if (access(folder.c_str(), W_OK) != 0 || access((folder / "cgroup.procs").c_str(), W_OK) != 0)
-    return {{}, folder.string() + " is not this user's" + advice};
+    return {{}, "this user may not write to " + folder.string() + advice};
   const std::string offered = " " + detail::first_line(folder / "cgroup.controllers", "") + " ";
   for (const char* controller : {" memory ", " pids "})
     if (offered.find(controller) == std::string::npos)
@@ -132,7 +131,7 @@ inline CgroupHome make_home(const fs::path& folder) {
     enable();
   }
   if (detail::limits_children(folder)) return {folder, ""};
-  return {{}, folder.string() + " holds processes besides this one" + advice};
+  return {{}, folder.string() + " contains processes other than this one" + advice};
 }
 
 inline CgroupHome find_cgroup_home() {

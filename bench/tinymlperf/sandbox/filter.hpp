@@ -1,9 +1,9 @@
-// Which system calls a stranger may make: a seccomp filter, written as a list of rules and assembled to the
-// kernel's small bytecode (classic BPF) by some forty lines.
+// System calls that an untrusted program may make: a seccomp filter, written as a list of rules and assembled
+// to the kernel's bytecode (classic BPF).
 //
-// A list of what is denied, not of what is allowed: compilers and GPU drivers use several hundred calls, and
-// files, network and other processes have walls of their own. What no honest program asks for ends the
-// program; what libraries try and can do without fails with an errno that they know.
+// The rules list the denied calls, not the allowed ones: compilers and GPU drivers use several hundred calls,
+// and files, network and other processes are protected by other means. A call that no honest program makes
+// ends the program. A call that libraries try, but do not depend on, fails with an errno that they handle.
 #pragma once
 
 #include <linux/audit.h>
@@ -24,27 +24,27 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #else
-#error "the sandbox's filter of system calls knows x86_64 and aarch64"
+#error "the sandbox's filter of system calls supports x86_64 and aarch64"
 #endif
 
 using Program = std::vector<sock_filter>;
 
-// One line of the policy: a call, perhaps under a condition on one argument, and what becomes of it.
+// A rule: the action for a system call, optionally under a condition on one of its arguments.
 struct Rule {
   enum class When { always, equal, not_equal, any_bit };
   uint32_t call = 0;
   uint32_t action = SECCOMP_RET_KILL_PROCESS;
   When when = When::always;
   unsigned argument = 0;
-  uint32_t value = 0;  // compared with the lower half: the kernel's int and unsigned int arguments
+  uint32_t value = 0;  // compared with the argument's lower 32 bits, since the kernel reads an int there
 };
 
 struct FilterOptions {
   bool may_gpu = false;
-  // Where there is no namespace of processes, signals and priorities may concern oneself alone.
+  // Without a PID namespace: a process may signal, and change the priority of, itself only.
   bool guard_processes = false;
-  // Where the file system is not read-only, owners, modes and times of files may not be changed by path:
-  // Landlock has no rule for them.
+  // Without a read-only file system: owners, modes and times of files may not be changed by path, for which
+  // Landlock has no rule.
   bool guard_metadata = false;
   uint32_t own_pid = 0;  // for guard_processes
 };
@@ -53,12 +53,13 @@ namespace detail {
 
 constexpr uint32_t fail_with(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
 
-// Calls that came after the headers of the oldest system we compile on; one number on all architectures.
+// Numbers of calls that the headers of the oldest supported system lack; they are the same on x86_64 and
+// aarch64.
 constexpr uint32_t kFchmodat2 = 452, kMemfdSecret = 447, kQuotactlFd = 443, kMountSetattr = 442,
                    kProcessMadvise = 440, kPidfdGetfd = 438, kClone3 = 435, kPidfdSendSignal = 424,
                    kSetxattrat = 463, kRemovexattrat = 466, kOpenTreeAttr = 467, kFileSetattr = 469;
 
-// No honest program asks for these; the first try ends it, so that the verdict says so.
+// Calls that no honest program makes. The first one ends the program, so that the verdict names it.
 inline std::vector<uint32_t> attacks() {
   std::vector<uint32_t> calls = {SYS_ptrace,        SYS_process_vm_readv, SYS_process_vm_writev,
                                  SYS_bpf,           SYS_kexec_load,       SYS_init_module,
@@ -77,7 +78,8 @@ inline std::vector<uint32_t> attacks() {
   return calls;
 }
 
-// Doors that libraries knock at and do without, and rooms that outlive a process or escape its limits.
+// Calls that libraries try but do not depend on, and calls that create objects which outlive a process or
+// escape its limits.
 inline std::vector<uint32_t> refused() {
   return {SYS_keyctl,
           SYS_add_key,
@@ -110,7 +112,7 @@ inline std::vector<uint32_t> refused() {
           SYS_move_pages,
           SYS_migrate_pages,
           SYS_mknodat,
-          SYS_timer_create};  // its signal could be SIGCONT, which would wake who is held
+          SYS_timer_create};  // its signal could be SIGCONT, which would continue a held program
 }
 
 inline std::vector<uint32_t> changes_of_metadata() {
@@ -127,7 +129,7 @@ inline std::vector<uint32_t> changes_of_metadata() {
 inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
   using When = Rule::When;
   const uint32_t denied = fail_with(EPERM);
-  // raise() and abort() send to their own process; kill(0) to the group, which is the stranger's own.
+  // raise() and abort() send to their own process, kill(0) to the process group, which is the program's own.
   rules.push_back({SYS_kill, denied, When::not_equal, 0, 0});
   rules.push_back({SYS_tgkill, denied, When::not_equal, 0, own_pid});
   for (const uint32_t call : {uint32_t{SYS_tkill}, uint32_t{SYS_rt_sigqueueinfo},
@@ -150,26 +152,26 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   std::vector<Rule> out;
   for (const uint32_t call : detail::attacks()) out.push_back({call});
   for (const uint32_t call : detail::refused()) out.push_back({call, denied});
-  // "No such call" sends a library to its older way, whose arguments a filter can see.
+  // With ENOSYS a library falls back to an older call, whose arguments the filter can inspect.
   for (const uint32_t call : {detail::kClone3, uint32_t{SYS_io_uring_setup}, uint32_t{SYS_io_uring_enter},
                               uint32_t{SYS_io_uring_register}})
     out.push_back({call, detail::fail_with(ENOSYS)});
   out.push_back({SYS_clone, denied, When::any_bit, 0, kNewNamespaces});
-  constexpr uint32_t kSetSignal = 10;  // F_SETSIG: of a file that becomes ready, as SYS_timer_create
+  constexpr uint32_t kSetSignal = 10;  // F_SETSIG: the signal of a ready file could be SIGCONT, too
   out.push_back({SYS_fcntl, denied, When::equal, 1, kSetSignal});
   out.push_back({SYS_socketpair, denied, When::not_equal, 0, kAfUnix});
-  // A GPU's driver hands a descriptor to itself through a socket that leaves no machine.
+  // A GPU's driver passes file descriptors to itself through a Unix socket, which is local to the machine.
   if (options.may_gpu) {
     out.push_back({SYS_socket, denied, When::not_equal, 0, kAfUnix});
   } else {
     out.push_back({SYS_socket, denied});
   }
-  // 0xffffffff only asks; anything else would, for one, turn off the randomization of addresses.
+  // 0xffffffff only queries; other values could turn off address space layout randomization, for example.
   out.push_back({SYS_personality, denied, When::not_equal, 0, 0xffffffff});
-  out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of others
-  for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // typing for someone else
+  out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of other processes
+  for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // insert input into a terminal
     out.push_back({SYS_ioctl, denied, When::equal, 1, request});
-  // Memory that is a file counts to no limit on addresses.
+  // The limit on the address space does not count memory of a memfd file.
   if (!options.may_gpu) out.push_back({SYS_memfd_create, denied});
   out.push_back({detail::kMemfdSecret, denied});
   if (options.guard_metadata)
@@ -178,8 +180,9 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   return out;
 }
 
-// The bytecode: refuse foreign architectures, then one block per rule, else allow. A block loads what it
-// compares, so rules stand in any order and no jump is longer than a block.
+// Assembles the bytecode: it kills calls of other architectures, has one block for each rule, and allows all
+// other calls. Each block loads the values that it compares, so rules may have any order and jumps stay
+// within a block.
 inline Program assemble(const std::vector<Rule>& rules) {
   const auto load = [](size_t offset) {
     return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<uint32_t>(offset)};
@@ -193,7 +196,7 @@ inline Program assemble(const std::vector<Rule>& rules) {
   Program out = {load(offsetof(seccomp_data, arch)), jump(BPF_JEQ, kArchitecture, 1, 0),
                  give(SECCOMP_RET_KILL_PROCESS), load(kCall)};
 #ifdef __x86_64__
-  constexpr uint32_t kX32 = 0x40000000;  // the 32-bit interface gives every call a second number
+  constexpr uint32_t kX32 = 0x40000000;  // in the x32 ABI every call has a second number
   out.push_back(jump(BPF_JGE, kX32, 0, 1));
   out.push_back(give(SECCOMP_RET_KILL_PROCESS));
 #endif
@@ -204,7 +207,7 @@ inline Program assemble(const std::vector<Rule>& rules) {
     }
     const unsigned test = rule.when == Rule::When::any_bit ? BPF_JSET : BPF_JEQ;
     const bool inverted = rule.when == Rule::When::not_equal;
-    // Both architectures are little-endian: an argument's lower half comes first.
+    // Both architectures are little-endian, so the lower 32 bits of an argument come first.
     out.insert(out.end(),
                {jump(BPF_JEQ, rule.call, 0, 4), load(kArguments + 8 * rule.argument),
                 jump(test, rule.value, inverted ? 1 : 0, inverted ? 0 : 1), give(rule.action), load(kCall)});

@@ -1,12 +1,12 @@
-// The keeper: one small process between the judge and a stranger, so that ending the keeper ends everything.
+// The keeper: a supervisor process between the judge and an untrusted program. Its end ends the whole run.
 //
-//   judge ── fork ──> keeper ── fork ──> the stranger's program ──> whatever it starts
+//   judge ── fork ──> keeper ── fork ──> the program ──> processes that it starts
 //
-// In a namespace of processes the keeper is number 1: when it ends, the kernel ends all others. Elsewhere it
-// adopts every orphan and kills until none is left. It ends when the program does, when the judge says so,
-// and when the judge dies, for the judge holds the other end of its life line. What comes before the
-// program's first instruction is here too; both parts are system calls only (steps.hpp). Through the life
-// line the judge can also hold all processes, so that nobody works while it is somebody else's turn.
+// In a PID namespace the keeper is process 1: when it ends, the kernel kills all others. Elsewhere it adopts
+// all orphans and kills processes until none is left. It ends when the program exits, and when the judge
+// closes the control pipe or dies. Through this pipe the judge can also stop and continue all processes of
+// the run, so that they do not run during another contender's turn. Between fork and exec both processes make
+// system calls only (steps.hpp).
 #pragma once
 
 #include <poll.h>
@@ -14,34 +14,35 @@
 #include <sys/wait.h>
 
 #include <tinymlperf/sandbox/plan.hpp>
-#include <tinymlperf/sandbox/precedence.hpp>
+#include <tinymlperf/sandbox/priority.hpp>
 
 namespace tinymlperf::sandbox {
 
-// What comes through the pipe to the judge, once: why the program could not be started, or how it ended.
+// The keeper's only message to the judge: why the program could not be started, or how it ended.
 struct Report {
   Failure failure;
   int32_t status = 0;  // of wait()
-  int32_t killed = 0;  // processes that were alive after the program's end, or when the judge said stop
+  int32_t killed = 0;  // processes that were alive after the program's end, or when the judge stopped the run
   int32_t survivors = 0;
   int64_t cpu_microseconds = 0;
-  int64_t peak_kilobytes = 0;   // of the largest process
-  int64_t image_kilobytes = 0;  // of the keeper: a copy of the judge, as the program is before exec
+  int64_t peak_kilobytes = 0;   // resident memory of the largest process
+  int64_t image_kilobytes = 0;  // of the keeper, which is a copy of the judge, like the program before exec
 };
 
-// Where arrange_files() puts what; the first three are the program's.
+// File descriptors of the keeper, with the numbers that arrange_files() gives them. The program keeps three.
 struct KeeperFiles {
-  static constexpr int kReport = 3, kLife = 4, kCgroup = 5, kLandlock = 6, kDone = 7;
+  static constexpr int kReport = 3, kControl = 4, kCgroup = 5, kLandlock = 6, kDone = 7;
   std::array<int, 8> files{-1, -1, -1, -1, -1, -1, -1, -1};
 };
 
-// What the judge says through the life line, answered by the same letter once it is done; its end says: end
-// everything.
+// Commands of the judge on the control pipe. The keeper answers with the same letter when the command is
+// done. The end of the pipe means: end all processes.
 constexpr char kHold = 'h', kResume = 'r';
 
 namespace steps {
 
-// For the paths of the plan. /proc/self is that of the caller, so this is not done earlier.
+// Adds a rule for each path of the plan and applies the rules. It runs in the program's own process, since
+// /proc/self depends on the caller.
 inline Failure restrict_files(const Plan& plan, int rules) {
   for (size_t i = 0; i < plan.grants.size(); ++i) {
     const Grant& grant = plan.grants[i];
@@ -51,15 +52,15 @@ inline Failure restrict_files(const Plan& plan, int rules) {
   return landlock::apply(rules) ? Failure{} : failed(Step::landlock);
 }
 
-// All steps of the program's own process. Returns only on failure.
+// All steps of the program's process until exec. Returns only on failure.
 inline Failure become_program(Plan& plan, const KeeperFiles& files) {
   if (setsid() < 0) return failed(Step::session);
   if (files.files[KeeperFiles::kCgroup] >= 0 && write(KeeperFiles::kCgroup, "0", 1) != 1)
     return failed(Step::cgroup);
   Failure failure;
-  if (plan.real_time && (failure = take_precedence(kProgramLevel))) return failure;
+  if (plan.real_time && (failure = raise_priority(kProgramLevel))) return failure;
   if (plan.user && (failure = become(plan.user))) return failure;
-  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // a change of user clears it, so it comes after
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // after become(), since a change of user clears it
   for (const Limit& one : plan.limits)
     if ((failure = limit(one.resource, one.soft, one.hard))) return failure;
   umask(022);
@@ -74,7 +75,7 @@ inline Failure become_program(Plan& plan, const KeeperFiles& files) {
   return failed(Step::exec);
 }
 
-// Sends SIGKILL to each child of the caller. Needs no list of processes but the kernel's own.
+// Sends SIGKILL to each child of the caller, found in the kernel's list of children.
 inline void kill_children() {
   const int file = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -92,15 +93,15 @@ inline void kill_children() {
   close(file);
 }
 
-// Kills all that is left and waits until it is gone. A process that is killed leaves its children to the
-// keeper, so this goes in rounds; the limit on processes makes them few.
+// Kills the processes that are left and waits for their end. The children of a killed process become the
+// keeper's, so this is repeated; the limit on processes bounds the number of rounds.
 inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   for (int round = 0; round < 5000; ++round) {
     if (own_namespace) {
       kill(-1, SIGKILL);
     } else {
-      // Its whole group at one stroke, before anyone in it can fork again; whoever left the group is found as
-      // an orphan. Only once: later the number might be another group's.
+      // Kills the whole process group at once, before a process in it can fork again. Processes that left the
+      // group are found as orphans. Only in the first round, since the number may be reused.
       if (round == 0) kill(-program, SIGKILL);
       kill_children();
     }
@@ -116,11 +117,11 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   report.survivors = 1;
 }
 
-// Reads what the judge says; false at the end of the line. Without a namespace of processes those who left
-// the program's group are not reached.
+// Executes a command of the judge; returns false at the end of the control pipe. Without a PID namespace,
+// processes that left the program's group are not reached.
 inline bool obey(pid_t program, bool own_namespace) {
   char word = 0;
-  ssize_t got = read(KeeperFiles::kLife, &word, 1);
+  ssize_t got = read(KeeperFiles::kControl, &word, 1);
   if (got == 1) {
     kill(own_namespace ? -1 : -program, word == kHold ? SIGSTOP : SIGCONT);
     got = write(KeeperFiles::kDone, &word, 1);
@@ -128,16 +129,17 @@ inline bool obey(pid_t program, bool own_namespace) {
   return got == 1 || (got < 0 && errno == EINTR);
 }
 
-// Until the program has ended or shall be ended.
+// Returns when the program has ended or the judge ends the run.
 inline void watch(pid_t program, bool own_namespace, Report& report) {
   constexpr long kPidfdOpen = 434;
-  // Kernels before 5.3 lack it: then the program's end is seen up to ten milliseconds late.
+  // Kernels before 5.3 lack it, and then the program's end is noticed up to ten milliseconds late.
   const int end = static_cast<int>(syscall(kPidfdOpen, program, 0U));
   for (;;) {
-    pollfd events[2] = {{KeeperFiles::kLife, POLLIN, 0}, {end, POLLIN, 0}};
+    pollfd events[2] = {{KeeperFiles::kControl, POLLIN, 0}, {end, POLLIN, 0}};
     poll(events, 2, end < 0 ? 10 : 100);
     int status = 0;
-    for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)  // orphans count to the limit until then
+    // Orphans that have ended count toward the limit on processes until waitpid() returns them.
+    for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)
       if (gone == program) {
         report.status = status;
         return;
@@ -148,14 +150,14 @@ inline void watch(pid_t program, bool own_namespace, Report& report) {
 
 }  // namespace steps
 
-// The keeper's own walls and duties. `own_namespace` becomes whether it is the first process of one.
+// Sets up the keeper's own process. `own_namespace` becomes true if it is process 1 of a PID namespace.
 inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_namespace) {
   Failure failure = steps::arrange_files(files.files, 3);
   steps::reset_signals();
-  signal(SIGPIPE, SIG_IGN);  // that the judge has died is seen by the life line
+  signal(SIGPIPE, SIG_IGN);  // the control pipe shows when the judge has died
   if (failure) return failure;
   if (setsid() < 0) return steps::failed(Step::session);
-  // Not asked of the plan: in the judge's own namespace kill(-1) would end far more than a run.
+  // Asked of the system and not of the plan: in the judge's namespace kill(-1) would not only end the run.
   own_namespace = syscall(SYS_getpid) == 1;
   if (plan.offers.namespaces == Namespaces::user &&
       (failure = steps::map_user(plan.user_map.c_str(), plan.group_map.c_str())))
@@ -165,7 +167,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   if (own_namespace && plan.offers.private_proc && (failure = steps::mount_proc())) return failure;
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  if (plan.real_time) return steps::take_precedence(kJudgeLevel);  // to end what will not end by itself
+  if (plan.real_time) return steps::raise_priority(kJudgeLevel);  // above the program, to be able to kill it
   return {};
 }
 
@@ -175,7 +177,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   _exit(sent == sizeof report ? 0 : 1);
 }
 
-// The keeper's whole life; called in the forked process.
+// The main function of the keeper, called in the forked process.
 [[noreturn]] inline void keep(Plan& plan, KeeperFiles& files) {
   Report report;
   bool own_namespace = false;
@@ -190,7 +192,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
     tell_and_exit(report, steps::become_program(plan, files));
   }
   for (const int file : {0, 1, 2, KeeperFiles::kCgroup, KeeperFiles::kLandlock})
-    close(file);  // else the judge never sees their end
+    close(file);  // otherwise the judge would never see the end of the pipes
   steps::watch(program, own_namespace, report);
   steps::clear_out(program, own_namespace, report);
   getrusage(RUSAGE_CHILDREN, &used);

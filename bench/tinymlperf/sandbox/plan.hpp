@@ -1,5 +1,5 @@
-// A run laid out in memory before the fork: every path as C text, every number as the kernel wants it. After
-// the fork nothing is computed any more.
+// The data of a run, prepared in memory before the fork: paths as C strings and numbers as the kernel expects
+// them, since after the fork only system calls are safe.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ struct Limit {
 };
 
 struct Plan {
-  // Throws Unavailable when a path does not exist.
+  // Throws Unavailable if a path does not exist or is not absolute.
   Plan(const std::vector<std::string>& command, const Policy& policy, const Offers& offers);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -31,28 +31,29 @@ struct Plan {
   Offers offers;
   std::string work, user_map, group_map;
   std::vector<std::string> command, environment;
-  std::vector<char*> arguments, variables;  // into the two above, with a null at the end
+  std::vector<char*> arguments, variables;  // pointers into the two above, with a null at the end
   std::vector<Grant> grants;
   std::vector<Limit> limits;
   FilterOptions filter_options;
   Program filter;
-  std::vector<size_t> own_pid_at;  // instructions of the filter that compare with the program's own number
-  uid_t user = 0;                  // to become; 0: stay
+  std::vector<size_t> own_pid_at;  // instructions of the filter that compare with the program's process id
+  uid_t user = 0;                  // the user who runs the program; 0: unchanged
   bool real_time = false;
 };
 
 namespace detail {
 
-// A user for each work folder, among those that systemd sets apart for services without a name: so neither
-// signals nor limits on processes reach another run. Two folders share one in a case of four thousand.
+// The user id for a work folder, in the range that systemd reserves for dynamic users of services. With a
+// user of its own, a run's signals and process limits do not affect another run. Two folders share a user id
+// with a probability of 1/4336.
 inline uid_t user_of(const fs::path& work) {
   struct stat about {};
   if (stat(work.c_str(), &about) != 0) return 0;
   return 61184 + static_cast<uid_t>(about.st_ino % 4336);
 }
 
-// Tasks that count to this user's limit already. In a user namespace, or as a user of its own, there are
-// none.
+// The number of tasks that already count toward this user's limit. There are none in a user namespace or for
+// a user of the run's own.
 inline int64_t tasks_of_user(uid_t user) {
   int64_t tasks = 0;
   std::error_code error;
@@ -79,7 +80,7 @@ inline std::vector<Grant> grants_of(const Policy& policy) {
     for (fs::directory_iterator it("/dev", error), end; !error && it != end; it.increment(error))
       if (it->path().filename().string().compare(0, 6, "nvidia") == 0)
         out.push_back({it->path().string(), kDevice | kReadDir});
-    // A driver reads /proc/driver and /proc/devices, and names its threads in its own folder.
+    // A GPU driver reads /proc/driver and /proc/devices, and writes the names of its threads to /proc/self.
     out.push_back({"/proc", kReadFile | kReadDir});
     out.push_back({"/proc/self", kReadFile | kReadDir | kWriteFile | kTruncate});
   } else {
@@ -90,7 +91,7 @@ inline std::vector<Grant> grants_of(const Policy& policy) {
 
 inline std::vector<Limit> limits_of(const Policy& policy, const Offers& offers) {
   int64_t tasks = policy.processes;
-  if (offers.namespaces == Namespaces::user) tasks += 1;  // the keeper
+  if (offers.namespaces == Namespaces::user) tasks += 1;  // for the keeper
   if (offers.namespaces != Namespaces::user && geteuid() != 0) tasks += tasks_of_user(geteuid());
   const auto seconds = static_cast<int64_t>(std::ceil(policy.cpu_seconds));
   std::vector<Limit> out = {{RLIMIT_CPU, seconds, seconds + 1},  // SIGXCPU, then SIGKILL
@@ -122,15 +123,15 @@ inline std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 inline void require_paths(const std::vector<std::string>& command, const Policy& policy) {
   if (command.empty() || command[0].empty() || command[0][0] != '/')
-    throw Unavailable("a program is started by its whole path; found \"" +
+    throw Unavailable("a program must be named by its absolute path, found \"" +
                       (command.empty() ? "" : command[0]) + "\"");
   std::error_code error;
   if (!policy.work.is_absolute() || !fs::is_directory(policy.work, error))
     throw Unavailable("the work folder " + policy.work.string() +
-                      " is no folder with an absolute path: make it first");
+                      " must be an existing folder with an absolute path");
   for (const fs::path& path : policy.read_only)
     if (!path.is_absolute() || !fs::exists(path, error))
-      throw Unavailable("the path to read " + path.string() + " does not exist, or is not absolute");
+      throw Unavailable("the readable path " + path.string() + " does not exist or is not absolute");
 }
 
 }  // namespace detail
@@ -150,7 +151,7 @@ inline Plan::Plan(const std::vector<std::string>& program, const Policy& policy,
   if (root && offers.own_user && offers.namespaces != Namespaces::user) {
     user = detail::user_of(work);
     if (chown(work.c_str(), user, user) != 0)
-      throw Unavailable("cannot give the work folder " + work + " to a user of its own: " + strerror(errno));
+      throw Unavailable("cannot change the owner of the work folder " + work + ": " + strerror(errno));
   }
   grants = detail::grants_of(policy);
   limits = detail::limits_of(policy, offers);
@@ -158,11 +159,11 @@ inline Plan::Plan(const std::vector<std::string>& program, const Policy& policy,
   filter_options.may_gpu = policy.may_gpu;
   filter_options.guard_processes = offers.namespaces == Namespaces::none;
   filter_options.guard_metadata = !offers.read_only_root && user == 0;
-  constexpr uint32_t kMark = 0x7FFFFFF1;  // no process has so high a number
-  filter_options.own_pid = kMark;
+  constexpr uint32_t kPlaceholder = 0x7FFFFFF1;  // above all process ids
+  filter_options.own_pid = kPlaceholder;
   filter = assemble(rules(filter_options));
   for (size_t i = 0; i < filter.size(); ++i)
-    if (filter[i].k == kMark) own_pid_at.push_back(i);
+    if (filter[i].k == kPlaceholder) own_pid_at.push_back(i);
 }
 
 }  // namespace tinymlperf::sandbox

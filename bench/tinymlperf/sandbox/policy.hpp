@@ -1,6 +1,6 @@
-// What a stranger's program may do, and how its run ended: two plain structs and nothing that acts on them.
+// Policy: what an untrusted program may do. Outcome: how its run ended. Both are plain data.
 //
-// Every limit is on by default. The network has no switch: no submission and no compiler needs it.
+// All limits are on by default. The network cannot be allowed, since no submission and no compiler needs it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace tinymlperf::sandbox {
 
 namespace fs = std::filesystem;
 
-// How well a machine can keep a stranger in (probe.hpp finds out).
-// strong: files, network, other processes and system calls are walled off, and a cgroup limits all processes
-//         together.
-// basic:  files and system calls are walled off, the network and other processes with them; limits hold for
-// each
-//         process. Owners and modes of files are guarded by the filter where mounts cannot be.
-// none:   a stranger's program could read or change what the judge's user can.
+// How well a machine can isolate an untrusted program (determined by probe.hpp).
+//   strong  namespaces isolate files, network and processes, system calls are filtered, and a cgroup limits
+//           all processes together
+//   basic   files are restricted, and filtered system calls deny access to the network and to other
+//           processes; limits hold for each process. Without read-only mounts the filter also protects the
+//           owners and modes of files
+//   none    the program could read or change everything that the judge's user can
 enum class Level { none, basic, strong };
 
 inline const char* to_text(Level level) {
@@ -29,31 +29,31 @@ inline const char* to_text(Level level) {
 
 struct Policy {
   std::vector<fs::path> read_only;  // files and folders to read and execute; each must exist
-  fs::path work;                    // the one folder to write to, and the working directory; absolute
+  fs::path work;                    // the only writable folder, and the working directory; absolute
 
-  int64_t memory_bytes = int64_t{4} << 30;  // of all processes with a cgroup, else of each one's addresses
+  int64_t memory_bytes = int64_t{4} << 30;  // all processes with a cgroup, else address space of each process
   int64_t file_bytes = int64_t{256} << 20;  // of one file
-  int64_t work_bytes = int64_t{1} << 30;    // of all files in `work`; looked at ten times a second
+  int64_t work_bytes = int64_t{1} << 30;    // of all files in `work`; checked ten times a second
   int64_t output_bytes = int64_t{1} << 20;  // of stdout and stderr together
   int64_t processes = 64;                   // processes and threads alive at one time
   int64_t open_files = 256;                 // of each process
   double cpu_seconds = 60;                  // of each process, rounded up to a whole second
-  double wall_seconds = 120;                // from start to end, whatever the program waits for
+  double wall_seconds = 120;                // from start to end, including time in which the program waits
 
-  Level least = Level::basic;  // with less nothing is run
+  Level least = Level::basic;  // on a machine with a lower level the program is not run
 
-  // A GPU's driver maps far more addresses than there is memory, talks to its device nodes and reads /proc
-  // and /sys: those are opened, and memory is limited by the cgroup alone.
+  // Allows the use of a GPU. Its driver maps far more addresses than there is memory, uses device nodes and
+  // reads /proc and /sys. These are made accessible, and only the cgroup limits memory.
   bool may_gpu = false;
-  // AddressSanitizer reserves terabytes of addresses too. Off, memory is limited by the cgroup alone.
+  // AddressSanitizer, too, reserves terabytes of addresses. If false, only the cgroup limits memory.
   bool limit_addresses = true;
-  // Before all ordinary programs, behind the judge alone (precedence.hpp); where Offers has it.
+  // Runs the program before ordinary programs, but behind the judge (priority.hpp), if Offers::real_time.
   bool real_time = false;
   std::vector<std::string> environment;  // "NAME=value", beside PATH, HOME, TMPDIR and LANG
 };
 
-// What compilers and plain programs read of a Linux system, as far as it exists here. Not /etc as a whole,
-// not /home, not /proc: a program sees its own /proc/self besides.
+// The paths of a Linux system that compilers and ordinary programs read, as far as they exist here. The whole
+// of /etc, /home and /proc are not among them; a program can read its own /proc/self in addition.
 inline std::vector<fs::path> system_paths() {
   std::vector<fs::path> found;
   for (const char* path :
@@ -63,8 +63,7 @@ inline std::vector<fs::path> system_paths() {
   return found;
 }
 
-// What ended a run. Only `exited` says that the program came to an end of its own; its exit code says the
-// rest.
+// What ended a run. Only `exited` means that the program ended by itself, with the exit code of the outcome.
 enum class Ending {
   exited,
   signalled,
@@ -86,18 +85,18 @@ inline const char* to_text(Ending ending) {
 
 struct Outcome {
   Ending ending = Ending::not_started;
-  int exit_code = -1;       // when it exited
-  int signal = 0;           // when a signal ended it, whoever sent it
+  int exit_code = -1;       // if it exited
+  int signal = 0;           // if a signal ended it, from any sender
   double wall_seconds = 0;  // measured by the judge, from before the fork to the last process's end
   double cpu_seconds = 0;   // user and system time of all its processes
   int64_t peak_bytes = 0;   // all processes with a cgroup, else resident memory of the largest one
-  // Without a cgroup a program counts as large as the copy of the judge that it is before exec: then only a
-  // bound.
+  // True if peak_bytes is only an upper bound: without a cgroup the measurement includes the time before
+  // exec, when the program is a copy of the judge.
   bool peak_is_bound = false;
   int64_t left_behind = 0;  // processes that outlived the program and were killed
-  std::string out, err;     // what it wrote, up to the limit
+  std::string out, err;     // its standard output and error, up to the limit
   bool output_complete = true;
-  std::string reason;  // one line for a person; says what to do where something can be done
+  std::string reason;  // one line for a person, with a remedy if there is one
 
   bool good() const { return ending == Ending::exited && exit_code == 0; }
 };
@@ -115,8 +114,8 @@ inline nlohmann::json to_json(const Outcome& outcome) {
   return out;
 }
 
-// The judge cannot do what was asked: a folder is missing, or this machine lacks a wall that was demanded.
-// What a stranger's program does wrong is never an exception; it is an Outcome.
+// The judge cannot run the program: a path is missing, or this machine lacks a required isolation mechanism.
+// What the program itself does wrong is never an exception, but an Outcome.
 struct Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,5 +1,5 @@
-// What this machine offers to keep a stranger in: each wall is tried in a forked child, not inferred from a
-// version, and what is missing comes with the reason.
+// The isolation mechanisms of this machine. Each is tried in a forked child, not inferred from a kernel
+// version, and each missing one is listed with the reason.
 #pragma once
 
 #include <poll.h>
@@ -17,19 +17,19 @@
 namespace tinymlperf::sandbox {
 
 struct Offers {
-  int landlock = 0;  // version of the interface; 0: absent
+  int landlock = 0;  // version of the interface; 0: not available
   bool seccomp = false;
   Namespaces namespaces = Namespaces::none;
   bool read_only_root = false;                        // in a mount namespace
-  bool private_proc = false;                          // in a mount and a process namespace
-  bool own_user = false;                              // root can become a user of the run's own
-  bool real_time = false;                             // programs may be given precedence (precedence.hpp)
+  bool private_proc = false;                          // in a mount and a PID namespace
+  bool own_user = false;                              // root can change to a user of the run's own
+  bool real_time = false;                             // the priority can be raised (priority.hpp)
   fs::path cgroup;                                    // a folder whose children can be limited; empty: none
-  nlohmann::json missing = nlohmann::json::object();  // what, and why
+  nlohmann::json missing = nlohmann::json::object();  // the reason for each missing mechanism, by its name
 
   Level level() const {
     if (landlock < 1 || !seccomp) return Level::none;
-    // A stranger that runs as root is held by a user namespace or not at all.
+    // Only a user namespace can isolate a program that runs as root.
     if (geteuid() == 0 && !own_user && namespaces != Namespaces::user) return Level::none;
     return namespaces != Namespaces::none && !cgroup.empty() ? Level::strong : Level::basic;
   }
@@ -37,7 +37,7 @@ struct Offers {
 
 namespace detail {
 
-// Runs `step` in a forked child. "" when it returns no failure, else the step and the reason.
+// Runs `step` in a forked child. Returns "" if it succeeds, else the failed step and the reason.
 template <class F>
 std::string tried(Namespaces namespaces, F&& step) {
   int ends[2];
@@ -97,7 +97,8 @@ inline void probe_namespaces(Offers& offers) {
 
 }  // namespace detail
 
-// Takes some milliseconds; nothing of it stays, but that the judge may have moved into a child of its cgroup.
+// Tries all mechanisms, in a few milliseconds. The only lasting effect is that the judge may have moved into
+// a child of its cgroup.
 inline Offers probe() {
   Offers offers;
   const int version = landlock::version();
@@ -142,15 +143,14 @@ inline nlohmann::json to_json(const Offers& offers) {
           {"missing", offers.missing}};
 }
 
-// Throws Unavailable, with what is missing and what to do, when this machine offers less than a judge
-// demands.
+// Throws Unavailable, with what is missing and how to enable it, if this machine's level is below `least`.
 inline void require(const Offers& offers, Level least) {
   if (offers.level() >= least) return;
-  std::string text = std::string("the judge demands a sandbox of level ") + to_text(least) +
-                     ", this machine offers " + to_text(offers.level());
+  std::string text = std::string("the judge requires a sandbox of level ") + to_text(least) +
+                     ", but this machine offers level " + to_text(offers.level()) + "; it lacks:";
   for (const auto& [name, reason] : offers.missing.items())
     text += "\n  " + name + ": " + reason.get<std::string>();
-  throw Unavailable(text + "\n  or demand less: what is ranked then says so");
+  throw Unavailable(text);
 }
 
 }  // namespace tinymlperf::sandbox

@@ -1,8 +1,7 @@
-// A stranger's program while it runs, as the judge holds it: started by the constructor, gone with the
-// object.
+// A running untrusted program: the constructor starts it, the destructor ends it.
 //
-// The object owns the keeper, the life line and the cgroup. Nothing of the run outlives it: its destructor
-// ends the keeper, and the keeper's end is the end of every process of the run.
+// The object owns the keeper, the control pipe and the cgroup. No process of the run outlives it: its
+// destructor ends the keeper, and the end of the keeper ends all processes of the run.
 #pragma once
 
 #include <pthread.h>
@@ -21,7 +20,7 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A file descriptor that is closed by whoever holds it last.
+// Owns a file descriptor and closes it.
 class File {
  public:
   File() = default;
@@ -47,13 +46,15 @@ struct Pipe {
   File read, write;
   Pipe() {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw Unavailable(std::string("cannot make a pipe: ") + strerror(errno));
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw Unavailable(std::string("cannot create a pipe: ") + strerror(errno));
     read = File(ends[0]);
     write = File(ends[1]);
   }
 };
 
-// write(), but a closed pipe is the error EPIPE and never the signal that would end the judge.
+// Like write(), but writing to a closed pipe returns the error EPIPE and never raises SIGPIPE, which would
+// end the judge.
 inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
   sigset_t pipe_signal, before;
   sigemptyset(&pipe_signal);
@@ -61,7 +62,7 @@ inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
   pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
   const ssize_t sent = write(file, bytes, count);
   const int error = errno;
-  if (sent < 0 && error == EPIPE) {  // take it off before it can be delivered
+  if (sent < 0 && error == EPIPE) {  // remove the pending signal before it can be delivered
     constexpr timespec kNow{0, 0};
     sigtimedwait(&pipe_signal, nullptr, &kNow);
   }
@@ -72,26 +73,26 @@ inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
 
 class Process {
  public:
-  // Starts the program with the given standard input, output and error. Throws Unavailable when the machine
-  // offers too little or a path is missing; that the program itself cannot be started is said by the report.
+  // Starts the program with the given standard input, output and error. Throws Unavailable if the machine's
+  // level is too low or a path is missing. If the program itself cannot be started, wait() reports it.
   Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
           int out, int err)
-      : plan_(checked(command, policy, offers)), precedence_(plan_.real_time), start_(Clock::now()) {
+      : plan_(checked(command, policy, offers)), priority_(plan_.real_time), start_(Clock::now()) {
     if (!offers.cgroup.empty()) cgroup_ = Cgroup(offers.cgroup, policy);
     const File entry(cgroup_.open_entry());
     File rules;
     if (offers.landlock > 0) {
       rules = File(landlock::create(offers.landlock));
-      if (!rules) throw Unavailable(std::string("cannot create Landlock's rules: ") + strerror(errno));
+      if (!rules) throw Unavailable(std::string("cannot create the Landlock rules: ") + strerror(errno));
     }
-    Pipe report, life, done;
-    KeeperFiles files{{in, out, err, report.write.number(), life.read.number(), entry.number(),
+    Pipe report, control, done;
+    KeeperFiles files{{in, out, err, report.write.number(), control.read.number(), entry.number(),
                        rules.number(), done.write.number()}};
     keeper_ = steps::fork_into(offers.namespaces);
     if (keeper_ == 0) keep(plan_, files);
     if (keeper_ < 0) throw Unavailable(std::string("cannot start a process: ") + strerror(errno));
     report_ = std::move(report.read);
-    life_ = std::move(life.write);
+    control_ = std::move(control.write);
     done_ = std::move(done.read);
   }
   Process(const Process&) = delete;
@@ -101,31 +102,31 @@ class Process {
     wait();
   }
 
-  // Asks the keeper to end everything; wait() then returns soon.
-  void stop() { life_.reset(); }
-  // Stops all processes of the run where they are, and lets them go on: nobody works in another's turn.
-  void hold() { say(kHold); }
-  void resume() { say(kResume); }
-  // Readable as soon as the program has ended or could not be started: for poll().
+  // Asks the keeper to end all processes; wait() then returns soon.
+  void stop() { control_.reset(); }
+  // Stop and continue all processes of the run, so that it does not work during another contender's turn.
+  void hold() { command(kHold); }
+  void resume() { command(kResume); }
+  // A file for poll(): it is readable as soon as the program has ended or could not be started.
   int report_file() const { return report_.number(); }
-  // Waits for the last process's end. A keeper that was asked to stop has ten seconds; then it is killed, and
-  // in a namespace of processes all others with it.
+  // Waits until all processes have ended. A keeper that was asked to stop has ten seconds; then it is killed,
+  // and in a PID namespace all other processes with it.
   const Report& wait() {
     if (keeper_ <= 0) return report_value_;
     pollfd event{report_.number(), POLLIN, 0};
     int ready = 0;
     do {
-      ready = poll(&event, 1, life_ ? -1 : 10000);
+      ready = poll(&event, 1, control_ ? -1 : 10000);
     } while (ready < 0 && errno == EINTR);
     Report got;
     if (ready <= 0 || read(report_.number(), &got, sizeof got) != sizeof got) {
       got = Report{};
-      got.failure = {Step::fork, ECHILD};  // the keeper is gone without a word
+      got.failure = {Step::fork, ECHILD};  // the keeper ended without a report
     }
     report_value_ = got;
     stop();
     cgroup_.kill();
-    // It has reported, or never will: nothing it still has to do is lost.
+    // After a failure the keeper has reported or never will, so it can be killed.
     if (got.failure) ::kill(keeper_, SIGKILL);
     while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
     }
@@ -135,25 +136,27 @@ class Process {
 
   Clock::time_point start() const { return start_; }
   const Cgroup& cgroup() const { return cgroup_; }
-  // Why it could not be started, for a person.
+  // The reason why the program could not be started, for a person.
   std::string explain(const Failure& failure) const {
     if (failure.step == Step::fork && failure.error == ECHILD)
-      return "the process that keeps the program was killed";
+      return "the keeper, the program's parent process, was killed";
     std::string text = std::string("cannot ") + to_text(failure.step);
     if (failure.step == Step::grant) text += " " + plan_.grants.at(static_cast<size_t>(failure.detail)).path;
     if (failure.step == Step::exec) text += " " + plan_.command[0];
     text += std::string(": ") + strerror(failure.error);
-    if (failure.step == Step::precedence) text += "; without: --no-real-time";
+    if (failure.step == Step::priority) text += "; --no-real-time runs the match without it";
     if (failure.step == Step::exec && failure.error == EACCES)
       text +=
-          "; it must lie below the work folder or a path to read, executable, in folders that all may enter";
+          "; it must lie below the work folder or a readable path, be executable, and be in folders that all "
+          "users "
+          "may enter";
     return text;
   }
 
  private:
-  // Returns when the keeper has done it; a program that has ended has no keeper any more.
-  void say(char word) {
-    if (!life_ || write_without_signal(life_.number(), &word, 1) != 1) return;
+  // Sends a command and waits until the keeper has executed it. Does nothing if the keeper has ended.
+  void command(char word) {
+    if (!control_ || write_without_signal(control_.number(), &word, 1) != 1) return;
     pollfd events[2] = {{done_.number(), POLLIN, 0}, {report_.number(), POLLIN, 0}};
     while (poll(events, 2, 10000) < 0 && errno == EINTR) continue;
     if (events[0].revents && read(done_.number(), &word, 1) != 1) done_.reset();
@@ -164,10 +167,10 @@ class Process {
   }
 
   Plan plan_;
-  Precedence precedence_;
+  RaisedPriority priority_;
   Clock::time_point start_;
   Cgroup cgroup_;
-  File report_, life_, done_;
+  File report_, control_, done_;
   pid_t keeper_ = -1;
   Report report_value_;
 };

@@ -1,20 +1,13 @@
-// Runs a stranger's program so that it harms nobody and cannot go on for ever: the judge's compile steps, and
-// the host plugins of tier T2.
+// Runs an untrusted program (a compiler on submitted code, or a plugin of tier T2) isolated and with limits.
+// This protects against accidents, pranks and cheats in a classroom, not against exploits of the kernel or a
+// GPU's driver. The judge's own values are out of reach because they are in another process.
 //
-//   policy.hpp   what it may do, and how a run ended            (two structs)
-//   filter.hpp   which system calls it may make                 (seccomp)
-//   landlock.hpp which files it may touch                       (Landlock)
-//   cgroup.hpp   what all its processes may use together        (cgroup v2)
-//   steps.hpp    each step between fork and exec                (namespaces, limits, users)
-//   probe.hpp    which of these walls this machine has          (each one tried)
-//   plan.hpp     a run laid out in memory before the fork
-//   precedence.hpp  whom the machine serves first               (the schedule for real time)
-//   keeper.hpp   the process whose end ends all others
-//   process.hpp  the run, as the judge holds it
-//   here         run(): start, collect what it writes, stop it at a limit, say which
-//
-// Against accidents, pranks and cheats in a classroom, not against someone who has a hole in the kernel or in
-// a GPU's driver. The judge's own values are out of reach because they are in another process.
+//   policy.hpp    permissions, outcome of a run     plan.hpp      data prepared before the fork
+//   filter.hpp    system calls (seccomp)            priority.hpp  real-time priority
+//   landlock.hpp  files (Landlock)                  keeper.hpp    the supervisor process
+//   cgroup.hpp    all processes (cgroup v2)         process.hpp   a running program
+//   steps.hpp     steps between fork and exec       sandbox.hpp   run(): the whole run of a program
+//   probe.hpp     what this machine offers
 #pragma once
 
 #include <poll.h>
@@ -25,20 +18,20 @@
 
 namespace tinymlperf::sandbox {
 
-// Text that a program writes to a pipe, kept up to a limit that several pipes share.
+// Collects the text that a program writes to a pipe, up to a limit that several pipes share.
 class Capture {
  public:
   Capture() : pipe_() { fcntl(pipe_.read.number(), F_SETFL, O_NONBLOCK); }
   int target() const { return pipe_.write.number(); }
   void started() { pipe_.write.reset(); }
-  int file() const { return pipe_.read.number(); }  // for poll(); -1 after the end
-  // Takes what is there now. False when `room` is used up.
+  int file() const { return pipe_.read.number(); }  // for poll(); -1 after the end of the pipe
+  // Reads the bytes that are available and subtracts their number from `room`. Returns false beyond it.
   bool take(int64_t& room) {
     char bytes[16384];
     for (ssize_t got; file() >= 0;) {
       got = read(file(), bytes, sizeof bytes);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return true;  // nothing for now
+      if (got < 0) return true;  // nothing is available now
       if (got == 0) pipe_.read.reset();
       const auto kept = std::min<int64_t>(got, room);
       text.append(bytes, static_cast<size_t>(kept));
@@ -55,8 +48,8 @@ class Capture {
 
 namespace detail {
 
-// Bytes of all files below a folder that a stranger writes to: no link is followed, and so many files that
-// the count takes long are too many whatever their size.
+// Bytes on disk of all files below a folder that an untrusted program writes to. Links are not followed.
+// Returns INT64_MAX if there are more than 20000 files, since counting them would take too long.
 inline int64_t bytes_below(const fs::path& folder) {
   constexpr int kMostFiles = 20000;
   int64_t bytes = 0;
@@ -71,14 +64,15 @@ inline int64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-// A program that was told that there is no more memory mostly says so before it ends.
+// True if the error output says that memory ran out, as most programs do before they end for this reason.
 inline bool tells_of_memory(const std::string& err) {
   for (const char* words : {"bad_alloc", "annot allocate memory", "ut of memory", "emory exhausted"})
     if (err.find(words) != std::string::npos) return true;
   return false;
 }
 
-// How the run ended, from what stopped it, what the keeper reports and what the cgroup counted.
+// Determines how the run ended, from the judge's reason to stop it, the keeper's report and the cgroup's
+// counts.
 inline void judge_ending(Outcome& out, Ending stopped, const Report& report, const Policy& policy,
                          const Cgroup& cgroup) {
   const bool exited = WIFEXITED(report.status);
@@ -108,28 +102,30 @@ inline std::string megabytes(int64_t bytes) { return std::to_string(bytes >> 20)
 
 inline std::string reason(const Outcome& out, const Policy& policy) {
   char seconds[64];
-  snprintf(seconds, sizeof seconds, "%.3g s of processor time or %.3g s on the clock", policy.cpu_seconds,
+  snprintf(seconds, sizeof seconds, "%.3g s of CPU time or %.3g s of wall-clock time", policy.cpu_seconds,
            policy.wall_seconds);
   switch (out.ending) {
     case Ending::exited:
-      return "it ended by itself with exit code " + std::to_string(out.exit_code);
+      return "the process exited with code " + std::to_string(out.exit_code);
     case Ending::signalled:
-      return "it was ended by signal " + std::to_string(out.signal) + " (" + strsignal(out.signal) + ")";
+      return "the process was ended by signal " + std::to_string(out.signal) + " (" + strsignal(out.signal) +
+             ")";
     case Ending::time:
-      return std::string("it took more than ") + seconds;
+      return std::string("the process took more than ") + seconds;
     case Ending::memory:
-      return "it asked for more than " + megabytes(policy.memory_bytes) + " of memory";
+      return "the process asked for more than " + megabytes(policy.memory_bytes) + " of memory";
     case Ending::output:
-      return "it wrote more than " + megabytes(policy.output_bytes) + " to its output";
+      return "the process wrote more than " + megabytes(policy.output_bytes) + " to its output";
     case Ending::files:
-      return "it wrote a file of more than " + megabytes(policy.file_bytes) + ", or more than " +
+      return "the process wrote a file of more than " + megabytes(policy.file_bytes) + ", or more than " +
              megabytes(policy.work_bytes) + " or 20000 files in all";
     case Ending::processes:
-      return "it filled the limit of " + std::to_string(policy.processes) + " processes and threads";
+      return "the process reached the limit of " + std::to_string(policy.processes) +
+             " processes and threads";
     case Ending::syscalls:
-      return "it made a system call that no submission needs";
+      return "the process made a system call that no submission needs";
     case Ending::stopped:
-      return "the judge stopped it";
+      return "the judge stopped the process";
     case Ending::not_started:
       break;
   }
@@ -138,8 +134,8 @@ inline std::string reason(const Outcome& out, const Policy& policy) {
 
 }  // namespace detail
 
-// Fills in an outcome when the process is done: `stopped` is what the judge stopped it for, or
-// Ending::exited.
+// Waits for the end of the process and fills in its outcome. `stopped` is the reason for which the judge
+// stops it, or Ending::exited if it ended by itself.
 inline void conclude(Outcome& out, Process& process, Ending stopped, const Policy& policy) {
   if (stopped != Ending::exited) process.stop();
   const Report report = process.wait();
@@ -161,15 +157,15 @@ inline void conclude(Outcome& out, Process& process, Ending stopped, const Polic
   out.reason = detail::reason(out, policy);
 }
 
-// Runs a program to its end. `input` is its standard input. Throws Unavailable (policy.hpp) when it cannot be
-// tried; whatever the program does is an Outcome.
+// Runs a program to its end, with `input` as its standard input. Throws Unavailable (policy.hpp) if the
+// program cannot be run here; everything that the program does is an Outcome.
 inline Outcome run(const std::vector<std::string>& command, const Policy& policy, const Offers& offers,
                    const std::string& input = "") {
-  // A file in memory and not a pipe: a program that never reads keeps nobody waiting.
+  // The input is a file in memory and not a pipe, since a program that never reads would block a pipe.
   const File in(memfd_create("input", MFD_CLOEXEC));
   if (write(in.number(), input.data(), input.size()) != static_cast<ssize_t>(input.size()) ||
       lseek(in.number(), 0, SEEK_SET) != 0)
-    throw Unavailable(std::string("cannot lay out the program's input: ") + strerror(errno));
+    throw Unavailable(std::string("cannot prepare the program's input: ") + strerror(errno));
   Capture out, err;
   Process process(command, policy, offers, in.number(), out.target(), err.target());
   out.started();

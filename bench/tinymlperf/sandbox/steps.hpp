@@ -1,7 +1,7 @@
-// The steps from a fork to a stranger's first instruction, each one a function that says where it failed.
+// The steps between fork and exec of an untrusted program. Each is a function that returns where it failed.
 //
-// They run in a copy of a program that may have had many threads, so they make system calls and nothing else:
-// no allocation, no exception, no lock. What they need has been laid out before (plan.hpp).
+// They run in a copy of a process that may have had many threads, so they make system calls only: they
+// allocate no memory, throw no exception and take no lock. Their data has been prepared before (plan.hpp).
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 namespace tinymlperf::sandbox {
 
-// Every step by its name, as it stands in an error.
+// The steps, for error messages.
 enum class Step : int32_t {
   none,
   fork,
@@ -34,7 +34,7 @@ enum class Step : int32_t {
   read_only,
   proc,
   cgroup,
-  precedence,
+  priority,
   user,
   limits,
   folder,
@@ -48,19 +48,19 @@ enum class Step : int32_t {
 inline const char* to_text(Step step) {
   constexpr const char* kNames[] = {"",
                                     "start a process",
-                                    "arrange the open files",
-                                    "open a session",
+                                    "set up the open files",
+                                    "create a session",
                                     "map the user into a namespace",
                                     "make the file system read-only",
-                                    "mount an own /proc",
+                                    "mount a private /proc",
                                     "enter the cgroup",
-                                    "run before ordinary programs",
-                                    "become a user of its own",
+                                    "raise the scheduling priority",
+                                    "change to a user of its own",
                                     "set the limits",
                                     "enter the work folder",
                                     "give up privileges",
-                                    "lay down Landlock's rules",
-                                    "grant a path",
+                                    "apply the Landlock rules",
+                                    "grant access to",
                                     "install the filter of system calls",
                                     "start the program"};
   return kNames[static_cast<size_t>(step)];
@@ -69,12 +69,12 @@ inline const char* to_text(Step step) {
 struct Failure {
   Step step = Step::none;
   int32_t error = 0;   // errno
-  int32_t detail = 0;  // Step::grant: which path
+  int32_t detail = 0;  // of Step::grant: the number of the path
   explicit operator bool() const { return step != Step::none; }
 };
 
-// How processes, network and mounts are kept apart: not at all, by the rights of root, or by those of a user
-// namespace.
+// How PID, network, mount, IPC and UTS namespaces are created: not at all, with the rights of root, or within
+// a user namespace.
 enum class Namespaces { none, privileged, user };
 
 constexpr uint64_t kNamespaceFlags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
@@ -83,7 +83,7 @@ namespace steps {
 
 inline Failure failed(Step step, int32_t detail = 0) { return {step, errno, detail}; }
 
-// Like fork(), into new namespaces; no handlers of a library are run.
+// Like fork(), but into new namespaces and without the handlers of pthread_atfork().
 inline pid_t fork_into(Namespaces namespaces) {
   uint64_t flags = SIGCHLD;
   if (namespaces != Namespaces::none) flags |= kNamespaceFlags;
@@ -91,11 +91,11 @@ inline pid_t fork_into(Namespaces namespaces) {
   return static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Moves the given descriptors to 0, 1, 2, ... and closes all others. Those from `first_private` on end at
-// exec.
+// Moves the given file descriptors to 0, 1, 2, ... and closes all others. Those from `first_private` on are
+// closed by exec.
 template <size_t N>
 Failure arrange_files(std::array<int, N>& files, int first_private) {
-  for (int& file : files)  // out of the way of their own targets
+  for (int& file : files)  // first to high numbers, so that no target overwrites a source
     if (file >= 0 && (file = fcntl(file, F_DUPFD_CLOEXEC, 100)) < 0) return failed(Step::files);
   for (size_t i = 0; i < N; ++i) {
     const int target = static_cast<int>(i);
@@ -112,7 +112,7 @@ Failure arrange_files(std::array<int, N>& files, int first_private) {
   return {};
 }
 
-// Whatever handlers and masks the judge has, a new program starts with none.
+// Resets all signal handlers and the signal mask, which are copies of the judge's.
 inline void reset_signals() {
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
@@ -132,16 +132,16 @@ inline bool write_text(const char* path, const char* text) {
   return good;
 }
 
-// The texts are "inside outside 1".
+// Writes the id maps of a user namespace. The texts have the form "inside outside 1".
 inline Failure map_user(const char* user, const char* group) {
   const bool good = (write_text("/proc/self/setgroups", "deny") || errno == ENOENT) &&
                     write_text("/proc/self/uid_map", user) && write_text("/proc/self/gid_map", group);
   return good ? Failure{} : failed(Step::user_map);
 }
 
-// Every mount of a new mount namespace, the work folder's excepted. Landlock forbids to write what lies
-// outside the folder; this forbids to change its owner, mode and times too. Shared memory has names in the
-// work folder then: LLVM's OpenMP ends its program when it can make none.
+// Makes all mounts of a new mount namespace read-only, except for the work folder. Landlock denies writes
+// outside of this folder; read-only mounts also deny changes of owner, mode and times. /dev/shm becomes the
+// work folder, since LLVM's OpenMP ends a program that cannot create shared memory.
 inline Failure make_read_only(const char* work) {
   struct Attributes {  // the kernel's struct mount_attr
     uint64_t set = 0, clear = 0, propagation = 0, user = 0;
@@ -157,21 +157,22 @@ inline Failure make_read_only(const char* work) {
   return good ? Failure{} : failed(Step::read_only);
 }
 
-// A /proc that shows the processes of the new namespace only.
+// Mounts a /proc that shows the processes of the new PID namespace only.
 inline Failure mount_proc() {
   const bool good = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   return good ? Failure{} : failed(Step::proc);
 }
 
-// Round robin among its like, before every ordinary program. The lower the level, the more may interrupt.
-inline Failure take_precedence(int level) {
+// Selects the real-time round-robin schedule (SCHED_RR), which runs before all ordinary programs. A process
+// with a higher level runs before those with a lower one.
+inline Failure raise_priority(int level) {
   const sched_param wished{level};
-  return syscall(SYS_sched_setscheduler, 0, SCHED_RR, &wished) == 0 ? Failure{} : failed(Step::precedence);
+  return syscall(SYS_sched_setscheduler, 0, SCHED_RR, &wished) == 0 ? Failure{} : failed(Step::priority);
 }
 
-// From root to a user who owns the work folder and nothing else. Capabilities go with the user. The C
-// library's functions would do it for all threads, and wait for one that the judge was just starting: here
-// there is none.
+// Changes from root to a user who owns the work folder only, and thereby drops all capabilities. The
+// functions of the C library would change all threads and might wait for a thread that the judge was starting
+// when it forked, and that does not exist in this process.
 inline Failure become(uid_t user) {
   const bool good = syscall(SYS_setgroups, 0, nullptr) == 0 &&
                     syscall(SYS_setresgid, user, user, user) == 0 &&

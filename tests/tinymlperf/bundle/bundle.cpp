@@ -159,7 +159,7 @@ TEST_CASE("tier T0 without weights: a training recipe for a training benchmark")
   files.pop_back();
   Manifest m = test::manifest("mlp");
   m.benchmarks = {"ttq-dig"}, m.scenarios = {"time_to_quality"};
-  CHECK(holds(rules_refusal(m, files), "how it is to be trained"));
+  CHECK(holds(rules_refusal(m, files), "how the model is to be trained"));
   Json model = Json::parse(files[0].content);
   model["training"] = {{"epochs", 5}};
   files[0].content = model.dump();
@@ -217,8 +217,9 @@ TEST_CASE("tier T2: headers that replace the library's, with a plugin, with a mo
   const auto refused = [&](const std::string& path) {
     return rules_refusal(m, {plugin, {path, "#pragma once\n"}});
   };
-  CHECK(holds(refused("include/tinytorch/core/shape.hpp"),
-              "a header outside core/, which nobody replaces: move the change to another one"));
+  CHECK(holds(
+      refused("include/tinytorch/core/shape.hpp"),
+      "a header outside core/ (headers of core/ cannot be replaced; move the change to another header)"));
   CHECK(holds(refused("include/tinytorch/tensor/mine.hpp"), "the path of the library's header"));
   CHECK(holds(refused("include/tinytorch/tensor/mine.hpp"),
               "the library has no include/tinytorch/tensor/mine.hpp"));
@@ -236,7 +237,7 @@ TEST_CASE("tier T2: headers that replace the library's, with a plugin, with a mo
               }),
               "at most 128 headers and 1048576 bytes of them"));
   CHECK(holds(refusal([] { HeaderSet().add("include/tinytorch/tensor/strides.hpp", (1 << 20) + 1); }),
-              "leave out those that are the library's"));
+              "remove headers that do not differ from the library's"));
 
   // Without a plugin, the judge compiles its program for the model, or the library's kernels, with these
   // headers.
@@ -295,9 +296,9 @@ TEST_CASE("static rules report the line and the reason, and report nothing for h
   const auto found = reasons("int a;\nint b = fork();\nsystem(\"ls\");\n");
   REQUIRE(found.size() == 1);
   CHECK(found[0] == "plugin.cpp:2: starts other programs (2 lines)");
-  CHECK(holds(reasons("open(\"/proc/self/mem\")").at(0), "looks at where it runs"));
-  CHECK(holds(reasons("#include \"../judge.hpp\"").at(0), "from elsewhere"));
-  CHECK(holds(reasons("#define JOIN(a, b) a##b").at(0), "joins names"));
+  CHECK(holds(reasons("open(\"/proc/self/mem\")").at(0), "inspects the environment in which it runs"));
+  CHECK(holds(reasons("#include \"../judge.hpp\"").at(0), "includes a file from outside of the submission"));
+  CHECK(holds(reasons("#define JOIN(a, b) a##b").at(0), "joins names with ##"));
   CHECK(holds(reasons("x = std::chrono::steady_clock::now();").at(0), "reads a clock"));
   // Words in a comment do not count, unless the line may end a block comment or a raw string.
   CHECK(reasons("  // a tile of a times b, in each thread\n").empty());
@@ -307,23 +308,23 @@ TEST_CASE("static rules report the line and the reason, and report nothing for h
   CHECK(holds(reasons(std::string(2000, 'x')).at(0), "too long"));
   std::string table = "float w[] = {\n";
   for (int i = 0; i < 1200; ++i) table += "0.5f,\n";
-  CHECK(holds(reasons(table + "};").at(0), "holds 1200 numbers"));
+  CHECK(holds(reasons(table + "};").at(0), "contains 1200 numeric literals"));
   for (const char* line : {"#line 3 \"other.hpp\"", " # 3 \"other.hpp\"", "#  line 7"})
-    CHECK(holds(reasons(line).at(0), "counts its lines as it likes"));
+    CHECK(holds(reasons(line).at(0), "changes line numbers with #line"));
   CHECK(reasons("#include <vector>\n#define A 1\n").empty());
   // A backslash joins a line with the next one, even with blanks after it. Later lines keep their own
   // numbers.
   CHECK(static_reasons("k.cu", "int a;\nlong t = clo\\\nck\\ \t\r\n64();\nasm(\"nop\");\n") ==
-        std::vector<std::string>{"k.cu:2: reads a clock; nobody but the judge needs one",
-                                 "k.cu:5: holds machine code"});
+        std::vector<std::string>{"k.cu:2: reads a clock, which only the judge needs",
+                                 "k.cu:5: contains assembly code"});
   CHECK(holds(reasons("#define J(a, b) a#\\\n#b").at(0), "plugin.cpp:1: joins names"));
   CHECK(reasons("// a clock \\\nand a thread\n").empty());  // one comment on two lines
   // Uses of the library are reported, each name once.
   CHECK(reasons("int a;\n#include <tinytorch/backend/cpu/softmax.hpp>\nbackend::cpu::softmax(x); "
                 "cpu::softmax(y);\n") ==
-        std::vector<std::string>{"plugin.cpp:2: takes from the library: tinytorch/backend/cpu/softmax.hpp, "
+        std::vector<std::string>{"plugin.cpp:2: uses the library: tinytorch/backend/cpu/softmax.hpp, "
                                  "backend::cpu::softmax, cpu::softmax"});
-  CHECK(holds(reasons("namespace hidden = tinytorch;").at(0), "takes from the library: tinytorch"));
+  CHECK(holds(reasons("namespace hidden = tinytorch;").at(0), "uses the library: tinytorch"));
   CHECK(reasons("tinymlperf::serve(cpu, attic::x, my_tt::y);\n").empty());
   // A bundle has the reasons of all its rules together.
   Manifest m = test::manifest("plugin");
@@ -341,8 +342,8 @@ TEST_CASE("names that a macro joins are found in the preprocessor's output, with
   CHECK(after == "\nint first;\n\nclock_gettime(1, 0);\n\n\n\n\nint last;\n");
   CHECK(hidden_reasons("plugin.cpp", "J(clock_, gettime)(1, 0);", after) ==
         std::vector<std::string>{
-            "plugin.cpp:4: after the preprocessor, reads a clock; nobody but the judge needs one"});
+            "plugin.cpp:4: after the preprocessor, reads a clock, which only the judge needs"});
   CHECK(hidden_reasons("plugin.cpp", "clock_gettime(1, 0);", after).empty());  // the text itself shows it
   CHECK(holds(hidden_reasons("plugin.cpp", "J(tiny, torch)", "tinytorch::relu(x);\n").at(0),
-              "plugin.cpp:1: takes from the library: tinytorch::relu"));
+              "plugin.cpp:1: uses the library: tinytorch::relu"));
 }

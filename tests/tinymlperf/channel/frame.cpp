@@ -1,5 +1,4 @@
-// Frames and tensors as bytes, and the order of frames: what is well-formed comes through whole, all else is
-// refused.
+// Frames and tensors as bytes, and the order of frames: valid ones arrive unchanged, all others are refused.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/channel/conversation.hpp>
@@ -41,7 +40,7 @@ Conversation ready() {
 
 }  // namespace
 
-TEST_CASE("frames come through whole, in pieces of any size") {
+TEST_CASE("frames arrive unchanged if their bytes come in pieces of any size") {
   Bytes stream;
   for (uint64_t id = 1; id <= 20; ++id) {
     const Bytes frame = encode(Kind::answer, id, bytes_of(std::string(id * 7, 'x')));
@@ -63,7 +62,7 @@ TEST_CASE("frames come through whole, in pieces of any size") {
   }
 }
 
-TEST_CASE("a truncated frame is no frame yet, and no good end") {
+TEST_CASE("a truncated frame is not returned, and the stream may not end within it") {
   const Bytes whole = encode(Kind::token, 1, bytes_of("abc"));
   FrameReader reader;
   CHECK(reader.between_frames());
@@ -72,7 +71,7 @@ TEST_CASE("a truncated frame is no frame yet, and no good end") {
   CHECK_FALSE(reader.between_frames());
 }
 
-TEST_CASE("malformed headers are refused before their payload has come") {
+TEST_CASE("malformed headers are refused before their payload has arrived") {
   constexpr uint32_t kMagic = detail::kMagic;
   CHECK_THROWS_WITH_AS(read_all(bytes_of("hello from a printf() in the plugin")),
                        doctest::Contains("must not write to standard output"), ProtocolError);
@@ -84,10 +83,10 @@ TEST_CASE("malformed headers are refused before their payload has come") {
   CHECK_THROWS_AS(read_all(header(kMagic, 6, (uint64_t{256} << 20) + 1)), ProtocolError);
   CHECK_THROWS_AS(read_all(header(kMagic, 1, 5)), ProtocolError);  // hello has four bytes
   CHECK_THROWS_AS(read_all(header(kMagic, 3, 1)), ProtocolError);  // ready has none
-  CHECK_FALSE(read_all(header(kMagic, 6, uint64_t{256} << 20)));   // allowed, and not yet here
+  CHECK_FALSE(read_all(header(kMagic, 6, uint64_t{256} << 20)));   // allowed, but not yet arrived
 }
 
-TEST_CASE("tensors of every type and shape come back as they were") {
+TEST_CASE("tensors of every type and shape are the same after encoding and parsing") {
   Tensors tensors;
   for (uint8_t type = 0; type < 8; ++type)
     for (const std::vector<int64_t>& shape :
@@ -110,7 +109,7 @@ TEST_CASE("tensors of every type and shape come back as they were") {
   CHECK_THROWS_AS(make_tensor({2, 3}, values), ProtocolError);
 }
 
-TEST_CASE("tensors that are not what they say are refused") {
+TEST_CASE("payloads that are not valid tensors are refused") {
   const std::vector<float> values = {1, 2, 3, 4};
   const Tensor one = make_tensor({2, 2}, values);
   const Bytes good = encode(std::span(&one, 1));
@@ -121,15 +120,15 @@ TEST_CASE("tensors that are not what they say are refused") {
     out.at(at) = value;
     return out;
   };
-  CHECK_THROWS_AS(parse_tensors(changed(0, std::byte{2})), ProtocolError);    // two tensors
-  CHECK_THROWS_AS(parse_tensors(changed(0, std::byte{255})), ProtocolError);  // too many
-  CHECK_THROWS_AS(parse_tensors(changed(4, std::byte{8})), ProtocolError);    // no such type
-  CHECK_THROWS_AS(parse_tensors(changed(5, std::byte{9})), ProtocolError);    // nine dimensions
-  CHECK_THROWS_AS(parse_tensors(changed(6, std::byte{1})), ProtocolError);
+  CHECK_THROWS_AS(parse_tensors(changed(0, std::byte{2})), ProtocolError);     // two tensors
+  CHECK_THROWS_AS(parse_tensors(changed(0, std::byte{255})), ProtocolError);   // too many
+  CHECK_THROWS_AS(parse_tensors(changed(4, std::byte{8})), ProtocolError);     // no such type
+  CHECK_THROWS_AS(parse_tensors(changed(5, std::byte{9})), ProtocolError);     // nine dimensions
+  CHECK_THROWS_AS(parse_tensors(changed(6, std::byte{1})), ProtocolError);     // not zero
   CHECK_THROWS_AS(parse_tensors(changed(8, std::byte{1})), ProtocolError);     // 1 x 2: bytes are left
   CHECK_THROWS_AS(parse_tensors(changed(14, std::byte{64})), ProtocolError);   // a huge side
   CHECK_THROWS_AS(parse_tensors(changed(15, std::byte{255})), ProtocolError);  // a negative side
-  // A product of sides beyond 64 bits, beside a zero.
+  // The product of the sides exceeds 64 bits before a side of zero comes.
   Bytes overflow;
   detail::append(overflow, uint32_t{1});
   detail::append(overflow, uint32_t{0x400});
@@ -138,7 +137,7 @@ TEST_CASE("tensors that are not what they say are refused") {
   CHECK_THROWS_AS(parse_tensors(overflow), ProtocolError);
 }
 
-TEST_CASE("a conversation in order, with queries open side by side") {
+TEST_CASE("frames in order are accepted, with several queries open at a time") {
   Conversation talk = ready();
   for (const uint64_t id : {7u, 8u, 9u}) talk.sends(Kind::query, id);
   talk.receives({Kind::token, 7, {}});
@@ -149,14 +148,14 @@ TEST_CASE("a conversation in order, with queries open side by side") {
   talk.sends(Kind::done, 0);
 }
 
-TEST_CASE("frames out of order are refused with what was expected") {
+TEST_CASE("frames out of order are refused, and the message says what was expected") {
   CHECK_THROWS_AS(Conversation().receives({Kind::ready, 0, {}}), ProtocolError);
   CHECK_THROWS_WITH_AS(Conversation().receives(hello(2)),
                        doctest::Contains("found version 2: compile the plugin"), ProtocolError);
   Conversation early;
   early.receives(hello());
   CHECK_THROWS_WITH_AS(early.receives({Kind::ready, 0, {}}),
-                       doctest::Contains("before the judge said prepare"), ProtocolError);
+                       doctest::Contains("before the judge sent prepare"), ProtocolError);
   Conversation talk = ready();
   CHECK_THROWS_WITH_AS(talk.receives({Kind::answer, 7, {}}), doctest::Contains("found answer of query 7"),
                        ProtocolError);
@@ -176,7 +175,7 @@ TEST_CASE("frames out of order are refused with what was expected") {
   CHECK_THROWS_AS(tokens.receives({Kind::token, 1, {}}), ProtocolError);
 }
 
-TEST_CASE("a judge that is wrong itself is told so") {
+TEST_CASE("frames that the judge sends out of order are a logic error") {
   Conversation talk;
   CHECK_THROWS_AS(talk.sends(Kind::query, 1), std::logic_error);
   talk = ready();

@@ -1,5 +1,5 @@
-// A judge and plugins over real pipes, in the sandbox: honest ones answer, each hostile one ends the session
-// with its own reason, in time.
+// Sessions of the judge with plugins in the sandbox, over real pipes: honest plugins answer, and each hostile
+// one ends its session before the deadline, with a reason of its own.
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
@@ -20,7 +20,8 @@ using test::holds;
 
 namespace {
 
-// Doubles its input, with one token per element; what it prints must not disturb the frames.
+// Doubles its input; prepared for "stream", it sends one token per element. What it prints must not disturb
+// the frames.
 int doubler(const hostile::Arguments&) {
   std::string prepared;
   return tinymlperf::serve(
@@ -50,8 +51,7 @@ void put_hello() {
   put(encode(Kind::hello, 0, version));
 }
 
-// Says hello and ready without listening, then what its name says.
-// Answers for how long its grandchild, which left group and session, was once not running: seconds.
+// Answers with the longest pause, in seconds, of its grandchild, which left its process group and session.
 int restless(const hostile::Arguments&) {
   auto* const longest = static_cast<std::atomic<float>*>(
       mmap(nullptr, sizeof(float), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -74,6 +74,7 @@ int restless(const hostile::Arguments&) {
   });
 }
 
+// Sends hello and ready without parsing frames, then makes the mistake that its argument names.
 int bad_plugin(const hostile::Arguments& args) {
   const std::string& what = args.at(0);
   if (what == "prints") return put(bytes_of("loading my model\n")), 0;
@@ -81,10 +82,10 @@ int bad_plugin(const hostile::Arguments& args) {
   put_hello();
   if (what == "says hello twice") put_hello();
   char byte;
-  if (read(0, &byte, 1) != 1) return 1;  // until the judge said prepare
+  if (read(0, &byte, 1) != 1) return 1;  // wait until the judge sends prepare
   put(encode(Kind::ready, 0, {}));
   if (what == "never reads") return hostile::sleep_long(args);
-  // Bytes of prepare, then of the query.
+  // Read the rest of prepare, then the query.
   for (size_t i = 0; i < 2 * kHeaderBytes + 4; ++i)
     if (read(0, &byte, 1) != 1) return 1;
   Bytes frame = encode(Kind::answer, 1, encode(Tensors{}));
@@ -130,7 +131,7 @@ struct Verdict {
   Outcome outcome;
 };
 
-// One query to a plugin of that name, with a second for each wait.
+// Sends one query to the plugin `name`, with a timeout of one second for each wait.
 Verdict try_one(const std::string& name, size_t elements = 1) {
   const test::Scene scene;
   Session session(scene.child({"bad_plugin", name}), scene.policy, machine());
@@ -153,7 +154,7 @@ Verdict try_one(const std::string& name, size_t elements = 1) {
 
 }  // namespace
 
-TEST_CASE("an honest plugin answers queries of all sizes, several open at a time") {
+TEST_CASE("an honest plugin answers queries of all sizes, with several open at a time") {
   const test::Scene scene;
   Session session(scene.child({"doubler"}), scene.policy, machine());
   session.prepare("plain", 5);
@@ -178,7 +179,7 @@ TEST_CASE("an honest plugin answers queries of all sizes, several open at a time
   CHECK(holds(outcome.err, "answering for plain\n"));
 }
 
-TEST_CASE("tokens come one by one before the answer") {
+TEST_CASE("tokens arrive one by one before the answer") {
   const test::Scene scene;
   Session session(scene.child({"doubler"}), scene.policy, machine());
   session.prepare("stream", 5);
@@ -194,13 +195,13 @@ TEST_CASE("tokens come one by one before the answer") {
   CHECK(session.finish(5).good());
 }
 
-TEST_CASE("a plugin that throws tells the judge why") {
+TEST_CASE("the text of a plugin's exception is reported to the judge") {
   const test::Scene scene;
   Session session(scene.child({"doubler"}), scene.policy, machine());
   session.prepare("throw", 5);
   const Tensor input = numbers(3);
   session.ask(1, std::span(&input, 1));
-  CHECK_THROWS_WITH_AS(session.next(5), "the plugin gave up: no idea", Broken);
+  CHECK_THROWS_WITH_AS(session.next(5), "the plugin reported an error: no idea", Broken);
   CHECK(session.finish(5).exit_code == 1);
 }
 
@@ -217,9 +218,9 @@ TEST_CASE("frames that are wrong or out of order end the session") {
   }
 }
 
-TEST_CASE("a plugin that is held does not run, nor does anyone it started") {
+TEST_CASE("a plugin that is held does not run, and neither does a process that it started") {
   if (machine().namespaces == tinymlperf::sandbox::Namespaces::none)
-    return;  // those who left the group are not reached
+    return;  // processes that left the process group are not stopped there
   const test::Scene scene;
   Session session(scene.child({"restless"}), scene.policy, machine());
   session.prepare("", 5);
@@ -241,21 +242,21 @@ TEST_CASE("a plugin that is held does not run, nor does anyone it started") {
   for (int i = 0; i < 500 && longest < 0.35f; ++i) longest = longest_pause(), usleep(10000);
   CHECK(longest >= 0.35f);
   session.hold();
-  CHECK(session.finish(5).ending == Ending::exited);  // finish() lets it go on
+  CHECK(session.finish(5).ending == Ending::exited);  // finish() continues it first
 }
 
-TEST_CASE("silence has a deadline, on both pipes") {
+TEST_CASE("waiting has a deadline on both pipes") {
   Verdict v = try_one("silent");
   CHECK(v.why == Why::silent);
   CHECK(v.outcome.ending == Ending::stopped);
-  v = try_one("slow bytes");  // each byte is in time, the frame is not
+  v = try_one("slow bytes");  // each byte comes within the timeout, the whole frame does not
   CHECK(v.why == Why::silent);
   v = try_one("never reads", 4000000);
   CHECK(v.why == Why::silent);
   CHECK(holds(v.text, "did not read"));
 }
 
-TEST_CASE("an end before the answer is told apart: closed, within a frame, exited, crashed") {
+TEST_CASE("ends before the answer are distinguished: output closed, truncated frame, exit, crash") {
   Verdict v = try_one("closes its output");
   CHECK(v.why == Why::ended);
   CHECK(v.outcome.ending == Ending::stopped);
@@ -266,20 +267,20 @@ TEST_CASE("an end before the answer is told apart: closed, within a frame, exite
   CHECK(v.outcome.signal == SIGSEGV);
 }
 
-TEST_CASE("floods meet limits") {
+TEST_CASE("endless tokens and endless error output are stopped at their limits") {
   CHECK(try_one("floods").why == Why::malformed);
   const Verdict v = try_one("floods errors");
   CHECK(v.why == Why::output);
   CHECK(v.outcome.ending == Ending::output);
 }
 
-TEST_CASE("a plugin that answers and does not end is stopped") {
+TEST_CASE("a plugin that answers but does not exit is stopped") {
   const Verdict v = try_one("does not end");
   CHECK_FALSE(v.why);
   CHECK(v.outcome.ending == Ending::stopped);
 }
 
-TEST_CASE("the run's own limit on time ends a session too") {
+TEST_CASE("the policy's limit on wall-clock time ends a session, too") {
   test::Scene scene;
   scene.policy.wall_seconds = 0.5;
   Session session(scene.child({"bad_plugin", "silent"}), scene.policy, machine());
@@ -287,7 +288,7 @@ TEST_CASE("the run's own limit on time ends a session too") {
   CHECK(session.finish(5).ending == Ending::time);
 }
 
-TEST_CASE("a plugin is one header and one function, compiled in the sandbox that runs it") {
+TEST_CASE("a plugin of one header and one function is compiled and run in the sandbox") {
   const std::string compiler = "/usr/bin/c++";
   REQUIRE_MESSAGE(std::filesystem::exists(compiler), "this test compiles a plugin with " << compiler);
   test::Scene scene;
@@ -298,7 +299,7 @@ int main() {
 })";
   const std::filesystem::path headers = std::filesystem::path(tinytorch_tree::kSourceFolder) / "bench";
   std::filesystem::create_directories(scene.base / "include/tinymlperf/entries");
-  // Folders above the project may be closed to other users, so the sandbox gets a copy.
+  // Other users may not be able to enter the folders above the project, so the sandbox gets a copy.
   std::filesystem::copy(headers / "tinymlperf" / "channel", scene.base / "include" / "tinymlperf" / "channel",
                         std::filesystem::copy_options::recursive);
   std::filesystem::copy(headers / "tinymlperf/entries/plugin.hpp", scene.base / "include/tinymlperf/entries");

@@ -97,7 +97,7 @@ TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
   CHECK(seeds.size() == 10);
   CHECK(all[1].at("training").size() == 2);
   CHECK(all[1].at("out").get<std::string>().find("did not reach the target") != std::string::npos);
-  CHECK(all[2].at("out").get<std::string>().find("how it is to be trained") != std::string::npos);
+  CHECK(all[2].at("out").get<std::string>().find("how the model is to be trained") != std::string::npos);
   CHECK_MESSAGE(all[3].at("out") == "", all[3].at("out").dump());
   CHECK(all[3].at("tier") == "T2");
   for (const Json& r : all[3].at("training")) CHECK(r.at("times").size() == 1);

@@ -1,4 +1,4 @@
-// Device code from source, where the program was built with CUDA; no GPU is needed.
+// Compilation of device code if the program was built with CUDA. No GPU is needed.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/device/nvrtc.hpp>
@@ -31,7 +31,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 #ifdef TINYMLPERF_NVRTC_INCLUDE
 
-TEST_CASE("a source becomes machine code, and each kernel has its symbol") {
+TEST_CASE("a source is compiled to machine code, and each kernel has a symbol") {
   const MachineCode code = compile(kSource, kHeaders, {"twice<32>", "plain"}, "sm_80");
   CHECK(code.cubin.substr(1, 3) == "ELF");
   CHECK(has(code.symbols.at("plain"), "plain"));
@@ -40,7 +40,7 @@ TEST_CASE("a source becomes machine code, and each kernel has its symbol") {
   CHECK(compile(kSource, kHeaders, {"plain"}, "sm_90a").cubin != code.cubin);
 }
 
-TEST_CASE("what does not compile is said with file and line") {
+TEST_CASE("compile errors are reported with file and line") {
   CHECK(has(reason_of({"bad.cu", "__global__ void f() { int x = ; }"}, {"f"}), "bad.cu(1)"));
   CHECK(has(reason_of(kSource, {"missing"}), "missing"));
   CHECK(has(reason_of({"host.cu", "#include <iostream>\n"}, {}), "host.cu(1)"));
@@ -48,7 +48,7 @@ TEST_CASE("what does not compile is said with file and line") {
 
 #else
 
-TEST_CASE("without CUDA it says so") {
+TEST_CASE("without CUDA the error says that the program was built without CUDA") {
   CHECK(has(reason_of(kSource, {"plain"}), "rows.cu: this program was built without CUDA"));
 }
 

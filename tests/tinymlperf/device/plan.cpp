@@ -1,4 +1,4 @@
-// plan.json: what a good one says, and how each bad one is refused.
+// Valid plans (plan.json) are read, and each kind of invalid plan is refused.
 #include <doctest/doctest.h>
 
 #include <common/source_folder.hpp>
@@ -29,13 +29,14 @@ std::string reason_of(const Json& plan) {
   return "";
 }
 
-// The good plan with one place changed.
+// The reason for which good() is refused after one value was replaced.
 std::string reason_with(const char* place, const Json& value) {
   Json plan = good();
   plan[Json::json_pointer(place)] = value;
   return reason_of(plan);
 }
 
+// The error of the numbers of good() after one value was replaced.
 std::string limit_of(const char* place, const Json& value) {
   Json plan = good();
   plan[Json::json_pointer(place)] = value;
@@ -54,7 +55,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 }  // namespace
 
-TEST_CASE("a plan is read, and its numbers follow from the shapes") {
+TEST_CASE("a valid plan is read, and its numbers are evaluated for the shapes") {
   const LaunchPlan plan = parse_plan(good().dump());
   REQUIRE(plan.size() == 2);
   const OpPlan &softmax = plan.at("softmax"), &sums = plan.at("sum_rows");
@@ -77,7 +78,7 @@ TEST_CASE("a plan is read, and its numbers follow from the shapes") {
   CHECK(arguments[4].value == 0.5f);
 }
 
-TEST_CASE("what is no plan is refused with its place") {
+TEST_CASE("invalid plans are refused with the place of the error") {
   CHECK_THROWS_AS((void)parse_plan("{"), Refusal);
   CHECK_THROWS_AS((void)parse_plan("[]"), Refusal);
   CHECK_THROWS_AS((void)parse_plan(std::string(1000000, '[') + std::string(1000000, ']')), Refusal);
@@ -93,19 +94,19 @@ TEST_CASE("what is no plan is refused with its place") {
             "an array of 1 to 3 elements"));
   CHECK(has(reason_with("/ops/softmax/launches/0/block/0", "in0[0] +"),
             "ops.softmax.launches[0].block[0]: expected arithmetic on shapes"));
-  CHECK(has(reason_with("/ops/softmax/launches/0/block/0", 0.5), "a whole number"));
+  CHECK(has(reason_with("/ops/softmax/launches/0/block/0", 0.5), "an integer"));
   CHECK(has(reason_with("/ops/softmax/launches/0/arguments/0", "input"), "arguments[0]"));
   CHECK(has(reason_with("/ops/softmax/launches/0/arguments/4", Json{{"double", 1}}), "{\"float\": number}"));
   CHECK(has(reason_with("/ops/softmax/launches/0/grid/1", UINT64_MAX), "grid[1]: expected arithmetic"));
-  CHECK(has(reason_with("/ops/softmax/launches/0/grid/1", INT64_MIN), "not a number of 64 bits"));
+  CHECK(has(reason_with("/ops/softmax/launches/0/grid/1", INT64_MIN), "not an integer of 64 bits"));
   CHECK(has(reason_with("/ops/softmax/launches/0/arguments/4", Json{{"float", 1e39}}), "a float can hold"));
   CHECK(has(reason_with("/ops/softmax/launches/0/stream", 1), "only the keys kernel, grid"));
-  CHECK(has(reason_with("/ops/softmax/workspace", true), "a whole number"));
+  CHECK(has(reason_with("/ops/softmax/workspace", true), "an integer"));
 }
 
-TEST_CASE("no launch goes beyond what a GPU can do") {
+TEST_CASE("launches beyond the limits of GPUs are refused") {
   CHECK(limit_of("/ops/softmax/launches/0/block/0", "in0[1]") == "");
-  CHECK(has(limit_of("/ops/softmax/launches/0/block/0", 0), "block: 0 is not within 1 and 1024"));
+  CHECK(has(limit_of("/ops/softmax/launches/0/block/0", 0), "block: 0 is not between 1 and 1024"));
   CHECK(has(limit_of("/ops/softmax/launches/0/block", Json::array({64, 32})), "threads of a block: 2048"));
   CHECK(has(limit_of("/ops/softmax/launches/0/grid/0", "in0[0] - 3"), "grid: 0"));
   CHECK(has(limit_of("/ops/softmax/launches/0/grid/1", 65536), "grid: 65536"));
@@ -114,7 +115,9 @@ TEST_CASE("no launch goes beyond what a GPU can do") {
   CHECK(has(limit_of("/ops/softmax/workspace", -1), "workspace: -1"));
 }
 
-TEST_CASE("the plain kernels are launched for every op of krn, whatever its shape") {
+TEST_CASE(
+    "the plan of the plain kernels is valid for every op of krn and all its shapes, and launches all of "
+    "them") {
   const std::filesystem::path plain =
       std::filesystem::path(tinytorch_tree::kSourceFolder) / "bench/tinymlperf/kernels/plain";
   const LaunchPlan plan = load_plan(plain);

@@ -1,3 +1,4 @@
+// The bundled models: the reader accepts them, and they have the expected sizes.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -7,7 +8,8 @@
 using namespace tinymlperf;
 
 TEST_CASE(
-    "the bundled models: accepted by the reader, distinct, with the sizes their papers or a pencil give") {
+    "the reader accepts the bundled models of dig, which have different names and the sizes of their "
+    "papers") {
   const auto recipes = bundled_recipes();
   REQUIRE(recipes.size() >= 4);
   std::set<std::string> names;
@@ -25,14 +27,15 @@ TEST_CASE(
   CHECK(by_name.at("wasteful")->multiply_adds > 10 * by_name.at("lenet")->multiply_adds);
 }
 
-TEST_CASE("the other models: a DS-CNN of 32 channels, an autoencoder, a GPT, and one too small of each") {
+TEST_CASE(
+    "kws has a DS-CNN of 32 channels, ad an autoencoder, lm a GPT, and each also a model that is too small") {
   const auto recipes = bundled_recipes("kws");
   REQUIRE(recipes.size() == 2);
   for (const Recipe& r : recipes) {
     CHECK(r.spec.benchmark == "kws");
     CHECK(r.epochs > 0);
   }
-  // 5 x 5 filters, three separable blocks, normalization after each, and 6 x 32 -> 12.
+  // 5 x 5 filters, three separable blocks, batch norm after each convolution, linear layer 6 x 32 -> 12.
   const int64_t block = 32 * 9 + 32 * 32 + 4 * 32;
   CHECK(recipes[0].spec.parameters == 32 * 25 + 2 * 32 + 3 * block + (6 * 32 * 12 + 12));
   CHECK(recipes[1].spec.parameters < recipes[0].spec.parameters / 4);

@@ -1,5 +1,5 @@
-// model.json: what is accepted is understood exactly, everything else is refused with file, place, expected,
-// found.
+// model.json: valid files are read exactly. All others are refused with the file, the place, what was
+// expected and what was found.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ Reason reason_for(const std::string& text, const Task& task = tinymlperf::task_o
 }
 Reason reason_for(const Json& document) { return reason_for(document.dump()); }
 
-// lenet() with one value replaced.
+// The reason for which lenet() is refused after one value was replaced.
 Reason with(const char* pointer, const Json& value) {
   Json document = lenet();
   document[Json::json_pointer(pointer)] = value;
@@ -65,12 +65,12 @@ Reason with(const char* pointer, const Json& value) {
 
 }  // namespace
 
-TEST_CASE("a valid entry: shapes, tensors, parameters and multiply-adds as worked out by hand") {
+TEST_CASE("a valid entry has the shapes, tensors, parameters and multiply-adds that were computed by hand") {
   const EntrySpec spec = parse_entry(lenet().dump());
   CHECK(spec.name == "lenet-5");
   CHECK(spec.author == "someone");
   REQUIRE(spec.layers.size() == 10);
-  CHECK(spec.layers[2].stride == 2);  // pooling steps by its kernel unless told otherwise
+  CHECK(spec.layers[2].stride == 2);  // the default stride of pooling is its kernel
   CHECK(spec.layers[6].stride == 2);
   CHECK(spec.layers[3].bias == false);
   CHECK(spec.layers[8].p == 0.25);
@@ -91,7 +91,7 @@ TEST_CASE("a valid entry: shapes, tensors, parameters and multiply-adds as worke
   CHECK(spec.multiply_adds == 6 * 28 * 28 * 25 + 16 * 10 * 10 * 6 * 25 + 2560);
 }
 
-TEST_CASE("writing and reading an entry again changes nothing") {
+TEST_CASE("an entry is the same after it was written and read again") {
   const EntrySpec spec = parse_entry(lenet().dump());
   const EntrySpec again = parse_entry(tinymlperf::to_json(spec).dump());
   CHECK(tinymlperf::to_json(again) == tinymlperf::to_json(spec));
@@ -99,15 +99,14 @@ TEST_CASE("writing and reading an entry again changes nothing") {
   CHECK(again.multiply_adds == spec.multiply_adds);
 }
 
-TEST_CASE("windows taller than wide, groups, adaptive pooling: sizes as worked out by hand") {
+TEST_CASE("non-square windows, groups and adaptive pooling have the sizes that were computed by hand") {
   const EntrySpec spec = parse_entry(keyword_net().dump(), tinymlperf::task_of("kws"));
   CHECK(spec.benchmark == "kws");
   CHECK(spec.outputs == 12);
   CHECK(spec.layers[0].kernel == Sides(10, 4));
   CHECK(spec.layers[0].padding == Sides(5, 1));
-  CHECK(spec.layers[2].stride == Sides(5, 1));  // pooling steps by its kernel
-  // 49 x 10 -> (49 + 10 - 10) / 2 + 1 = 25, (10 + 2 - 4) / 2 + 1 = 5 -> 25 x 5 -> pooled 5 x 5 -> adaptive 2
-  // x 1
+  CHECK(spec.layers[2].stride == Sides(5, 1));  // the default stride of pooling is its kernel
+  // 49 x 10 -> (49 + 10 - 10) / 2 + 1 = 25, (10 + 2 - 4) / 2 + 1 = 5 -> 25 x 5 -> 5 x 5 -> 2 x 1
   std::vector<std::pair<std::string, Shape>> tensors;
   for (const auto& t : spec.tensors) tensors.emplace_back(t.name, t.shape);
   CHECK(tensors == std::vector<std::pair<std::string, Shape>>{{"0.weight", {8, 1, 10, 4}},
@@ -120,14 +119,14 @@ TEST_CASE("windows taller than wide, groups, adaptive pooling: sizes as worked o
                                                               {"6.weight", {12, 16}},
                                                               {"6.bias", {12}}});
   CHECK(spec.parameters == (320 + 8) + 72 + 32 + (192 + 12));
-  CHECK(spec.multiply_adds == 8 * 25 * 5 * 40 + 8 * 25 * 5 * 9 + 192);  // each group reads its own channel
+  CHECK(spec.multiply_adds == 8 * 25 * 5 * 40 + 8 * 25 * 5 * 9 + 192);  // each group reads one channel
   const EntrySpec again = parse_entry(tinymlperf::to_json(spec).dump(), tinymlperf::task_of("kws"));
   CHECK(tinymlperf::to_json(again) == tinymlperf::to_json(spec));
   CHECK(again.layers[0].kernel == spec.layers[0].kernel);
   CHECK(again.layers[1].groups == 8);
 }
 
-TEST_CASE("windows, groups and outputs that cannot be") {
+TEST_CASE("invalid windows, groups and outputs are refused") {
   const auto reason = [](const char* pointer, const Json& value) {
     Json document = keyword_net();
     document[Json::json_pointer(pointer)] = value;
@@ -145,21 +144,21 @@ TEST_CASE("windows, groups and outputs that cannot be") {
   CHECK(reason("/layers/1/groups", 0).where == "layers[1].groups");
   CHECK(reason("/layers/1/groups", 65537).where == "layers[1].groups");
   CHECK(reason("/layers/2/padding", Json{3, 0}).expected == "at most half the kernel");
-  CHECK(reason("/layers/2/padding", Json{2, 0}).expected.find("side by side") != std::string::npos);
-  CHECK(reason("/layers/2/stride", 1).expected.find("side by side") != std::string::npos);
+  CHECK(reason("/layers/2/padding", Json{2, 0}).expected.find("equal to the kernel") != std::string::npos);
+  CHECK(reason("/layers/2/stride", 1).expected.find("equal to the kernel") != std::string::npos);
   CHECK(reason("/layers/3/output", Json{6, 1}).expected == "at most the input's sides [5, 5]");
   CHECK(reason("/layers/3/output", Json{0, 1}).where == "layers[3].output[0]");
   CHECK(reason("/layers/4", {{"type", "batch_norm1d"}, {"in", 16}}).expected.find("a flat input") == 0);
   CHECK(reason("/layers/5/in", 17).expected == "16");
 }
 
-TEST_CASE("an entry of another benchmark is told so before anything else") {
+TEST_CASE("an entry of another benchmark is refused for its benchmark first") {
   Json document = keyword_net();
   Reason r = reason_for(document);
   CHECK(r.where == "benchmark");
   CHECK(r.expected.find("\"dig\"") == 0);
   CHECK(r.found == "\"kws\"");
-  r = reason_for(lenet().dump(), tinymlperf::task_of("kws"));  // without a benchmark it is one for digits
+  r = reason_for(lenet().dump(), tinymlperf::task_of("kws"));  // the default benchmark is dig
   CHECK(r.where == "benchmark");
   CHECK(r.found == "\"dig\"");
   document["benchmark"] = 3;
@@ -170,7 +169,7 @@ TEST_CASE("an entry of another benchmark is told so before anything else") {
                        std::invalid_argument);
 }
 
-TEST_CASE("not JSON, not an object, not our schema") {
+TEST_CASE("texts that are not JSON, not an object or of another schema are refused") {
   CHECK(reason_for(std::string("{\"schema\": 1,")).expected == "JSON");
   CHECK(reason_for(std::string("")).expected == "JSON");
   CHECK(reason_for(std::string("\xff\xfe")).expected == "JSON");
@@ -186,7 +185,7 @@ TEST_CASE("not JSON, not an object, not our schema") {
   CHECK(r.found == "no such key");
 }
 
-TEST_CASE("shape mistakes name the layer, what its input is and what was written") {
+TEST_CASE("shape errors name the layer, its input shape and the value in the file") {
   Reason r = with("/layers/9/in", 257);
   CHECK(r.where == "layers[9].in");
   CHECK(r.expected == "256");
@@ -209,7 +208,7 @@ TEST_CASE("shape mistakes name the layer, what its input is and what was written
   CHECK(with("/classes", 100).where == "classes");
 }
 
-TEST_CASE("unknown layers and misspelt keys are refused, not skipped") {
+TEST_CASE("unknown layers and misspelled keys are refused, not ignored") {
   Reason r = with("/layers/1/type", "relu6");
   CHECK(r.where == "layers[1].type");
   CHECK(r.found == "\"relu6\"");
@@ -220,7 +219,7 @@ TEST_CASE("unknown layers and misspelt keys are refused, not skipped") {
   CHECK(with("/layers", Json::array()).found == "0 elements");
 }
 
-TEST_CASE("numbers of the wrong kind or size") {
+TEST_CASE("numbers of a wrong type or out of range are refused") {
   CHECK(with("/layers/0/out", 6.0).where == "layers[0].out");
   CHECK(with("/layers/0/out", -6).where == "layers[0].out");
   CHECK(with("/layers/0/out", 0).where == "layers[0].out");
@@ -232,7 +231,7 @@ TEST_CASE("numbers of the wrong kind or size") {
   CHECK(with("/layers/8/p", "x").where == "layers[8].p");
 }
 
-TEST_CASE("an entry too costly for the others is refused before anything is allocated") {
+TEST_CASE("an entry beyond the limits on its cost is refused before anything is allocated") {
   CHECK(with("/layers/0/out", 65536).where == "layers[0]");  // activations
   CHECK(with("/layers/0/padding", 1024).where.find("layers[0]") == 0);
   Json document = lenet();
@@ -254,19 +253,19 @@ TEST_CASE("an entry too costly for the others is refused before anything is allo
   CHECK(reason_for(document).expected.find("multiply-adds") != std::string::npos);
 }
 
-TEST_CASE("names and texts that would disturb a table or a page") {
+TEST_CASE("names and texts that could break a table or a web page are refused") {
   for (const char* name : {"", "../x", ".hidden", "-rf", "a b", "<b>", "a\x1b[31m", "naïve"})
     CHECK(with("/name", name).where == "name");
   CHECK(with("/name", std::string(33, 'a')).where == "name");
   CHECK(with("/description", std::string(501, 'a')).where == "description");
-  // A reason quotes at most a short piece of what was sent, with control characters escaped.
+  // The reason quotes only the beginning of a long value, with escaped control characters.
   const Reason r = with("/layers/1/type", std::string(100000, '\x1b'));
   CHECK(r.found.size() < 80);
   CHECK(r.found.find('\x1b') == std::string::npos);
 }
 
 TEST_CASE(
-    "every deletion and every swap of a value ends in a spec or a Refusal, never in another exception") {
+    "parsing after any value was deleted or replaced returns a spec or throws Refusal, and nothing else") {
   const Json values[] = {nullptr,       true,           -1,        0, 1, 1e300, uint64_t{1} << 63, "", "relu",
                          Json::array(), Json::object(), Json{2, 1}};
   int refused = 0, accepted = 0;
@@ -296,12 +295,12 @@ TEST_CASE(
   CHECK(accepted > 0);
 }
 
-TEST_CASE("cut off at any byte: refused as JSON") {
+TEST_CASE("a file that is cut off at any byte is refused as invalid JSON") {
   const std::string text = lenet().dump();
   for (size_t n = 0; n < text.size(); ++n) CHECK(reason_for(text.substr(0, n)).expected == "JSON");
 }
 
-TEST_CASE("a folder has its own name, however it is written") {
+TEST_CASE("folder_name() returns the last part of a path, however the path is written") {
   CHECK(tinymlperf::folder_name("a") == "a");
   CHECK(tinymlperf::folder_name("a/") == "a");
   CHECK(tinymlperf::folder_name("a/b//") == "b");
@@ -310,7 +309,7 @@ TEST_CASE("a folder has its own name, however it is written") {
   CHECK(tinymlperf::folder_name(".") == std::filesystem::current_path().filename().string());
 }
 
-TEST_CASE("files: absent, a directory, too large") {
+TEST_CASE("files that are absent, directories or too large are refused") {
   const auto folder = std::filesystem::temp_directory_path() / "tinymlperf_entry_test";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder / "model.json");

@@ -1,4 +1,4 @@
-// What a plugin of kernels answers: to an op that it has, to one that it lacks, and to no op at all.
+// Answers of a plugin of kernels: to an op that it has, to one that it lacks, and to a query without an op.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/entries/kernels.hpp>
@@ -26,7 +26,7 @@ Tensors ask(std::string_view name, std::vector<int64_t> shape, std::vector<float
 
 }  // namespace
 
-TEST_CASE("the kernel with the name fills an output of the shape that was asked") {
+TEST_CASE("the kernel of the query's name fills an output of the query's shape") {
   const Tensors answer = ask("twice", {1, 3}, {1, 2, 3});
   REQUIRE(answer.size() == 1);
   CHECK(answer[0].dtype == DType::f32);
@@ -34,13 +34,15 @@ TEST_CASE("the kernel with the name fills an output of the shape that was asked"
   CHECK(std::ranges::equal(answer[0].values<float>(), std::vector<float>{2, 4, 6}));
 }
 
-TEST_CASE("what a kernel does not write is NaN") {
+TEST_CASE("elements that a kernel does not write are NaN") {
   const Tensors answer = ask("half done", {2}, {5, 5});
   CHECK(answer.at(0).values<float>()[0] == 1);
   CHECK(std::isnan(answer.at(0).values<float>()[1]));
 }
 
-TEST_CASE("no kernel of that name: no tensor; no name: an output without work; no query: an error") {
+TEST_CASE(
+    "an unknown name is answered with no tensor, an empty name with an output, and an empty query is an "
+    "error") {
   CHECK(ask("thrice", {1}, {1}).empty());
   const Tensors nothing = ask("", {2, 2}, {1});
   REQUIRE(nothing.size() == 1);

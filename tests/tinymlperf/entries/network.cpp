@@ -1,4 +1,4 @@
-// Entries as running networks: every layer type, weights that fit, and weights that must be refused.
+// Networks of entries: every layer type, weights that fit, and weights that must be refused.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -18,7 +18,7 @@ EntrySpec every_layer() {
     {"type": "sigmoid"}]})");
 }
 
-// What needs more than the library's layers: margins and tiles that are not square. And groups.
+// An entry with non-square padding and tiles, which the library's layers lack, and with groups.
 EntrySpec rectangles() {
   return parse_entry(
       R"({"schema": 1, "benchmark": "kws", "name": "rectangles", "input": [1, 49, 10], "classes": 12,
@@ -40,7 +40,7 @@ tt::StateDict fresh_state(const EntrySpec& spec, uint64_t seed) {
   return state;
 }
 
-// The reason why `state` does not fit, as one line.
+// The reason for which `state` is refused, in one line.
 std::string refusal(const EntrySpec& spec, const tt::StateDict& state) {
   try {
     check_weights(spec, "weights.safetensors", state);
@@ -53,7 +53,7 @@ std::string refusal(const EntrySpec& spec, const tt::StateDict& state) {
 
 }  // namespace
 
-TEST_CASE("the state of the layers is what the reader of model.json predicted, by name and shape") {
+TEST_CASE("the state of the layers has the names and shapes that the reader of model.json computed") {
   const auto check = [](const EntrySpec& spec) {
     tt::StateDict state = fresh_state(spec, 1);
     int64_t trained = 0;
@@ -63,14 +63,14 @@ TEST_CASE("the state of the layers is what the reader of model.json predicted, b
       CHECK(state.at(t.name).shape() == to_shape(t.shape));
       if (t.name.find("running") == std::string::npos) trained += state.at(t.name).numel();
     }
-    CHECK(state.size() == spec.tensors.size() + 1);  // and batch norm's step counter
+    CHECK(state.size() == spec.tensors.size() + 1);  // one more for batch norm's step counter
     CHECK(trained == spec.parameters);
   };
   check(every_layer());
   check(rectangles());
 }
 
-TEST_CASE("an entry's outputs have the shape that the reader worked out, whatever its windows") {
+TEST_CASE("the outputs of an entry with non-square windows have the shape that the reader computed") {
   const tt::NoGrad no_grad;
   const EntrySpec spec = rectangles();
   tt::Generator random(3);
@@ -80,11 +80,12 @@ TEST_CASE("an entry's outputs have the shape that the reader worked out, whateve
   CHECK((*layers)(x).shape() == tt::Shape{2, 12});
 }
 
-TEST_CASE("margins above and below other than left and right; tiles of any sides, their rest left out") {
+TEST_CASE(
+    "different padding along height and width; tiles of any sides, without remainder rows and columns") {
   const tt::NoGrad no_grad;
   tt::Generator random(1);
   const tt::Tensor x = tt::rand({2, 3, 7, 5}, tt::DType::f32, tt::cpu, random);
-  // As much margin on both sides as the larger one, then without the rows that came in addition.
+  // The expected result: the larger padding on all sides, then the additional columns removed.
   PaddedConv2d tall(3, 2, {3, 3}, Sides(2, 0), {}, true, random);
   const tt::Tensor wide = tt::conv2d(x, tall.weight, tall.bias, {.padding = 2});
   CHECK(tall(x).to_vector<float>() == tt::slice(wide, 3, 2, 5).contiguous().to_vector<float>());
@@ -108,7 +109,7 @@ TEST_CASE("margins above and below other than left and right; tiles of any sides
   }
 }
 
-TEST_CASE("weights loaded into new layers give the same answers; other weights give others") {
+TEST_CASE("the same weights in new layers give the same outputs, and other weights give different ones") {
   const EntrySpec spec = every_layer();
   const tt::NoGrad no_grad;
   tt::Generator random(3);
@@ -119,11 +120,11 @@ TEST_CASE("weights loaded into new layers give the same answers; other weights g
     CHECK(y.shape() == tt::Shape{2, 10});
     return y.to_vector<float>();
   };
-  CHECK(answer(1) == answer(1));  // also: dropout is off
+  CHECK(answer(1) == answer(1));  // this also shows that dropout is off
   CHECK(answer(1) != answer(2));
 }
 
-TEST_CASE("stored statistics of batch norm are used, and a PyTorch step counter is no extra tensor") {
+TEST_CASE("stored statistics of batch norm are used, and PyTorch's step counter is allowed") {
   const EntrySpec spec = every_layer();
   const tt::NoGrad no_grad;
   const tt::Tensor x = tt::ones({1, 1, 28, 28});
@@ -137,7 +138,7 @@ TEST_CASE("stored statistics of batch norm are used, and a PyTorch step counter 
   CHECK(refusal(spec, state) == "accepted");
 }
 
-TEST_CASE("half precision weights are widened") {
+TEST_CASE("half precision weights are converted to f32") {
   const EntrySpec spec = every_layer();
   tt::StateDict state = fresh_state(spec, 1);
   state["10.weight"] = state["10.weight"].to(tt::DType::f16);
@@ -146,7 +147,7 @@ TEST_CASE("half precision weights are widened") {
   CHECK(kept.at("10.weight").to_vector<float>() == state["10.weight"].to_vector<float>());
 }
 
-TEST_CASE("tensors missing, extra, misshapen, of a wrong type or not finite are refused by name") {
+TEST_CASE("tensors that are missing, extra, not finite, or of a wrong shape or type are refused by name") {
   const EntrySpec spec = every_layer();
   const tt::StateDict good = fresh_state(spec, 1);
   tt::StateDict state = good;

@@ -1,5 +1,4 @@
-// Language models as entries: what model.json may say, the weights it asks for, and answers that look only
-// back.
+// Language models as entries: valid and invalid model.json, the required weights, scores and continuations.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/entries/text_model.hpp>
@@ -41,7 +40,7 @@ tt::Tensor windows(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-TEST_CASE("the tensors that model.json asks for are those of the model, and their number") {
+TEST_CASE("the tensors and the number of parameters that model.json implies are those of the model") {
   for (const auto& [layers, features, heads] : {std::array<int64_t, 3>{1, 4, 1}, {2, 12, 3}, {3, 8, 8}}) {
     Json document = small();
     document["layers"] = layers, document["features"] = features, document["heads"] = heads;
@@ -59,9 +58,9 @@ TEST_CASE("the tensors that model.json asks for are those of the model, and thei
   }
 }
 
-TEST_CASE("what a language model may not be") {
+TEST_CASE("invalid language models are refused") {
   CHECK(where("type", "rnn") == "type");
-  CHECK(where("context", 63) == "context");  // shorter than the windows that are asked
+  CHECK(where("context", 63) == "context");  // shorter than the windows of the benchmark
   CHECK(where("context", 4097) == "context");
   CHECK(where("features", 4097) == "features");
   CHECK(where("heads", 5) == "heads");
@@ -77,7 +76,7 @@ TEST_CASE("what a language model may not be") {
   CHECK_THROWS_WITH_AS(parse_entry(small().dump()), doctest::Contains("benchmark"), Refusal);
 }
 
-TEST_CASE("scores are of the byte after each window, alone as among others") {
+TEST_CASE("scores belong to the byte after each window and do not depend on the other windows") {
   const TextModel m = model(1);
   const tt::Tensor both = m.score(windows({"the cat sleeps", "where is zoe? "}));
   REQUIRE(both.shape() == tt::Shape{2, 256});
@@ -90,7 +89,7 @@ TEST_CASE("scores are of the byte after each window, alone as among others") {
   CHECK_THROWS_AS(m.score(windows({std::string(71, 'a')})), std::invalid_argument);
 }
 
-TEST_CASE("a continuation is the likeliest byte each time, told one by one") {
+TEST_CASE("a continuation consists of the most likely bytes, which are reported one by one") {
   const TextModel m = model(1);
   const std::string prompt = "the cat ";
   const std::vector<uint8_t> start(prompt.begin(), prompt.end());

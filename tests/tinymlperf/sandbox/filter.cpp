@@ -1,4 +1,4 @@
-// The filter's bytecode, run here by an interpreter of ten lines: what the kernel would decide for each call.
+// The filter's bytecode, run by a small interpreter that decides as the kernel would for each call.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -8,7 +8,7 @@ using namespace tinymlperf::sandbox;
 
 namespace {
 
-// The instructions that assemble() uses; anything else fails the test.
+// Interprets the instructions that assemble() uses; any other instruction fails the test.
 uint32_t decide(const Program& program, uint32_t call, const std::vector<uint64_t>& arguments = {},
                 uint32_t architecture = kArchitecture) {
   seccomp_data data{};
@@ -32,10 +32,10 @@ uint32_t decide(const Program& program, uint32_t call, const std::vector<uint64_
     else if (now.code == (BPF_JMP | BPF_JSET | BPF_K))
       yes = (accumulator & now.k) != 0;
     else
-      FAIL("an instruction that no rule needs: ", now.code);
+      FAIL("unexpected instruction: ", now.code);
     at += yes ? now.jt : now.jf;
   }
-  FAIL("the program has no end");
+  FAIL("the program ends without a return instruction");
   return 0;
 }
 
@@ -44,7 +44,7 @@ constexpr uint32_t kPermission = SECCOMP_RET_ERRNO | EPERM, kNoSuchCall = SECCOM
 
 }  // namespace
 
-TEST_CASE("what programs need is allowed") {
+TEST_CASE("system calls that ordinary programs need are allowed") {
   const Program program = assemble(rules({}));
   CHECK(program.size() < 1000);
   for (const int call : {SYS_read, SYS_write, SYS_openat, SYS_mmap, SYS_futex, SYS_execve, SYS_exit_group,
@@ -52,7 +52,7 @@ TEST_CASE("what programs need is allowed") {
     CHECK(decide(program, static_cast<uint32_t>(call)) == kAllow);
 }
 
-TEST_CASE("attacks end the program, other doors are shut") {
+TEST_CASE("calls of attacks end the program, other forbidden calls fail with an errno") {
   const Program program = assemble(rules({}));
   for (const int call : {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_kexec_load,
                          SYS_init_module, SYS_finit_module, SYS_reboot, SYS_swapon})
@@ -64,7 +64,7 @@ TEST_CASE("attacks end the program, other doors are shut") {
     CHECK(decide(program, call) == kNoSuchCall);
 }
 
-TEST_CASE("another architecture's numbers mean other calls, so none is allowed") {
+TEST_CASE("system calls of another architecture are not allowed, since their numbers have other meanings") {
   const Program program = assemble(rules({}));
   for (const uint32_t architecture : {uint32_t{AUDIT_ARCH_I386}, uint32_t{AUDIT_ARCH_ARM}, 0U})
     CHECK(decide(program, SYS_read, {}, architecture) == kKill);
@@ -74,14 +74,14 @@ TEST_CASE("another architecture's numbers mean other calls, so none is allowed")
 #endif
 }
 
-TEST_CASE("conditions look at one argument's lower half") {
+TEST_CASE("conditions compare the lower 32 bits of an argument") {
   const Program program = assemble(rules({}));
   const uint64_t garbage = uint64_t{0xdeadbeef} << 32;  // the kernel reads an int there
   CHECK(decide(program, SYS_clone, {17}) == kAllow);
   for (const unsigned flag :
        {0x80u, 0x20000u, 0x02000000u, 0x04000000u, 0x08000000u, 0x10000000u, 0x20000000u, 0x40000000u})
     CHECK(decide(program, SYS_clone, {uint64_t{flag} | 17}) == kPermission);
-  CHECK(decide(program, SYS_clone, {0x3d0f00}) == kAllow);  // a thread
+  CHECK(decide(program, SYS_clone, {0x3d0f00}) == kAllow);  // the flags of a thread
   CHECK(decide(program, SYS_socketpair, {1}) == kAllow);
   CHECK(decide(program, SYS_socketpair, {garbage | 1}) == kAllow);
   CHECK(decide(program, SYS_socketpair, {2}) == kPermission);
@@ -94,7 +94,7 @@ TEST_CASE("conditions look at one argument's lower half") {
   CHECK(decide(program, SYS_personality, {0x40000}) == kPermission);
 }
 
-TEST_CASE("options: a GPU's driver, no namespace of processes, no read-only mounts") {
+TEST_CASE("options allow the calls of a GPU driver and replace a missing PID namespace or read-only mount") {
   const Program with_gpu = assemble(rules({.may_gpu = true}));
   CHECK(decide(with_gpu, SYS_memfd_create) == kAllow);
   constexpr uint64_t kUnix = 1, kInternet = 2, kNetlink = 16;

@@ -1,5 +1,5 @@
-// What the machine offers, told truthfully: the probe against what the system says elsewhere, the levels that
-// follow, and cgroups in a folder that looks like one.
+// The probe of isolation mechanisms compared with other information of the system, the levels that follow
+// from them, and cgroups in an ordinary folder that imitates the cgroup tree.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -36,7 +36,7 @@ Offers everything() {
 
 }  // namespace
 
-TEST_CASE("each wall is there, or its absence has a reason") {
+TEST_CASE("each isolation mechanism is available or a reason is given") {
   const Offers offers = probe();
   const auto json = to_json(offers);
   MESSAGE(json.dump());
@@ -51,7 +51,9 @@ TEST_CASE("each wall is there, or its absence has a reason") {
   if (kernel) CHECK(offers.seccomp);
 }
 
-TEST_CASE("the level follows from the walls, and a demand that is not met says what is missing") {
+TEST_CASE(
+    "the level follows from the mechanisms, and a required level that is not reached names the missing "
+    "ones") {
   Offers offers = everything();
   CHECK(offers.level() == Level::strong);
   offers.cgroup.clear();
@@ -70,7 +72,7 @@ TEST_CASE("the level follows from the walls, and a demand that is not met says w
   CHECK_THROWS_AS(require(offers, Level::basic), Unavailable);
 }
 
-TEST_CASE("nothing is run below the level that a policy demands") {
+TEST_CASE("nothing is run below the level that a policy requires") {
   Folder f;
   Policy policy;
   policy.work = f.path;
@@ -79,7 +81,7 @@ TEST_CASE("nothing is run below the level that a policy demands") {
   CHECK_THROWS_AS(run({"/bin/true"}, policy, offers), Unavailable);
 }
 
-TEST_CASE("a cgroup: limits are written, use is read") {
+TEST_CASE("a cgroup writes its limits and reads its usage") {
   Folder home;
   Policy policy;
   policy.memory_bytes = 1 << 20;
@@ -106,21 +108,21 @@ TEST_CASE("a cgroup: limits are written, use is read") {
   CHECK_THROWS_AS(Cgroup(home.path / "absent", policy), Unavailable);
 }
 
-TEST_CASE("a cgroup's home must be ours and offer memory and pids") {
+TEST_CASE("the folder for cgroups must be writable and offer the controllers memory and pids") {
   Folder home;
-  CHECK(make_home(home.path).missing.find("is not this user's") != std::string::npos);
+  CHECK(make_home(home.path).missing.find("this user may not write to") != std::string::npos);
   home.put("cgroup.procs", "");
   home.put("cgroup.controllers", "cpu io pids\n");
   CHECK(make_home(home.path).missing.find("does not offer the controller memory;") != std::string::npos);
   home.put("cgroup.controllers", "cpu io memory pids\n");
   home.put("cgroup.subtree_control", "cpu\n");
-  // A plain file keeps "+memory +pids" as it is written, so it never says that children can be limited.
-  CHECK(make_home(home.path).missing.find("holds processes besides this one") != std::string::npos);
+  // An ordinary file keeps the text "+memory +pids", so it never shows the enabled controllers "memory pids".
+  CHECK(make_home(home.path).missing.find("contains processes other than this one") != std::string::npos);
   home.put("cgroup.subtree_control", "memory pids\n");
   CHECK(make_home(home.path).folder == home.path);
 }
 
-TEST_CASE("where version 2 is mounted") {
+TEST_CASE("the mount point of cgroup version 2 is found") {
   Folder f;
   f.put("mounts",
         "proc /proc proc rw 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw 0 0\n"

@@ -1,5 +1,5 @@
-// Strangers' programs that mean harm, each with the verdict it gets; all end within seconds and leave
-// nothing.
+// Hostile programs in the sandbox: each has the expected outcome, ends within seconds and leaves nothing
+// behind.
 #include <doctest/doctest.h>
 
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ namespace {
 
 char judge_secret[] = "expected values";
 
-// A judge with one sleeping stranger; killed by the test.
+// A judge with one sleeping program. The test kills this judge.
 int play_judge(const hostile::Arguments& args) {
   Policy policy;
   policy.read_only = system_paths();
@@ -40,7 +40,7 @@ int hold_lock(const hostile::Arguments&) {
   hostile::maybe_perform(argc, argv, {{"play_judge", play_judge}, {"hold_lock", hold_lock}});
 }
 
-// Whether the lock of that file is held by someone; waits for the wished answer for up to five seconds.
+// True if a process holds the lock of the file. Waits up to five seconds for the answer `wished`.
 bool locked(const fs::path& path, bool wished) {
   bool held = !wished;
   for (int i = 0; i < 500 && held != wished; ++i) {
@@ -69,7 +69,7 @@ std::string address_of_secret() {
 
 const std::string kJudge = std::to_string(getpid());
 
-// Runs `body(scene, offers)` on each machine; a failure says on which.
+// Runs `body(scene, offers)` on each machine; a failure names the machine.
 template <class F>
 void on_each_machine(F&& body) {
   for (const test::Machine& machine : test::machines()) {
@@ -82,7 +82,7 @@ void on_each_machine(F&& body) {
 
 }  // namespace
 
-TEST_CASE("this machine can hold a stranger, or says why not") {
+TEST_CASE("this machine can isolate an untrusted program, or says why not") {
   const Offers& offers = test::machines()[0].offers;
   MESSAGE(to_json(offers).dump());
   for (const auto& [what, why] : offers.missing.items()) CHECK_FALSE(why.get<std::string>().empty());
@@ -90,10 +90,10 @@ TEST_CASE("this machine can hold a stranger, or says why not") {
     const test::Scene scene;
     CHECK_THROWS_AS(scene.run({"plain", "echo"}, offers), Unavailable);
   }
-  REQUIRE_MESSAGE(offers.level() != Level::none, "nothing below can be tried here");
+  REQUIRE_MESSAGE(offers.level() != Level::none, "the tests below cannot run on this machine");
 }
 
-TEST_CASE("an honest program: input, both outputs, exit code, times") {
+TEST_CASE("an honest program has its input, both outputs, its exit code and its times") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const Outcome r = scene.run({"plain", "echo"}, offers, "hello");
     CAPTURE(r.reason);
@@ -110,7 +110,7 @@ TEST_CASE("an honest program: input, both outputs, exit code, times") {
   });
 }
 
-TEST_CASE("crashes and aborts are told by their signals") {
+TEST_CASE("crashes and aborts are reported with their signals") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     CHECK(scene.run({"plain", "crash"}, offers).signal == SIGSEGV);
     const Outcome r = scene.run({"plain", "abort"}, offers);
@@ -119,7 +119,8 @@ TEST_CASE("crashes and aborts are told by their signals") {
   });
 }
 
-TEST_CASE("time: an endless loop by processor time, a sleeper and a busy family by the clock") {
+TEST_CASE(
+    "an endless loop ends at the limit on CPU time, a sleeper and busy children at that on wall-clock time") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     Policy policy = scene.policy;
     policy.cpu_seconds = 1;
@@ -132,14 +133,14 @@ TEST_CASE("time: an endless loop by processor time, a sleeper and a busy family 
     CHECK(r.ending == Ending::time);
     CHECK(r.wall_seconds > 0.49);
     CHECK(r.wall_seconds < 5);
-    CHECK(r.reason.find("0.5 s on the clock") != std::string::npos);
+    CHECK(r.reason.find("0.5 s of wall-clock time") != std::string::npos);
     r = run(scene.child({"busy_family"}), policy, offers);
     CHECK(r.ending == Ending::time);
     CHECK(r.left_behind == 4);
   });
 }
 
-TEST_CASE("processes: a fork bomb meets its limit and is gone afterwards") {
+TEST_CASE("a fork bomb reaches the limit on processes, and none of them remains") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     Policy policy = scene.policy;
     policy.wall_seconds = 1;
@@ -149,13 +150,13 @@ TEST_CASE("processes: a fork bomb meets its limit and is gone afterwards") {
     CHECK(r.ending == Ending::processes);
     CHECK(r.left_behind <= 33);
     CHECK(r.wall_seconds < 10);
-    CHECK(scene.run({"plain", "echo"}, offers).exit_code == 7);  // there is room again
+    CHECK(scene.run({"plain", "echo"}, offers).exit_code == 7);  // new processes are possible again
   });
 }
 
-TEST_CASE("memory: more than allowed, at once and piece by piece") {
+TEST_CASE("more memory than the limit is refused, at once and piece by piece") {
   if (test::kSanitized) {
-    MESSAGE("not tried here: a sanitizer reserves more addresses than any limit on them");
+    MESSAGE("skipped: a sanitizer reserves more addresses than any limit allows");
     return;
   }
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
@@ -172,7 +173,7 @@ TEST_CASE("memory: more than allowed, at once and piece by piece") {
 }
 
 TEST_CASE(
-    "output: endless text on either stream ends the program, and the judge keeps no more than the limit") {
+    "endless text on standard output or error ends the program, and the judge keeps no more than the limit") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     for (const char* stream : {"out", "err"}) {
       const Outcome r = scene.run({"output", stream}, offers);
@@ -183,7 +184,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("files: one that is too large, and many that are too large together") {
+TEST_CASE("one file that is too large ends the program, and so do many that are too large together") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     Policy policy = scene.policy;
     policy.file_bytes = 2 << 20;
@@ -196,7 +197,7 @@ TEST_CASE("files: one that is too large, and many that are too large together") 
   });
 }
 
-TEST_CASE("walls: no attempt on files outside, the network or the judge comes through") {
+TEST_CASE("attacks on files outside of the work folder, on the network and on the judge fail") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const std::string base = scene.base.string(), group = std::to_string(getpgrp());
     using Arguments = std::vector<std::string>;
@@ -217,7 +218,7 @@ TEST_CASE("walls: no attempt on files outside, the network or the judge comes th
   });
 }
 
-TEST_CASE("shared memory lies in the work folder, or there is none") {
+TEST_CASE("shared memory is in the work folder, or it cannot be created") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const std::string name = "/tinymlperf_" + std::to_string(getpid());
     const Outcome r = scene.run({"shared_memory", name}, offers);
@@ -243,7 +244,7 @@ TEST_CASE("system calls that no submission needs end the program") {
   });
 }
 
-TEST_CASE("killing one's own group ends no one else") {
+TEST_CASE("a program that kills its process group ends no other process") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const Outcome r = scene.run({"kill_group"}, offers);
     CHECK(r.ending == Ending::signalled);
@@ -260,7 +261,7 @@ TEST_CASE("a grandchild in a session of its own does not outlive the run") {
   });
 }
 
-TEST_CASE("when the judge is killed, everything it started is") {
+TEST_CASE("when the judge is killed, all processes that it started are killed") {
   on_each_machine([&](const test::Scene& scene, const Offers&) {
     const pid_t judge = fork();
     REQUIRE(judge >= 0);
@@ -276,7 +277,7 @@ TEST_CASE("when the judge is killed, everything it started is") {
   });
 }
 
-TEST_CASE("the judge keeps no descriptor and no zombie of a run") {
+TEST_CASE("a run leaves no open file and no zombie process in the judge") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const auto before = open_files();
     scene.run({"plain", "echo"}, offers);
@@ -287,7 +288,7 @@ TEST_CASE("the judge keeps no descriptor and no zombie of a run") {
   });
 }
 
-TEST_CASE("a judge that is just starting threads starts programs all the same") {
+TEST_CASE("programs start correctly while the judge is starting threads") {
   std::atomic<bool> enough{false};
   std::thread starter([&] {
     while (!enough) std::thread([] {}).join();
@@ -301,7 +302,7 @@ TEST_CASE("a judge that is just starting threads starts programs all the same") 
   starter.join();
 }
 
-TEST_CASE("a stranger sees a short environment of the judge's making") {
+TEST_CASE("a program sees only the environment that the judge defines") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     setenv("TINYMLPERF_TEST_SECRET", "x", 1);
     Policy policy = scene.policy;
@@ -312,7 +313,7 @@ TEST_CASE("a stranger sees a short environment of the judge's making") {
   });
 }
 
-TEST_CASE("what cannot be started says why and what to do") {
+TEST_CASE("the reason of a program that cannot be started says why and what to do") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const Outcome missing = run({"/usr/no/such/program"}, scene.policy, offers);
     CHECK(missing.ending == Ending::not_started);
@@ -323,7 +324,7 @@ TEST_CASE("what cannot be started says why and what to do") {
     const Outcome unseen = run(scene.child({"plain", "echo"}), policy, offers);
     CHECK(unseen.ending == Ending::not_started);
     CHECK(unseen.reason.find("it must lie below") != std::string::npos);
-    CHECK_THROWS_WITH_AS(run({"sh"}, scene.policy, offers), doctest::Contains("by its whole path"),
+    CHECK_THROWS_WITH_AS(run({"sh"}, scene.policy, offers), doctest::Contains("by its absolute path"),
                          Unavailable);
     policy.read_only.emplace_back("/no/such/folder");
     CHECK_THROWS_WITH_AS(run({"/bin/sh"}, policy, offers), doctest::Contains("/no/such/folder"), Unavailable);
@@ -332,16 +333,16 @@ TEST_CASE("what cannot be started says why and what to do") {
   });
 }
 
-TEST_CASE("a compiler works inside, and what it makes runs") {
+TEST_CASE("a compiler works in the sandbox, and the program that it creates runs") {
   const std::string compiler = "/usr/bin/c++";
-  if (!fs::exists(compiler)) MESSAGE("no compiler at " << compiler << ": only its absence is seen");
+  if (!fs::exists(compiler)) MESSAGE("no compiler at " << compiler << ": only its absence is tested");
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     std::ofstream(scene.work / "hello.cpp") << "#include <cstdio>\nint main() { std::puts(\"hello\"); }\n";
     const Outcome r = run({compiler, "hello.cpp", "-o", "hello"}, scene.policy, offers);
     CAPTURE(r.err);
     CHECK(r.good() == fs::exists(compiler));
     if (!r.good()) return;
-    // Where a stranger may change no modes, its linker cannot either.
+    // If the sandbox forbids changes of modes, the linker cannot make the program executable.
     fs::permissions(scene.work / "hello", fs::perms(0755));
     CHECK(run({(scene.work / "hello").string()}, scene.policy, offers).out == "hello\n");
   });

@@ -172,7 +172,7 @@ TEST_CASE(
   CHECK(contenders[0].record.out.empty());
   CHECK(contenders[0].record.ops[0].cases[0].turns.size() == 12);
   const std::vector<std::pair<size_t, const char*>> reasons{
-      {1, "ended"}, {2, "no softmax today"}, {3, "said nothing"}, {4, "not in pieces"}};
+      {1, "ended"}, {2, "no softmax today"}, {3, "sent nothing"}, {4, "not in pieces"}};
   for (const auto& [i, reason] : reasons) {
     const std::string& out = contenders[i].record.out;
     CHECK_MESSAGE(out.find(reason) != std::string::npos, out);

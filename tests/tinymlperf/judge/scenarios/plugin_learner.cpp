@@ -101,5 +101,5 @@ TEST_CASE("a recipe is read with suspicion" * doctest::skip(test::kSanitized)) {
   CHECK(tinymlperf::to_json(parse_entry(tinymlperf::to_json(spec).dump())) == tinymlperf::to_json(spec));
   Json none = linear_model({});
   none.erase("training");
-  CHECK_THROWS_WITH_AS(run(none, 0.4), doctest::Contains("how it is to be trained"), channel::Broken);
+  CHECK_THROWS_WITH_AS(run(none, 0.4), doctest::Contains("how the model is to be trained"), channel::Broken);
 }

@@ -1,6 +1,6 @@
-// Follows one sample's shape through an entry's layers: every number is checked before anything is computed
-// with it, and what each layer needs is collected. Nothing is allocated in proportion to a number of the
-// file.
+// Shape inference: computes the shape of one sample after each layer of an entry, and collects the tensors
+// and costs of the layers. Each number of the file is checked before it is used, and no allocation depends on
+// its size.
 #pragma once
 
 #include <tinymlperf/entries/entry_spec.hpp>
@@ -18,9 +18,9 @@ inline bool is_activation(const std::string& type) {
   return type == "relu" || type == "gelu" || type == "silu" || type == "tanh" || type == "sigmoid";
 }
 
-class ShapeWalk {
+class ShapeInference {
  public:
-  explicit ShapeWalk(EntrySpec& spec) : spec_(spec), shape_(spec.input) {}
+  explicit ShapeInference(EntrySpec& spec) : spec_(spec), shape_(spec.input) {}
 
   void add(const Json& object, size_t index) {
     where_ = "layers[" + std::to_string(index) + "]";
@@ -82,8 +82,8 @@ class ShapeWalk {
     require_flat(fields);
     if (shape_[0] != layer.in) fields.refuse("in", std::to_string(shape_[0]), std::to_string(layer.in));
     shape_ = {layer.out};
-    own({layer.out, layer.in}, layer.bias);
-    spend(layer.in * layer.out);
+    add_parameters({layer.out, layer.in}, layer.bias);
+    add_multiply_adds(layer.in * layer.out);
   }
 
   void conv2d(LayerSpec& layer, const Fields& fields) {
@@ -95,27 +95,26 @@ class ShapeWalk {
     layer.padding = fields.sides("padding", 0, limits::kWindow, 0);
     layer.groups = fields.integer("groups", 1, limits::kDimension, 1);
     require_image(fields, layer.in);
-    if (!layer.stride.square())  // the library's kernels step alike along both sides
-      fields.refuse("stride", "the same stride along both sides", to_text(layer.stride));
+    if (!layer.stride.square())  // the library's kernels have one stride
+      fields.refuse("stride", "the same stride along height and width", to_text(layer.stride));
     if (layer.in % layer.groups != 0 || layer.out % layer.groups != 0)
       fields.refuse("groups",
                     "a number that divides " + std::to_string(layer.in) + " and " + std::to_string(layer.out),
                     std::to_string(layer.groups));
     const Sides out = window_outputs(layer, fields);
     shape_ = {layer.out, out.h, out.w};
-    // Sides, channels and kernel area are each at most about 2^20, so the products below stay under 2^63.
+    // Sides, channels and kernel area are each at most about 2^20, so the products below stay below 2^63.
     if (layer.out * out.h > limits::kActivations || layer.out * out.h * out.w > limits::kActivations)
       fields.refuse("", "an output of at most " + std::to_string(limits::kActivations) + " elements",
                     to_text(shape_));
     const int64_t area = layer.kernel.h * layer.kernel.w;
     const int64_t patches = out.h * out.w * layer.in * area;
     if (patches > limits::kPatches)
-      fields.refuse("",
-                    "at most " + std::to_string(limits::kPatches) + " input values read per output channel",
+      fields.refuse("", "at most " + std::to_string(limits::kPatches) + " elements in the im2col matrix",
                     std::to_string(patches));
     const int64_t read = layer.in / layer.groups;
-    own({layer.out, read, layer.kernel.h, layer.kernel.w}, layer.bias);
-    spend(count(shape_) * read * area);
+    add_parameters({layer.out, read, layer.kernel.h, layer.kernel.w}, layer.bias);
+    add_multiply_adds(count(shape_) * read * area);
   }
 
   void pool(LayerSpec& layer, const Fields& fields) {
@@ -127,7 +126,7 @@ class ShapeWalk {
       fields.refuse("padding", "at most half the kernel", to_text(layer.padding));
     const bool square = layer.kernel.square() && layer.stride.square() && layer.padding.square();
     if (!square && !(layer.stride == layer.kernel && layer.padding == 0))
-      fields.refuse("", "windows that are not square to stand side by side (stride = kernel, padding 0)",
+      fields.refuse("", "a stride equal to the kernel and padding 0, since these are not all square",
                     "kernel " + to_text(layer.kernel) + ", stride " + to_text(layer.stride) + ", padding " +
                         to_text(layer.padding));
     const Sides out = window_outputs(layer, fields);
@@ -156,7 +155,7 @@ class ShapeWalk {
     spec_.parameters += 2 * layer.in;
   }
 
-  // How often a sliding window fits along each side.
+  // The number of positions of a sliding window along height and width.
   Sides window_outputs(const LayerSpec& layer, const Fields& fields) const {
     const auto along = [&](size_t axis, int64_t kernel, int64_t stride, int64_t padding) {
       const int64_t padded = shape_[axis] + 2 * padding;
@@ -182,7 +181,7 @@ class ShapeWalk {
       fields.refuse("in", std::to_string(shape_[0]) + " channels", std::to_string(channels));
   }
 
-  void own(const Shape& weight, bool bias) {
+  void add_parameters(const Shape& weight, bool bias) {
     int64_t n = 1;
     for (const int64_t d : weight) {
       n *= d;
@@ -196,7 +195,7 @@ class ShapeWalk {
     if (bias) spec_.tensors.push_back({prefix_ + ".bias", {weight[0]}});
   }
 
-  void spend(int64_t multiply_adds) {
+  void add_multiply_adds(int64_t multiply_adds) {
     spec_.multiply_adds += multiply_adds;
     if (spec_.multiply_adds > limits::kMultiplyAdds)
       throw Refusal(kFile, where_,

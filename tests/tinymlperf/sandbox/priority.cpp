@@ -1,4 +1,4 @@
-// Whom the machine serves first while something is timed: the judge, then who has its turn, then all others.
+// Scheduling priority during a measurement: the judge runs first, then the measured program, then all others.
 #include <doctest/doctest.h>
 
 #include <sched.h>
@@ -10,8 +10,7 @@ using namespace tinymlperf::sandbox;
 
 namespace {
 
-// Exit code: 10 times the schedule plus the level that the program finds itself with; 100 if it could raise
-// itself.
+// Returns 10 times the program's schedule plus its level, or 100 if it could raise its own priority.
 int tell_schedule(const hostile::Arguments&) {
   sched_param level{};
   sched_getparam(0, &level);
@@ -32,7 +31,7 @@ Offers with_real_time() {
 
 }  // namespace
 
-TEST_CASE("precedence is there, or its absence has a reason; without being asked for nobody has it") {
+TEST_CASE("real-time priority is available or a reason is given, and is used only on request") {
   const Offers offers = with_real_time();
   MESSAGE(to_json(offers).dump());
   CHECK(offers.missing.contains("real_time") != offers.real_time);
@@ -42,7 +41,7 @@ TEST_CASE("precedence is there, or its absence has a reason; without being asked
   CHECK(scene.run({"tell_schedule"}, offers).exit_code == 10 * SCHED_OTHER);
 }
 
-TEST_CASE("the environment may say that nobody goes before others") {
+TEST_CASE("TINYMLPERF_REAL_TIME=0 in the environment forbids real-time priority") {
   const char* const before = getenv("TINYMLPERF_REAL_TIME");
   const std::string kept = before ? before : "";
   setenv("TINYMLPERF_REAL_TIME", "0", 1);
@@ -52,7 +51,7 @@ TEST_CASE("the environment may say that nobody goes before others") {
   CHECK(offers.missing.at("real_time") == "TINYMLPERF_REAL_TIME=0 in the environment");
 }
 
-TEST_CASE("a program with precedence stands behind the judge and cannot raise itself") {
+TEST_CASE("a program with real-time priority has a lower level than the judge and cannot raise it") {
   const Offers offers = with_real_time();
   test::Scene scene;
   scene.policy.real_time = true;
@@ -61,25 +60,26 @@ TEST_CASE("a program with precedence stands behind the judge and cannot raise it
   CHECK(outcome.exit_code == (offers.real_time ? 10 * SCHED_RR + kProgramLevel : 10 * SCHED_OTHER));
 }
 
-TEST_CASE("the judge has it as long as one of its programs is held, the threads that it starts do not") {
+TEST_CASE(
+    "the judge's priority is raised while a RaisedPriority is alive, and its new threads do not inherit it") {
   const Offers offers = with_real_time();
   CHECK(sched_getscheduler(0) == SCHED_OTHER);
   {
-    const Precedence one(offers.real_time);
+    const RaisedPriority one(offers.real_time);
     const int now = offers.real_time ? SCHED_RR | SCHED_RESET_ON_FORK : SCHED_OTHER;
     CHECK(sched_getscheduler(0) == now);
     int of_thread = -1;
     std::thread([&] { of_thread = sched_getscheduler(0); }).join();
     CHECK(of_thread == SCHED_OTHER);
-    { const Precedence two(offers.real_time); }
+    { const RaisedPriority two(offers.real_time); }
     CHECK(sched_getscheduler(0) == now);
-    { const Precedence none(false); }
+    { const RaisedPriority none(false); }
     CHECK(sched_getscheduler(0) == now);
   }
   CHECK(sched_getscheduler(0) == SCHED_OTHER);
 }
 
-TEST_CASE("with precedence too, what will not end is ended: loops and processes without number") {
+TEST_CASE("endless loops and fork bombs with real-time priority are ended, too") {
   const Offers offers = with_real_time();
   test::Scene scene;
   scene.policy.real_time = true;

@@ -18,44 +18,46 @@ namespace tinymlperf::sandbox {
 
 constexpr int kProgramLevel = 1, kJudgeLevel = 2;
 
-// Finds out whether programs may be given precedence here: root may, and others with a limit on "rtprio". The
-// environment's TINYMLPERF_REAL_TIME=0 says no, for machines where something else is timed as well.
+// Determines whether the judge may raise the priority of programs: root may, and so may users with a limit on
+// "rtprio". TINYMLPERF_REAL_TIME=0 in the environment forbids it, for machines on which something else is
+// timed.
 inline void probe_real_time(Offers& offers) {
   if (const char* const wish = std::getenv("TINYMLPERF_REAL_TIME"); wish && std::string_view(wish) == "0") {
     offers.missing["real_time"] = "TINYMLPERF_REAL_TIME=0 in the environment";
     return;
   }
   const std::string why_not = detail::tried(Namespaces::none, [&] {
-    const Failure failure = steps::take_precedence(kJudgeLevel);
+    const Failure failure = steps::raise_priority(kJudgeLevel);
     return failure || !offers.own_user ? failure : steps::become(65000);
   });
-  // The keeper takes it inside its namespaces, where a user namespace has no such right.
+  // The keeper raises its priority inside its namespaces, and in a user namespace it has no right to do so.
   offers.real_time = why_not.empty() && offers.namespaces != Namespaces::user;
   if (!offers.real_time)
     offers.missing["real_time"] =
-        (why_not.empty() ? std::string("not from within a user namespace") : why_not) +
-        "; as root, or with a line \"USER - rtprio 2\" in /etc/security/limits.conf";
+        (why_not.empty() ? std::string("a process in a user namespace may not raise its priority")
+                         : why_not) +
+        "; run as root, or add the line \"USER - rtprio 2\" to /etc/security/limits.conf";
 }
 
-// The calling thread, while one of these is alive in it. Threads and processes that it starts are ordinary
-// ones.
-class Precedence {
+// Raises the priority of the calling thread as long as one of these objects is alive in it. Threads and
+// processes that it starts have the ordinary priority.
+class RaisedPriority {
  public:
-  explicit Precedence(bool wanted) : wanted_(wanted) {
+  explicit RaisedPriority(bool wanted) : wanted_(wanted) {
     if (wanted_ && depth()++ == 0) set(SCHED_RR | SCHED_RESET_ON_FORK, kJudgeLevel);
   }
-  ~Precedence() {
+  ~RaisedPriority() {
     if (wanted_ && --depth() == 0) set(SCHED_OTHER, 0);
   }
-  Precedence(const Precedence&) = delete;
-  Precedence& operator=(const Precedence&) = delete;
+  RaisedPriority(const RaisedPriority&) = delete;
+  RaisedPriority& operator=(const RaisedPriority&) = delete;
 
  private:
   static int& depth() {
     thread_local int depth = 0;
     return depth;
   }
-  // Without it the judge is merely interrupted.
+  // Errors are ignored: with the ordinary priority the judge works, but other programs may interrupt it.
   static void set(int schedule, int level) {
     const sched_param wished{level};
     (void)sched_setscheduler(0, schedule, &wished);
