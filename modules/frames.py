@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-import course
+from starters import GUARD, CourseError, definition, for_checks, head_of, write_whole
 
 WIDTH = 110
 CUT = "It is cut from the library's header by modules/frames.py."
@@ -42,8 +42,8 @@ def parts_of(text, tasks):
     found = []
     for task in tasks:
         for name in (*task.write, *task.hide):
-            line, brace, end = course.definition(text, name)
-            head = start = course.head_of(text, line)
+            line, brace, end = definition(text, name)
+            head = start = head_of(text, line)
             while text[text.rfind("\n", 0, start - 1) + 1:start].strip().startswith("//"):
                 start = text.rfind("\n", 0, start - 1) + 1
             owner = name.rpartition("::")[0] if text[line] == " " else ""
@@ -80,7 +80,7 @@ def after_bracket(text, start):
         depth += (text[i] in OPENS) - (text[i] in CLOSES)
         if depth == 0:
             return i + 1
-    raise course.CourseError("unbalanced brackets")
+    raise CourseError("unbalanced brackets")
 
 
 def without_defaults(parameters):
@@ -135,21 +135,21 @@ def defined(text, part):
     return comment + (template + "\n" if template else "") + line + body[1:] + "\n"
 
 
-def as_in_tasks(definition, name):
+def as_in_tasks(text, name):
     """A function's definition without the default arguments, which its frame has."""
-    brace = course.definition(definition, name)[1]
-    template, before, shown, parameters, after, _ = signature(definition, Part("", name, False, 0, 0, brace, 0, "", ()))
+    brace = definition(text, name)[1]
+    template, before, shown, parameters, after, _ = signature(text, Part("", name, False, 0, 0, brace, 0, "", ()))
     shorter = template_without_defaults(template)
     if shorter == template and without_defaults(parameters) == parameters:
-        return definition
+        return text
     line = wrapped(f"{before} {shown}(", without_defaults(parameters), f") {after}".rstrip() + " {")
-    return (shorter + "\n" if shorter else "") + line + definition[brace + 1:]
+    return (shorter + "\n" if shorter else "") + line + text[brace + 1:]
 
 
 def class_template(text, name):
     """`template <class T>` of a class, without defaults, or ""."""
     at = re.search(rf"(?m)^(?:class|struct) {name}\b[^;]*?\{{", text).start()
-    return template_without_defaults(text[course.head_of(text, at):at].strip())
+    return template_without_defaults(text[head_of(text, at):at].strip())
 
 
 def wrapped(begin, parameters, end):
@@ -225,8 +225,8 @@ def frame_of(text, file, tasks):
     while re.search(r"(?m)^namespace [^\n]*\{\s*\}[^\n]*\n", kept):
         kept = re.sub(r"(?m)^namespace [^\n]*\{\s*\}[^\n]*\n\n?", "", kept)
     include = f"#include <tasks/{file}>\n"
-    if course.GUARD.search(kept):
-        kept = course.for_checks(kept)
+    if GUARD.search(kept):
+        kept = for_checks(kept)
         end = kept.rindex("#endif")
         kept = kept[:end].rstrip("\n") + "\n\n" + include + kept[end:]
     else:
@@ -267,6 +267,7 @@ def same(one, other):
 
 
 def main():
+    import course
     for module, file, tasks in cut_headers(course.Course().modules):
         path = module.frame(f"tinytorch/{file}")
         if not (path.exists() if len(sys.argv) == 1 else any(t.id in sys.argv[1:] for t in tasks)):
@@ -274,7 +275,7 @@ def main():
         text = frame_of((course.INCLUDE / "tinytorch" / file).read_text(encoding="utf-8"), file, tasks)
         if path.exists() and same(text, path.read_text(encoding="utf-8")):
             continue
-        course.write_whole(path, text)
+        write_whole(path, text)
         if shutil.which("clang-format"):
             subprocess.run(["clang-format", "-i", str(path)], check=True)
         print(f"{path.relative_to(course.ROOT)} is written")

@@ -12,7 +12,8 @@ import re
 from typing import NamedTuple
 
 import frames
-from course import INCLUDE, MODULES, CourseError, definition, end_of, head_of, opening
+from course import INCLUDE, MODULES
+from starters import CourseError, definition, end_of, head_of, opening
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|[(){}\[\];=]', re.S)
 NAMESPACE = re.compile(r"(?:inline )?namespace\s*([\w: ]*?)\s*\{")

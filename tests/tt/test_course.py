@@ -264,7 +264,9 @@ class Contract(unittest.TestCase):
         self.addCleanup(held.cleanup)
         self.folder = Path(held.name)
         shutil.copytree(ROOT / "include", self.folder / "include")
-        shutil.copytree(ROOT / "modules/02_autograd/frame", self.folder / "frame")
+        frame = "tinytorch/tensor/vjp/elementwise.hpp"  # of this header alone
+        (self.folder / "frame" / frame).parent.mkdir(parents=True)
+        shutil.copy(ROOT / "modules/02_autograd/frame" / frame, self.folder / "frame" / frame)
         for name, old, new in self.LIBRARY:
             self.edit("include/tinytorch/" + name, old, new)
 
