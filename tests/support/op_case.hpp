@@ -82,7 +82,7 @@ struct OpCase {
   bool golden = true;      // whether golden/ops.safetensors has cases of the call
   std::vector<Timed> timed = {};
 
-  // Of a unary function: the kernels' name for it, its parameters there, and its value and derivative in double.
+  // Of a unary function: the kernels' name, its parameters there, its value and its derivative in double.
   std::optional<UnaryFn> unary_fn = {};
   double p0 = 0, p1 = 0;
   double (*unary)(double) = nullptr;
@@ -189,7 +189,8 @@ inline OpCase op_case(const char* text, const char* torch, Run run, Call call) {
   return c;
 }
 
-inline OpCase OpCase::exact(UnaryFn fn, double (*value)(double), double flops_each, double low, double high) const {
+inline OpCase OpCase::exact(UnaryFn fn, double (*value)(double), double flops_each, double low,
+                            double high) const {
   return with([=](OpCase& c) {
     c.unary_fn = fn, c.unary = value;
     c.operands = {{.shape = mat(), .low = low, .high = high}};

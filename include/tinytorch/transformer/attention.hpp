@@ -88,13 +88,12 @@ class SelfAttention : public Module {
     if (o.groups == 0) o.groups = o.heads;
     const bool counts = o.features > 0 && o.heads > 0 && o.groups > 0;
     if (!counts || o.heads % o.groups != 0 || (o.head_size == 0 && o.features % o.heads != 0)) {
-      fail(
-          "TT-NN-22",
-          "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
-              " heads and " + std::to_string(o.groups) +
-              " groups are not valid\n  rule: groups divide heads, and heads divide features unless head_size "
-              "is given",
-          loc);
+      fail("TT-NN-22",
+           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
+               " heads and " + std::to_string(o.groups) +
+               " groups are not valid\n  rule: groups divide heads, and heads divide features unless "
+               "head_size is given",
+           loc);
     }
     if (o.head_size == 0) o.head_size = o.features / o.heads;
     return o;

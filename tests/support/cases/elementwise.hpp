@@ -12,14 +12,17 @@ inline double gelu_tanh_exact(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 inline double gelu_slope(double x) {
-  return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+  return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) +
+         x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
 }
 inline double gelu_tanh_slope(double x) {
   const double scale = std::sqrt(2 / std::numbers::pi), t = std::tanh(scale * (x + 0.044715 * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * scale * (1 + 3 * 0.044715 * x * x);
 }
 inline double sigmoid_exact(double x) { return 1 / (1 + std::exp(-x)); }
-inline double mish_exact(double x) { return x * std::tanh(std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)))); }
+inline double mish_exact(double x) {
+  return x * std::tanh(std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))));
+}
 
 // clang-format off
 inline std::vector<OpCase> unary_cases() {
