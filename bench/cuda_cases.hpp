@@ -2,15 +2,14 @@
 // cuda_work.hpp makes the library's calls. The fields of a case:
 //
 //   name, op, dtype, shape, options   the work
-//   row, operands                     a call of tests/support/cases, if the work is one, and its operands'
-//   shapes group                             the row of the table that the case belongs to bytes, flops least
-//   traffic and work of one call: each operand is read once, each
-//                                     result written once
-//   tensor_bytes                      size of the largest operand
-//   tokens                            tokens per training step of a language model; 0 for other work
-//   sets, calls                       a sample makes `calls` calls, alternating between `sets` sets of
-//                                     operands; together they exceed the L2 cache, so every call misses it
-//   peers                             variants of the peer to compare with
+//   row, operands   the call of tests/support/cases that the work is, if it is one, and its operands' shapes
+//   group           the row of the table that the case belongs to
+//   bytes, flops    least traffic and work of one call: each operand is read once, each result written once
+//   tensor_bytes    size of the largest operand
+//   tokens          tokens per training step of a language model; 0 for other work
+//   sets, calls     a sample makes `calls` calls, alternating between `sets` sets of operands; together they
+//                   exceed the L2 cache, so every call misses it
+//   peers           variants of the peer to compare with
 #pragma once
 
 #include <algorithm>

@@ -58,9 +58,8 @@ inline Work row_work(const CudaCase& c, tt::Device device) {
   for (size_t i = 0; i < c.operands.size(); ++i) {
     const tt::Shape shape(c.operands[i].begin(), c.operands[i].end());
     const bool is_weight = linear && i == 1;
-    const double scale = is_weight ? 1 / std::sqrt(static_cast<double>(shape.back())) : 1;
-    in.push_back(is_weight ? (normal(shape, tt::f32, device) * scale).to(c.dtype)
-                           : normal(shape, c.dtype, device));
+    const Tensor x = normal(shape, is_weight ? tt::f32 : c.dtype, device);
+    in.push_back(is_weight ? (x / std::sqrt(static_cast<double>(shape.back()))).to(c.dtype) : x);
     if (backward) in.back().requires_grad_();
   }
   Five t;

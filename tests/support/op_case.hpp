@@ -82,14 +82,14 @@ struct OpCase {
   bool golden = true;      // whether golden/ops.safetensors has cases of the call
   std::vector<Timed> timed = {};
 
-  // Of a unary function: the kernels' name, its parameters there, its value and its derivative in double.
+  // A unary function: its name in the kernels, its parameters there, its value and derivative in double.
   std::optional<UnaryFn> unary_fn = {};
   double p0 = 0, p1 = 0;
   double (*unary)(double) = nullptr;
   std::optional<BinaryFn> grad_fn = {};  // null if the derivative is made of other operations
   double (*slope)(double) = nullptr;
   bool slope_of_result = false;  // the derivative is a function of the result, not of the argument
-  // Of a binary function.
+  // A binary function: its name in the kernels, and its value in double.
   std::optional<BinaryFn> binary_fn = {};
   double (*binary)(double, double) = nullptr;
 
@@ -140,6 +140,8 @@ struct OpCase {
   OpCase range_of(size_t operand, double low, double high) const {
     return with([&](OpCase& c) { c.operands[operand].low = low, c.operands[operand].high = high; });
   }
+  // The range of both operands is so narrow that some values in bf16 and f16 are equal.
+  OpCase with_ties() const { return range_of(0, -1.5, 3).range_of(1, -1.5, 3); }
   // Rows of the benchmark. inputs: "m weight row". The default name is the function's.
   OpCase bench(const std::string& inputs, const std::string& row = "") const {
     return timed_with(inputs, row.empty() ? name : row, false);

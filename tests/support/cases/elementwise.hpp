@@ -85,15 +85,14 @@ inline std::vector<OpCase> binary_cases() {
       OP("torch.pow(x, y)", pow(x, y)).exact(BinaryFn::pow, [](double a, double b) { return std::pow(a, b); }, 20).range_of(0, 0.2, 3).bench("positive y"),
       OP("torch.maximum(x, y)", maximum(x, y)).exact(BinaryFn::maximum, [](double a, double b) { return a > b || a != a ? a : b; }, 1).of(kAnything).bench("x y"),
       OP("torch.minimum(x, y)", minimum(x, y)).exact(BinaryFn::minimum, [](double a, double b) { return a < b || a != a ? a : b; }, 1).of(kAnything).bench("x y"),
-      // From -1.5 on, some of the values in bf16 and f16 are equal.
-      OP("torch.eq(x, y)", eq(x, y)).exact(BinaryFn::eq, [](double a, double b) { return double(a == b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.ne(x, y)", ne(x, y)).exact(BinaryFn::ne, [](double a, double b) { return double(a != b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.lt(x, y)", lt(x, y)).exact(BinaryFn::lt, [](double a, double b) { return double(a < b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.le(x, y)", le(x, y)).exact(BinaryFn::le, [](double a, double b) { return double(a <= b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.gt(x, y)", gt(x, y)).exact(BinaryFn::gt, [](double a, double b) { return double(a > b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.ge(x, y)", ge(x, y)).exact(BinaryFn::ge, [](double a, double b) { return double(a >= b); }, 1).gives_bool().range_of(0, -1.5, 3).range_of(1, -1.5, 3).bench("x y"),
-      OP("torch.logical_and(x, y)", logical_and(x, y)).exact(BinaryFn::logical_and, [](double a, double b) { return double(a != 0 && b != 0); }, 1).gives_bool().bench("flags flags"),
-      OP("torch.logical_or(x, y)", logical_or(x, y)).exact(BinaryFn::logical_or, [](double a, double b) { return double(a != 0 || b != 0); }, 1).gives_bool().bench("flags flags"),
+      OP("torch.eq(x, y)", eq(x, y)).exact(BinaryFn::eq, [](double a, double b) { return double(a == b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.ne(x, y)", ne(x, y)).exact(BinaryFn::ne, [](double a, double b) { return double(a != b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.lt(x, y)", lt(x, y)).exact(BinaryFn::lt, [](double a, double b) { return double(a < b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.le(x, y)", le(x, y)).exact(BinaryFn::le, [](double a, double b) { return double(a <= b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.gt(x, y)", gt(x, y)).exact(BinaryFn::gt, [](double a, double b) { return double(a > b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.ge(x, y)", ge(x, y)).exact(BinaryFn::ge, [](double a, double b) { return double(a >= b); }, 1).gives_bool().with_ties().bench("x y"),
+      OP("torch.logical_and(x, y)", logical_and(x, y)).exact(BinaryFn::logical_and, [](double a, double b) { return double(a != 0 && b != 0); }, 1).gives_bool().with_ties().bench("flags flags"),
+      OP("torch.logical_or(x, y)", logical_or(x, y)).exact(BinaryFn::logical_or, [](double a, double b) { return double(a != 0 || b != 0); }, 1).gives_bool().with_ties().bench("flags flags"),
   };
 }
 
