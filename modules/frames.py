@@ -102,6 +102,8 @@ def declared(text, part):
     template, before, name, parameters, after, _ = signature(text, part)
     indent = "  " if part.owner else ""
     lines = [indent + template] if template else []
+    if after.endswith(("override", "final")) or before.startswith("virtual "):
+        before = f"inline {before}"  # else every file that includes the class compiles its virtual functions
     return "\n".join([*lines, wrapped(indent + f"{before} {name}(".lstrip(), parameters, f") {after}".rstrip() + ";")])
 
 

@@ -338,6 +338,21 @@ def lint_macros(tree):
     return out
 
 
+def lint_virtual_functions(tree):
+    """A virtual function without a body in its class is declared `inline` or TT_API.
+
+    g++ chooses a class's key function at the end of the class. If that function is not inline there and is defined `inline`
+    further down, each file that includes the header compiles the virtual table, and with it all that these functions call."""
+    out = []
+    for path in [*tree.headers(), *sorted((tree.root / "modules").glob("*/frame/**/*.hpp"))]:
+        for number, line in enumerate(blank_out(path.read_text()).splitlines(), 1):
+            declared = re.search(r"\bvirtual\b|\b(?:override|final)\s*;", line) and re.search(r"\)[^(){}=]*;\s*$", line)
+            if declared and not re.search(r"\binline\b|\bTT_API\b", line):
+                out.append(f"{tree.name(path)}:{number}: declare this virtual function `inline`, or TT_API if its body is in the "
+                           "compiled library; else each file that includes the header compiles it")
+    return out
+
+
 def lint_top_level(tree):
     """The top level contains exactly the files and folders of TOP_LEVEL, besides dot files."""
     present = {p.relative_to(tree.root).parts[0] for p in tree.files()}
@@ -470,5 +485,5 @@ def stale_cut(tree, frame, module, header):
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
+         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
          lint_checks, lint_api, lint_frames]

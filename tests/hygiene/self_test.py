@@ -31,6 +31,8 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_macros, "include/tinytorch/tensor/a.hpp", "#define TT_MORE 1\n", "outside core/config.hpp"),
     (lints.lint_macros, "include/tinytorch/core/config.hpp", "".join(f"#define TT_A{i} 1\n" for i in range(11)), "11 TT_"),
     (lints.lint_macros, "include/tinytorch/core/config.hpp", "#define ASSERT(x)\n", "does not begin with TT_"),
+    (lints.lint_virtual_functions, "include/tinytorch/layers/a.hpp", "  virtual void update(int x);\n", "a.hpp:1"),
+    (lints.lint_virtual_functions, "include/tinytorch/layers/a.hpp", "\n  int next(TT_LOC) const override;  // two\n", "a.hpp:2"),
     (lints.lint_top_level, "extra/a.txt", "", "does not belong"),
     (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
     (lints.lint_machine_paths, "tests/a.cpp", "\nauto p = fs::path(__FI" + "LE__).parent_path();\n", "tests/a.cpp:2"),

@@ -42,9 +42,9 @@ class DataLoader : public BatchSource {
   }
   const DataLoaderOptions& options() const { return options_; }
 
-  std::optional<Batch> next() override;
+  inline std::optional<Batch> next() override;
   LoaderState state() const override { return state_; }
-  void set_state(LoaderState state, TT_LOC) override;
+  inline void set_state(LoaderState state, TT_LOC) override;
   std::string signature() const override {
     const DataLoaderOptions& o = options_;
     return std::to_string(samples()) + " samples, batches of " + std::to_string(o.batch_size) +

@@ -42,7 +42,7 @@ class Module {
     return *this;
   }
 
-  virtual Tensor forward(const Tensor&);
+  TT_API virtual Tensor forward(const Tensor&);
   // Calls forward(x). An error in it reports the path of the layer, "blocks.3.attn.proj (Linear)", and the
   // caller's line.
   Tensor operator()(const Tensor& x, TT_LOC) {

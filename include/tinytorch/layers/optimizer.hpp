@@ -80,12 +80,12 @@ class Optimizer {
 
   // Updates slot.master and slot.state by a gradient of the same dtype and memory layout. slot.step already
   // counts this update. A derived optimizer defines this function or update_all().
-  virtual void update(Slot&, const Tensor&);
+  TT_API virtual void update(Slot&, const Tensor&);
   // Updates all slots, which are on one device, and increments their step counts. `scalars` is indexed by
   // backend::StepScalar. With `clip`, gradients are multiplied by scalars[kGradientFactor], and if that is
   // NaN nothing changes. The default calls update() for each slot; SGD and Adam update all slots in one
   // kernel.
-  virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
+  TT_API virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
   // The arguments of the kernels. The kernels write the contiguous 16-bit parameters too.
   static std::vector<backend::OptimizerSlot> slots_of(Updates& updates);
 

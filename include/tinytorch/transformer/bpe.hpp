@@ -47,7 +47,7 @@ class BpeTokenizer final : public Tokenizer {
   Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
   Tokens encode(std::string_view text, const SpecialPolicy& policy, TT_LOC) const;
   // The concatenated bytes of the tokens. They are not valid UTF-8 if the tokens end within a character.
-  std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
+  inline std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
   int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
 
   // The number of a special token. Throws TT-TEXT-03 if there is none with that text.

@@ -92,11 +92,11 @@ struct WindowOptions {
 class RandomWindows : public BatchSource {
  public:
   explicit RandomWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
-  std::optional<Batch> next() override;  // never nullopt
+  inline std::optional<Batch> next() override;  // never nullopt
   // The position of the next batch; the epoch is always 0.
   LoaderState state() const override { return {0, batch_}; }
-  void set_state(LoaderState state, TT_LOC) override;
-  std::string signature() const override;
+  inline void set_state(LoaderState state, TT_LOC) override;
+  inline std::string signature() const override;
   const WindowOptions& options() const { return options_; }
 
  private:
@@ -114,10 +114,10 @@ class SequentialWindows : public BatchSource {
  public:
   explicit SequentialWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
   int64_t batches_per_epoch() const;
-  std::optional<Batch> next() override;
+  inline std::optional<Batch> next() override;
   LoaderState state() const override { return state_; }
-  void set_state(LoaderState state, TT_LOC) override;
-  std::string signature() const override;
+  inline void set_state(LoaderState state, TT_LOC) override;
+  inline std::string signature() const override;
   const WindowOptions& options() const { return options_; }
 
  private:

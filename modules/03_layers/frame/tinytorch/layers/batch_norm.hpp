@@ -30,7 +30,7 @@ class BatchNorm : public Module {
     batches = add_buffer("num_batches_tracked", zeros(Shape{}, i64));
   }
 
-  Tensor forward(const Tensor& x) override;  // task 3.10
+  inline Tensor forward(const Tensor& x) override;  // task 3.10
 
   BatchNormOptions options;
   Tensor weight, bias;               // [C]

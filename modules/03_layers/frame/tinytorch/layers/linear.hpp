@@ -14,7 +14,7 @@ class Linear : public Module {
  public:
   Linear(int64_t in_features, int64_t out_features, bool with_bias = true,
          Generator& generator = default_generator());  // task 3.2
-  Tensor forward(const Tensor& x) override;            // task 3.2
+  inline Tensor forward(const Tensor& x) override;     // task 3.2
 
   Tensor weight;  // [N, K]
   Tensor bias;    // [N]; undefined without a bias

@@ -44,7 +44,7 @@ class BpeTokenizer final : public Tokenizer {
   Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
   Tokens encode(std::string_view text, const SpecialPolicy& policy, TT_LOC) const;
 
-  std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;  // task 4.3
+  inline std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;  // task 4.3
 
   int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
   // The number of a special token. TT-TEXT-03 when there is none of that text.

@@ -23,8 +23,8 @@ class CharTokenizer final : public Tokenizer {
     codes_.erase(std::unique(codes_.begin(), codes_.end()), codes_.end());
   }
 
-  Tokens encode(std::string_view text, TT_LOC) const override;                 // task 4.1
-  std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;  // task 4.1
+  inline Tokens encode(std::string_view text, TT_LOC) const override;                 // task 4.1
+  inline std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;  // task 4.1
 
   int64_t vocabulary() const override { return static_cast<int64_t>(codes_.size()); }
   const std::vector<uint32_t>& codes() const { return codes_; }

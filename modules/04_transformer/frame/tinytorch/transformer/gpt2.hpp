@@ -38,9 +38,9 @@ class Gpt2 : public LanguageModel {
   int64_t context() const override { return config.context; }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
 
-  Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override;  // task 4.11
-  Tensor head(const Tensor& features) override;                                     // task 4.11
-  Tensor head_weight() const override;                                              // task 4.11
+  inline Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override;  // task 4.11
+  inline Tensor head(const Tensor& features) override;                                     // task 4.11
+  inline Tensor head_weight() const override;                                              // task 4.11
 
   const Gpt2Config config;
   Embedding token_embedding;

@@ -29,7 +29,7 @@ class Mlp : public Module {
       : fn(activation), up(features, hidden), down(hidden, features) {
     add("up", up), add("down", down);
   }
-  Tensor forward(const Tensor& x) override;  // task 4.9
+  inline Tensor forward(const Tensor& x) override;  // task 4.9
 
   Activation fn;
   Linear up, down;
@@ -42,7 +42,7 @@ class SwiGlu : public Module {
       : hidden(hidden_features), gate_up(features, 2 * hidden, bias), down(hidden, features, bias) {
     add("gate_up", gate_up), add("down", down);
   }
-  Tensor forward(const Tensor& x) override;  // task 4.9
+  inline Tensor forward(const Tensor& x) override;  // task 4.9
 
   int64_t hidden;  // F
   Linear gate_up, down;

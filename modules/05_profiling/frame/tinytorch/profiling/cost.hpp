@@ -14,11 +14,11 @@ namespace tinytorch::inline TT_BUILD::profiling {
 // inside it, so only the outermost one counts. Nothing counts of one that failed.
 class CostCounter final : public OpObserver {
  public:
-  void before(const PrimitiveBase&, const Tensors&) override;                            // task 5.2
-  void after(const PrimitiveBase&, const Tensors&, const Tensors&, Cost cost) override;  // task 5.2
-  void begin_work(const char*, Device) override;                                         // task 5.2
-  void end_work(Cost cost) override;                                                     // task 5.2
-  void failed(const PrimitiveBase&) override;                                            // task 5.2
+  inline void before(const PrimitiveBase&, const Tensors&) override;                            // task 5.2
+  inline void after(const PrimitiveBase&, const Tensors&, const Tensors&, Cost cost) override;  // task 5.2
+  inline void begin_work(const char*, Device) override;                                         // task 5.2
+  inline void end_work(Cost cost) override;                                                     // task 5.2
+  inline void failed(const PrimitiveBase&) override;                                            // task 5.2
 
   Cost total() const { return total_; }
   int64_t ops() const { return ops_; }  // outermost ones only

@@ -48,8 +48,8 @@ class MemoryProfiler final : public AllocationObserver {
     return replay(device);
   }
 
-  void allocated(Device device, const void* block, size_t bytes) override;       // task 5.5
-  void freed(Device device, const void* block, size_t bytes) noexcept override;  // task 5.5
+  inline void allocated(Device device, const void* block, size_t bytes) override;       // task 5.5
+  inline void freed(Device device, const void* block, size_t bytes) noexcept override;  // task 5.5
 
  private:
   static constexpr int32_t kBefore = 0;  // owner of the memory that was in use before

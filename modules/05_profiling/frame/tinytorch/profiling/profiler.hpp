@@ -68,7 +68,7 @@ class Profiler final : public OpObserver {
     if (const auto& state = outputs[0].impl()->grad_state; state && state->producer)
       forward_scopes_[state->producer.get()] = record->scope;
   }
-  void failed(const PrimitiveBase&) override;  // task 5.4
+  inline void failed(const PrimitiveBase&) override;  // task 5.4
   void begin_work(const char* name, Device device) override {
     OpRecord record;
     record.name = name;
@@ -77,9 +77,9 @@ class Profiler final : public OpObserver {
   }
   void end_work(Cost cost) override { end_op(cost); }
 
-  void enter(const char* name, const void* owner) override;  // task 5.4
-  void leave() override;                                     // task 5.4
-  void begin_backward(const Node& node) override;            // task 5.4
+  inline void enter(const char* name, const void* owner) override;  // task 5.4
+  inline void leave() override;                                     // task 5.4
+  inline void begin_backward(const Node& node) override;            // task 5.4
   void end_backward() override { backward_scopes_.pop_back(); }
 
  private:
