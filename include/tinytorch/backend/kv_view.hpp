@@ -38,6 +38,8 @@ struct KvView {
   // and the step's rows: sequence b has rows first_row[b] to first_row[b + 1], [B + 1]. They are its last
   // tokens.
   const int64_t *lengths = nullptr, *first_row = nullptr;
+  // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
+  int64_t longest = 0, most_rows = 0;
 
   constexpr int64_t slot(int64_t token) const {
     return ring > 0 && token >= sinks ? sinks + (token - sinks) % ring : token;
