@@ -67,100 +67,134 @@ struct DecodeRow {
   A largest = kNone, weight = 0, sum[kCount] = {};
 
   __device__ __forceinline__ void raise(A top) {
-    const A factor = top == largest ? A(1) : exp2_of(largest - top);
+    const A factor = factor_of(largest, top);
     largest = top;
     weight *= factor;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[i] *= factor;
   }
+  // Adds a token with weight p and the value scale * value.
+  __device__ __forceinline__ void add(A p, A scale, const A (&value)[kCount]) {
+    weight += p;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] += p * scale * value[i];
+  }
+  // The first column of the result; 0 without tokens.
+  __device__ __forceinline__ A result() const { return weight == A(0) ? A(0) : sum[0] / weight; }
+  // Adds the sums of a later part of the tokens.
   __device__ __forceinline__ void merge(const DecodeRow& other) {
     const A top = other.largest > largest ? other.largest : largest;
     raise(top);
-    // Without a largest score, the other sums are 0, or NaN from scores that are NaN.
-    const A factor = other.largest == kNone ? A(1) : exp2_of(other.largest - top);
+    const A factor = factor_of(other.largest, top);
     weight += factor * other.weight;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[i] += factor * other.sum[i];
   }
+  // Merges with the lane (own lane xor step). Both lanes compute lower + upper, so that they have the same
+  // bits.
+  __device__ __forceinline__ void meet(int step, bool upper) {
+    const A theirs = shuffle_xor(largest, step), top = theirs > largest ? theirs : largest;
+    const A own_factor = factor_of(largest, top), their_factor = factor_of(theirs, top);
+    const auto both = [&](A own, A other) {
+      const A a = own * own_factor, b = other * their_factor;
+      return upper ? b + a : a + b;
+    };
+    largest = top;
+    weight = both(weight, shuffle_xor(weight, step));
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = both(sum[i], shuffle_xor(sum[i], step));
+  }
+  // What sums relative to `from` are multiplied by to be relative to `top`. Without a largest score they are
+  // 0, or NaN from scores that are NaN.
+  static __device__ __forceinline__ A factor_of(A from, A top) {
+    return from == top || from == kNone ? A(1) : exp2_of(from - top);
+  }
 };
 
-// The softmax sums of a row over a split, [largest, weight, sum [D]], for attention_split.cuh.
-inline constexpr int64_t kPartialHead = 2;
+// What a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys, over the tokens
+// [begin, end) of a split.
+struct DecodePlace {
+  int64_t split, b, g, r0, first_row, count, length, begin, end;
 
-template <class A, class K, int kHead, int kRows, bool kVector>
-static __global__ void __launch_bounds__(kDecodeThreads)
-    attention_paged_kernel(A* partial, StepRows<A> out, StepRows<A> q, const __grid_constant__ KvView kv,
-                           const __grid_constant__ DecodeCall call) {
+  __device__ __forceinline__ DecodePlace(const KvView& kv, const DecodeCall& call, int rows) {
+    split = blockIdx.x % call.splits;
+    const int64_t line = blockIdx.x / call.splits;
+    r0 = line % call.row_groups * rows;
+    g = line / call.row_groups % kv.groups;
+    b = line / call.row_groups / kv.groups;
+    first_row = kv.first_row[b];
+    count = kv.first_row[b + 1] - first_row;
+    length = kv.lengths[b];
+    begin = split * kDecodeSplit;
+    end = begin + kDecodeSplit < length ? begin + kDecodeSplit : length;
+  }
+  __device__ __forceinline__ bool exists(const DecodeCall& call, int r) const {
+    return r0 + r < count * call.shared;
+  }
+  __device__ __forceinline__ int64_t token(const DecodeCall& call, int r) const {
+    return (r0 + r) / call.shared;
+  }
+  __device__ __forceinline__ int64_t row(const DecodeCall& call, int r) const {
+    return first_row + token(call, r);
+  }
+  __device__ __forceinline__ int64_t head(const DecodeCall& call, int r) const {
+    return g * call.shared + (r0 + r) % call.shared;
+  }
+};
+
+// The rows of the block: queries, the tokens [first, last) that each sees, and its softmax.
+template <class A, class K, int kHead, int kRows>
+struct DecodeRows {
   using Lanes = DecodeLanes<K, kHead>;
   using Row = DecodeRow<A, Lanes::kCount>;
-  constexpr int kAhead = 4;
-  __shared__ int64_t rows_of_tokens[kDecodeSplit];
-  __shared__ A meeting[kDecodeThreads / kWarp][kRows][kHead + 2];
-  const int64_t split = blockIdx.x % call.splits, line = blockIdx.x / call.splits;
-  const int64_t row_group = line % call.row_groups, g = line / call.row_groups % kv.groups,
-                b = line / call.row_groups / kv.groups, D = kv.head_size;
-  const int64_t first_row = kv.first_row[b], count = kv.first_row[b + 1] - first_row, length = kv.lengths[b],
-                r0 = row_group * kRows;
-  const int64_t begin = split * kDecodeSplit;
-  const int64_t end = begin + kDecodeSplit < length ? begin + kDecodeSplit : length;
-  if (r0 >= count * call.shared || (begin >= end && split > 0)) return;
-
-  for (int64_t t = begin + threadIdx.x; t < end; t += kDecodeThreads) {
-    const bool gone = kv.ring > 0 && t >= kv.sinks && t < kv.first_kept(length);
-    rows_of_tokens[t - begin] = gone ? -1 : kv.row_of(kv.run(b, t, t + 1), g);
-  }
+  // Tokens that a group of lanes reads before it uses the first; more do not fit the registers.
+  static constexpr int kAhead = Lanes::kCount * kRows > 32 ? 2 : 4;
   A query[kRows][Lanes::kCount];
-  int64_t first[kRows], last[kRows];  // tokens that a row sees
+  int64_t first[kRows], last[kRows];
   Row state[kRows];
+
+  __device__ __forceinline__ void read_queries(const StepRows<A>& q, const KvView& kv, const DecodeCall& call,
+                                               const DecodePlace& at) {
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const bool exists = r0 + r < count * call.shared;
-    const int64_t n = (r0 + r) / call.shared, position = length - count + n;
-    last[r] = exists ? position + 1 : 0;
-    first[r] = call.window > 0 && position >= call.window ? position - call.window + 1 : 0;
+    for (int r = 0; r < kRows; ++r) {
+      const bool exists = at.exists(call, r);
+      const int64_t position = at.length - at.count + at.token(call, r);
+      last[r] = exists ? position + 1 : 0;
+      first[r] = call.window > 0 && position >= call.window ? position - call.window + 1 : 0;
 #pragma unroll
-    for (int i = 0; i < Lanes::kCount; ++i) {
-      const int c = Lanes::column(i);
-      query[r][i] = exists && c < D ? q.at(first_row + n, g * call.shared + (r0 + r) % call.shared, c) *
-                                          static_cast<A>(call.scale)
-                                    : A(0);
+      for (int i = 0; i < Lanes::kCount; ++i) {
+        const int c = Lanes::column(i);
+        const bool there = exists && c < kv.head_size;
+        query[r][i] = there ? q.at(at.row(call, r), at.head(call, r), c) * static_cast<A>(call.scale) : A(0);
+      }
     }
   }
-  __syncthreads();
 
-  const int group = static_cast<int>(threadIdx.x) / Lanes::kLanes;
-  const K *const keys = static_cast<const K*>(kv.keys), *const values = static_cast<const K*>(kv.values);
-  const int tokens = static_cast<int>(end - begin);
-  for (int t0 = 0; t0 < tokens;
-       t0 += Lanes::kGroups * kAhead) {  // the same number of turns for all lanes of a warp
-    A key[kAhead][Lanes::kCount], value[kAhead][Lanes::kCount], score[kRows][kAhead];
-    A value_scale[kAhead];
-    bool there[kAhead];
+  // The next kAhead tokens of each group of lanes; t: position of its first one. rows: where the tokens lie.
+  template <bool kVector>
+  __device__ __forceinline__ void attend(const KvView& kv, const int64_t (&rows)[kAhead], int64_t t) {
+    A key[kAhead][Lanes::kCount] = {}, value[kAhead][Lanes::kCount] = {};
+    A key_scale[kAhead], value_scale[kAhead], score[kRows][kAhead];
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      const int t = t0 + a * Lanes::kGroups + group;
-      const int64_t row = t < tokens ? rows_of_tokens[t] : -1;
-      there[a] = row >= 0;
-      const int64_t at = (there[a] ? row : 0) * D;
-      if (there[a]) {
-        Lanes::template read<kVector>(key[a], keys + at, D);
-        Lanes::template read<kVector>(value[a], values + at, D);
-      } else {
-#pragma unroll
-        for (int i = 0; i < Lanes::kCount; ++i) key[a][i] = value[a][i] = A(0);
-      }
-      value_scale[a] = 1;
-      A key_scale = 1;
+      key_scale[a] = value_scale[a] = 1;
+      if (rows[a] < 0) continue;
+      const int64_t at = rows[a] * kv.head_size;
+      Lanes::template read<kVector>(key[a], static_cast<const K*>(kv.keys) + at, kv.head_size);
+      Lanes::template read<kVector>(value[a], static_cast<const K*>(kv.values) + at, kv.head_size);
       if constexpr (std::is_same_v<K, int8_t>) {
-        key_scale = there[a] ? static_cast<A>(kv.key_scales[row]) : A(0);
-        value_scale[a] = there[a] ? static_cast<A>(kv.value_scales[row]) : A(0);
+        key_scale[a] = static_cast<A>(kv.key_scales[rows[a]]);
+        value_scale[a] = static_cast<A>(kv.value_scales[rows[a]]);
       }
+    }
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
         A dot = 0;
 #pragma unroll
         for (int i = 0; i < Lanes::kCount; ++i) dot += query[r][i] * key[a][i];
-        score[r][a] = warp_reduce<Lanes::kLanes>(dot, Sum()) * key_scale;
+        score[r][a] = warp_reduce<Lanes::kLanes>(dot, Sum()) * key_scale[a];
       }
     }
 #pragma unroll
@@ -169,60 +203,98 @@ static __global__ void __launch_bounds__(kDecodeThreads)
       bool seen[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int64_t t = begin + t0 + a * Lanes::kGroups + group;
-        seen[a] = there[a] && t >= first[r] && t < last[r];
+        const int64_t token = t + a * Lanes::kGroups;
+        seen[a] = rows[a] >= 0 && token >= first[r] && token < last[r];
         if (seen[a] && score[r][a] > top) top = score[r][a];
       }
       state[r].raise(top);
       const A shift = top == Row::kNone ? A(0) : top;  // 2^-infinity is 0
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const A p = exp2_of(score[r][a] - shift);
-        state[r].weight += seen[a] ? p : A(0);
-        const A factor = p * value_scale[a];
-#pragma unroll
-        for (int i = 0; i < Lanes::kCount; ++i)
-          state[r].sum[i] = seen[a] ? state[r].sum[i] + factor * value[a][i] : state[r].sum[i];
+        if (seen[a]) state[r].add(exp2_of(score[r][a] - shift), value_scale[a], value[a]);
       }
     }
   }
 
-  // The groups of a warp meet by shuffles, the warps in shared memory.
+  // The groups of a warp meet: afterwards each group has the sums of all. Both lanes of a pair add the sums
+  // of the upper one to those of the lower one, so that they have the same bits.
+  __device__ __forceinline__ void meet() {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int step = Lanes::kLanes; step < kWarp; step *= 2) {
+        state[r].meet(step, (lane & step) != 0);
+      }
+    }
+  }
+};
+
+// The sums of a split begin with [largest, weight], then [D].
+inline constexpr int64_t kPartialHead = 2;
+
+// Writes a column of a row: the result, or its part of the split for attention_split.cuh.
+template <class A>
+__device__ __forceinline__ void write_column(A* partial, const StepRows<A>& out, const KvView& kv,
+                                             const DecodeCall& call, const DecodePlace& at, int r, int d,
+                                             const DecodeRow<A, 1>& row) {
+  const int64_t n = at.row(call, r), h = at.head(call, r);
+  if (call.splits == 1) return out.write(n * out.row + h * out.head + d * out.col, row.result());
+  const int64_t line = (n * kv.groups * call.shared + h) * call.splits + at.split;
+  A* const to_split = partial + line * (kPartialHead + kv.head_size);
+  if (d == 0) to_split[0] = row.largest, to_split[1] = row.weight;
+  to_split[kPartialHead + d] = row.sum[0];
+}
+
+template <class A, class K, int kHead, int kRows, bool kVector>
+static __global__ void __launch_bounds__(kDecodeThreads)
+    attention_paged_kernel(A* partial, StepRows<A> out, StepRows<A> q, const __grid_constant__ KvView kv,
+                           const __grid_constant__ DecodeCall call) {
+  using Rows = DecodeRows<A, K, kHead, kRows>;
+  using Lanes = typename Rows::Lanes;
+  constexpr int kWarps = kDecodeThreads / kWarp;
+  __shared__ int64_t row_of_token[kDecodeSplit];
+  __shared__ A meeting[kWarps][kRows][kPartialHead + kHead];
+  const DecodePlace at(kv, call, kRows);
+  if (!at.exists(call, 0) || (at.begin >= at.end && at.split > 0)) return;
+  for (int64_t t = at.begin + threadIdx.x; t < at.end; t += kDecodeThreads) {
+    const bool gone = kv.ring > 0 && t >= kv.sinks && t < kv.first_kept(at.length);
+    row_of_token[t - at.begin] = gone ? -1 : kv.row_of(kv.run(at.b, t, t + 1), at.g);
+  }
+  Rows rows;
+  rows.read_queries(q, kv, call, at);
+  __syncthreads();
+
+  const int group = static_cast<int>(threadIdx.x) / Lanes::kLanes,
+            tokens = static_cast<int>(at.end - at.begin);
+  for (int t0 = 0; t0 < tokens; t0 += Lanes::kGroups * Rows::kAhead) {  // as often in every lane of a warp
+    int64_t next[Rows::kAhead];
+#pragma unroll
+    for (int a = 0; a < Rows::kAhead; ++a) {
+      const int t = t0 + a * Lanes::kGroups + group;
+      next[a] = t < tokens ? row_of_token[t] : -1;
+    }
+    rows.template attend<kVector>(kv, next, at.begin + t0 + group);
+  }
+  rows.meet();
+
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
+    if (lane >= Lanes::kLanes) continue;
+    if (lane == 0) meeting[warp][r][0] = rows.state[r].largest, meeting[warp][r][1] = rows.state[r].weight;
 #pragma unroll
-    for (int step = Lanes::kLanes; step < kWarp; step *= 2) {
-      const Row other = shuffle_xor(state[r], step);
-      // Both lanes add the sums of the upper lane to those of the lower one, so that they have the same bits.
-      const bool upper = (lane & step) != 0;
-      Row low = upper ? other : state[r];
-      low.merge(upper ? state[r] : other);
-      state[r] = low;
-    }
-    if (lane < Lanes::kLanes) {
-      if (lane == 0) meeting[warp][r][0] = state[r].largest, meeting[warp][r][1] = state[r].weight;
-#pragma unroll
-      for (int i = 0; i < Lanes::kCount; ++i) meeting[warp][r][2 + Lanes::column(i)] = state[r].sum[i];
-    }
+    for (int i = 0; i < Lanes::kCount; ++i)
+      meeting[warp][r][kPartialHead + Lanes::column(i)] = rows.state[r].sum[i];
   }
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead; i += kDecodeThreads) {
     const int r = i / kHead, d = i % kHead;
-    if (r0 + r >= count * call.shared || d >= D) continue;
-    DecodeRow<A, 1> row{meeting[0][r][0], meeting[0][r][1], {meeting[0][r][2 + d]}};
-    for (int w = 1; w < kDecodeThreads / kWarp; ++w)
-      row.merge(DecodeRow<A, 1>{meeting[w][r][0], meeting[w][r][1], {meeting[w][r][2 + d]}});
-    const int64_t n = first_row + (r0 + r) / call.shared, h = g * call.shared + (r0 + r) % call.shared;
-    if (call.splits == 1) {
-      const A y = row.weight == A(0) ? A(0) : row.sum[0] / row.weight;
-      out.write(n * out.row + h * out.head + d * out.col, y);
-      continue;
-    }
-    A* const to_split =
-        partial + ((n * kv.groups * call.shared + h) * call.splits + split) * (kPartialHead + D);
-    if (d == 0) to_split[0] = row.largest, to_split[1] = row.weight;
-    to_split[kPartialHead + d] = row.sum[0];
+    if (!at.exists(call, r) || d >= kv.head_size) continue;
+    DecodeRow<A, 1> row;
+    for (int w = 0; w < kWarps; ++w)
+      row.merge({meeting[w][r][0], meeting[w][r][1], {meeting[w][r][kPartialHead + d]}});
+    write_column(partial, out, kv, call, at, r, d, row);
   }
 }
 

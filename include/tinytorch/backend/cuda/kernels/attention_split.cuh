@@ -25,13 +25,12 @@ static __global__ void __launch_bounds__(kDecodeThreads)
   const int64_t splits = (kv.lengths[b] + kDecodeSplit - 1) / kDecodeSplit;
   const A* const from = partial + (n * H + h) * call.splits * (kPartialHead + D);
   for (int64_t d = threadIdx.x; d < D; d += kDecodeThreads) {
-    DecodeRow<A, 1> row{from[0], from[1], {from[kPartialHead + d]}};
-    for (int64_t s = 1; s < splits; ++s) {
+    DecodeRow<A, 1> row;
+    for (int64_t s = 0; s < splits; ++s) {
       const A* const split = from + s * (kPartialHead + D);
-      row.merge(DecodeRow<A, 1>{split[0], split[1], {split[kPartialHead + d]}});
+      row.merge({split[0], split[1], {split[kPartialHead + d]}});
     }
-    const A y = row.weight == A(0) ? A(0) : row.sum[0] / row.weight;
-    out.write(n * out.row + h * out.head + d * out.col, y);
+    out.write(n * out.row + h * out.head + d * out.col, row.result());
   }
 }
 
@@ -58,11 +57,14 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
     call.scale = scale * std::numbers::log2e;
     call.splits = std::max<int64_t>(1, ceil_div(kv.longest, kDecodeSplit));
     const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
-    const bool few = kv.most_rows * call.shared == 1;
-    dispatch_head(kv.head_size, [&]<int kHead>() {
-      if (vector && few) return launch_decode<A, K, kHead, 1, true>(out, q, kv, call);
-      if (vector) return launch_decode<A, K, kHead, 4, true>(out, q, kv, call);
-      launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
+    dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
+      if constexpr (kHead >= 64) {
+        if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
+        if constexpr (std::is_same_v<A, float>) {
+          if (kv.most_rows * call.shared == 1) return launch_decode<A, K, kHead, 1, true>(out, q, kv, call);
+        }
+        launch_decode<A, K, kHead, 4, true>(out, q, kv, call);
+      }
     });
   });
 }
