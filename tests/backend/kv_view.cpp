@@ -43,7 +43,8 @@ TEST_CASE("pages follow the table of the sequence, and a run ends with its page"
   kv.batch = 2, kv.groups = 1, kv.head_size = 4, kv.page = 16, kv.table = table.data(), kv.table_width = 3;
   const auto at = places(kv, 1, 40);
   for (int64_t t = 0; t < 40; ++t) {
-    CHECK(at[static_cast<size_t>(t)] == std::pair<int64_t, int64_t>(table[static_cast<size_t>(3 + t / 16)], t % 16));
+    CHECK(at[static_cast<size_t>(t)] ==
+          std::pair<int64_t, int64_t>(table[static_cast<size_t>(3 + t / 16)], t % 16));
   }
   CHECK(kv.run(1, 10, 40).count == 6);
   CHECK(kv.run(1, 16, 20).count == 4);
@@ -58,14 +59,15 @@ TEST_CASE("a ring keeps the sinks and the last tokens, each in a slot of its own
       std::set<int64_t> slots;
       int64_t kept = 0;
       for (int64_t t = 0; t < length; ++t) {
-        if (t >= sinks && t < kv.first_kept(length)) continue;
+        if (t >= sinks && t < sinks + kv.skipped(length)) continue;
+        CHECK(kv.token_of(kept, length) == t);
         slots.insert(at[static_cast<size_t>(t)].second);
         ++kept;
       }
       CHECK(kept == std::min<int64_t>(length, sinks + ring));
       CHECK(std::ssize(slots) == kept);
       CHECK(*slots.rbegin() < sinks + ring);
-      if (length > sinks + ring) CHECK(kv.first_kept(length) == length - ring);
+      CHECK(kv.held(length) == kept);
     }
   }
 }

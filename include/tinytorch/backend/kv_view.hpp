@@ -56,9 +56,14 @@ struct KvView {
   }
   // The row of head g, in rows of D elements from the start of the pool; also the index of its scale.
   constexpr int64_t row_of(const KvRun& r, int64_t g) const { return (r.page * groups + g) * page + r.row; }
-  // The tokens of sequence b that are still there: all, or the sinks and the last `ring`.
-  constexpr int64_t first_kept(int64_t length) const {
-    return ring > 0 && length > sinks + ring ? length - ring : sinks < length ? sinks : length;
+  // A sequence of `length` tokens still has held(length) of them: the sinks, and those behind the
+  // skipped(length) tokens that were overwritten. They are numbered 0, 1, ... without a gap.
+  constexpr int64_t skipped(int64_t length) const {
+    return ring > 0 && length > sinks + ring ? length - sinks - ring : 0;
+  }
+  constexpr int64_t held(int64_t length) const { return length - skipped(length); }
+  constexpr int64_t token_of(int64_t number, int64_t length) const {
+    return number < sinks ? number : number + skipped(length);
   }
 };
 

@@ -3,7 +3,7 @@
 //
 // The queries that share a head of keys (grouped-query attention, and the tokens of one step) are computed
 // together, so that a key is read once for up to kDecodeRows of them. Tokens are divided into splits of
-// kSplit and blocks of kBlock by their position alone, and partial results are merged in the order of the
+// kSplit and blocks of kBlock by their number alone, and partial results are merged in the order of the
 // splits. So the bits of a result do not depend on the number of threads, on the other sequences of a step,
 // on how many tokens a step has, or on where the pages lie.
 // Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
@@ -112,26 +112,22 @@ class DecodeRows {
     }
   }
 
-  // The softmax over the tokens [begin, end), which are at most kSplit: state [rows] and sums [rows, D].
+  // The softmax over the held tokens of numbers [begin, end), at most kSplit: state [rows], sums [rows, D].
   void run(int64_t begin, int64_t end, OnlineRow<T>* state, T* sums) {
     std::fill_n(state, rows_, OnlineRow<T>{});
     std::fill_n(sums, rows_ * D_, T(0));
-    const int64_t kept = kv_.first_kept(kv_.lengths[b_]);
-    for (int64_t t = begin; t < end; t = (t / kBlock + 1) * kBlock) {
-      const int64_t stop = std::min(end, (t / kBlock + 1) * kBlock);
-      if (kv_.ring > 0 && t < kv_.sinks &&
-          stop > kv_.sinks) {  // a block with the last sinks and later tokens
-        block(t, kv_.sinks, state, sums);
-        block(std::max(kept, kv_.sinks), stop, state, sums);
-      } else {
-        block(t < kv_.sinks ? t : std::max(t, kept), stop, state, sums);
-      }
+    const int64_t skipped = kv_.skipped(kv_.lengths[b_]);
+    for (int64_t n = begin, stop; n < end; n = stop) {
+      stop = std::min(end, (n / kBlock + 1) * kBlock);
+      if (skipped > 0 && n < kv_.sinks)
+        stop = std::min(stop, kv_.sinks);  // the tokens of a block are adjacent
+      const int64_t first = n < kv_.sinks ? n : n + skipped;
+      block(first, first + stop - n, state, sums);
     }
   }
 
  private:
   void block(int64_t begin, int64_t end, OnlineRow<T>* state, T* sums) {
-    if (begin >= end) return;
     const K* const keys = static_cast<const K*>(kv_.keys);
     const K* const values = static_cast<const K*>(kv_.values);
     for_each_run(begin, end, [&](int64_t t, int64_t row, int64_t count) {
@@ -223,7 +219,7 @@ class DecodeStep {
     Scratch<T> sums(count_ * splits * length);
     Scratch<OnlineRow<T>> states(count_ * splits * kDecodeRows);
     int64_t tokens = 0;
-    for (int64_t b = 0; b < kv_.batch; ++b) tokens += kv_.lengths[b];
+    for (int64_t b = 0; b < kv_.batch; ++b) tokens += kv_.held(kv_.lengths[b]);
     const bool parallel = 4 * tokens * q_.shape[1] * D > kParallelFlops;
     maybe_parallel(parallel, count_ * splits, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -256,7 +252,7 @@ class DecodeStep {
   };
 
   int64_t rows_of(int64_t b) const { return (kv_.first_row[b + 1] - kv_.first_row[b]) * shared_; }
-  int64_t splits_of(int64_t b) const { return ceil_div(kv_.lengths[b], kSplit); }
+  int64_t splits_of(int64_t b) const { return ceil_div(kv_.held(kv_.lengths[b]), kSplit); }
   int64_t group_count() const {
     int64_t count = 0;
     for (int64_t b = 0; b < kv_.batch; ++b) count += kv_.groups * ceil_div(rows_of(b), kDecodeRows);
@@ -289,9 +285,10 @@ class DecodeStep {
     });
     DecodeRows<T, K> rows(kv_, window_, group.sequence, group.head, q, position, group.rows);
     OnlineRow<T> own[kDecodeRows];
+    const int64_t held = kv_.held(length);
     for (int64_t s = from; s < to; ++s) {
       const bool first = s == from;
-      rows.run(s * kSplit, std::min((s + 1) * kSplit, length), first ? state : own, first ? sums : part);
+      rows.run(s * kSplit, std::min((s + 1) * kSplit, held), first ? state : own, first ? sums : part);
       if (!first) merge(group.rows, state, sums, own, part);
     }
   }

@@ -111,10 +111,10 @@ struct DecodeRow {
   }
 };
 
-// What a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys, over the tokens
-// [begin, end) of a split.
+// What a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys, over the
+// held tokens of numbers [begin, end).
 struct DecodePlace {
-  int64_t split, b, g, r0, first_row, count, length, begin, end;
+  int64_t split, b, g, r0, first_row, count, length, held, begin, end;
 
   __device__ __forceinline__ DecodePlace(const KvView& kv, const DecodeCall& call, int rows) {
     split = blockIdx.x % call.splits;
@@ -125,8 +125,9 @@ struct DecodePlace {
     first_row = kv.first_row[b];
     count = kv.first_row[b + 1] - first_row;
     length = kv.lengths[b];
+    held = kv.held(length);
     begin = split * kDecodeSplit;
-    end = begin + kDecodeSplit < length ? begin + kDecodeSplit : length;
+    end = begin + kDecodeSplit < held ? begin + kDecodeSplit : held;
   }
   __device__ __forceinline__ bool exists(const DecodeCall& call, int r) const {
     return r0 + r < count * call.shared;
@@ -170,9 +171,11 @@ struct DecodeRows {
     }
   }
 
-  // The next kAhead tokens of each group of lanes; t: position of its first one. rows: where the tokens lie.
+  // The next kAhead held tokens of each group of lanes; t: number of its first one, rows: where they lie, or
+  // -1.
   template <bool kVector>
-  __device__ __forceinline__ void attend(const KvView& kv, const int64_t (&rows)[kAhead], int64_t t) {
+  __device__ __forceinline__ void attend(const KvView& kv, int64_t length, const int64_t (&rows)[kAhead],
+                                         int64_t t) {
     A key[kAhead][Lanes::kCount] = {}, value[kAhead][Lanes::kCount] = {};
     A key_scale[kAhead], value_scale[kAhead], score[kRows][kAhead];
 #pragma unroll
@@ -203,7 +206,7 @@ struct DecodeRows {
       bool seen[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int64_t token = t + a * Lanes::kGroups;
+        const int64_t token = kv.token_of(t + a * Lanes::kGroups, length);
         seen[a] = rows[a] >= 0 && token >= first[r] && token < last[r];
         if (seen[a] && score[r][a] > top) top = score[r][a];
       }
@@ -258,8 +261,8 @@ static __global__ void __launch_bounds__(kDecodeThreads)
   const DecodePlace at(kv, call, kRows);
   if (!at.exists(call, 0) || (at.begin >= at.end && at.split > 0)) return;
   for (int64_t t = at.begin + threadIdx.x; t < at.end; t += kDecodeThreads) {
-    const bool gone = kv.ring > 0 && t >= kv.sinks && t < kv.first_kept(at.length);
-    row_of_token[t - at.begin] = gone ? -1 : kv.row_of(kv.run(at.b, t, t + 1), at.g);
+    const int64_t token = kv.token_of(t, at.length);
+    row_of_token[t - at.begin] = kv.row_of(kv.run(at.b, token, token + 1), at.g);
   }
   Rows rows;
   rows.read_queries(q, kv, call, at);
@@ -274,7 +277,7 @@ static __global__ void __launch_bounds__(kDecodeThreads)
       const int t = t0 + a * Lanes::kGroups + group;
       next[a] = t < tokens ? row_of_token[t] : -1;
     }
-    rows.template attend<kVector>(kv, next, at.begin + t0 + group);
+    rows.template attend<kVector>(kv, at.length, next, at.begin + t0 + group);
   }
   rows.meet();
 

@@ -22,7 +22,7 @@ static __global__ void __launch_bounds__(kDecodeThreads)
   const int64_t D = kv.head_size, H = kv.groups * call.shared, n = blockIdx.x / H, h = blockIdx.x % H;
   const int64_t b = sequence_of(kv, n), last = kv.first_row[b + 1];
   if (n >= last) return;
-  const int64_t splits = (kv.lengths[b] + kDecodeSplit - 1) / kDecodeSplit;
+  const int64_t splits = (kv.held(kv.lengths[b]) + kDecodeSplit - 1) / kDecodeSplit;
   const A* const from = partial + (n * H + h) * call.splits * (kPartialHead + D);
   for (int64_t d = threadIdx.x; d < D; d += kDecodeThreads) {
     DecodeRow<A, 1> row;
@@ -55,7 +55,7 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
     call.shared = q.shape[1] / kv.groups;
     call.window = window;
     call.scale = scale * std::numbers::log2e;
-    call.splits = std::max<int64_t>(1, ceil_div(kv.longest, kDecodeSplit));
+    call.splits = std::max<int64_t>(1, ceil_div(kv.held(kv.longest), kDecodeSplit));
     const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
       if constexpr (kHead >= 64) {
