@@ -17,7 +17,9 @@ namespace test {
     std::fflush(stdout);
     std::_Exit(0);
   }
-  std::_Exit(tinymlperf::judge::serve_worker(argv[2], argc == 4));
+  // Workers with other options belong to other_works(), for example `worker FOLDER --device`.
+  const bool memory = argc == 4 && std::string(argv[3]) == "--memory";
+  if (argc == 3 || memory) std::_Exit(tinymlperf::judge::serve_worker(argv[2], memory));
 }
 
 }  // namespace test
