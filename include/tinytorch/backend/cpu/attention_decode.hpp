@@ -134,6 +134,7 @@ class DecodeRows {
       for (int64_t r = 0; r < rows_; ++r) {
         T* const score = score_[r] + (t - begin);
         for (int64_t j = seen_from(r, t); j < seen_to(r, t, count); ++j) {
+          if (r == 0) prefetch_row(values + (row + j) * D_);  // they are read after the scores
           score[j] = dot_row(q_ + r * D_, keys + (row + j) * D_, D_);
           if constexpr (std::is_same_v<K, int8_t>) score[j] *= static_cast<T>(kv_.key_scales[row + j]);
         }
@@ -144,12 +145,18 @@ class DecodeRows {
       for (int64_t r = 0; r < rows_; ++r) {
         const T* const p = score_[r] + (t - begin);
         for (int64_t j = seen_from(r, t); j < seen_to(r, t, count); ++j) {
+          if (r == 0) prefetch_row(keys + (row + kBlock + j) * D_);  // of the next block
           T weight = p[j];
           if constexpr (std::is_same_v<K, int8_t>) weight *= static_cast<T>(kv_.value_scales[row + j]);
           add_row(sums + r * D_, weight, values + (row + j) * D_, D_);
         }
       }
     });
+  }
+  // Prefetching has no effect on the result, and may name an address outside of the memory.
+  void prefetch_row(const K* row) const {
+    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(K));
+    for (int64_t d = 0; d < D_; d += kLine) __builtin_prefetch(row + d);
   }
   // The tokens of the run from t on that query row r sees: [seen_from, seen_to).
   int64_t seen_from(int64_t r, int64_t t) const { return std::max<int64_t>(0, first_[r] - t); }
