@@ -9,7 +9,7 @@
 #
 #   configure   CMake with TINYTORCH_WITH_CUDA=ON, Release
 #   build       the library, bench_cuda and the chosen tests
-#   tests       ctest: those of backend/cuda, then those of tensor, autograd, layers and transformer with the GPU as the
+#   tests       ctest: those of backend/cuda, then those of tensor, autograd, kv_cache, layers and transformer with the GPU as the
 #               default device
 #   sanitize    compute-sanitizer (memcheck, racecheck, initcheck, synccheck) on the tests of SANITIZE
 #   compare     bench/compare_cuda.py against PyTorch
@@ -24,7 +24,7 @@ LOGS=${LOGS:-$BUILD/session}
 JOBS=${JOBS:-$(nproc)}
 PYTHON=${PYTHON:-python3}
 COMMIT=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}
-TESTS=${TESTS:-^test_(backend_cuda|tensor|autograd|layers|transformer)_}
+TESTS=${TESTS:-^test_(backend_cuda|tensor|autograd|kv_cache|layers|transformer)_}
 SANITIZE=${SANITIZE:-^test_(backend_cuda_kernels|tensor_ops|tensor_vjp)_}
 TOOLS=${TOOLS:-memcheck racecheck initcheck synccheck}
 mkdir -p "$LOGS"
@@ -69,13 +69,13 @@ build() {
 tests() {
   local status=0
   [ -n "$(names_of "$TESTS")" ] || { echo "no test is called $TESTS: nothing is proved"; return 1; }
-  (cd "$BUILD" && ctest -R "$TESTS" --exclude-regex '^test_(tensor|autograd|layers|transformer)_' -j 4 --timeout 300 \
+  (cd "$BUILD" && ctest -R "$TESTS" --exclude-regex '^test_(tensor|autograd|kv_cache|layers|transformer)_' -j 4 --timeout 300 \
     --no-tests=ignore --output-on-failure) || status=1
-  echo "---- tensor, autograd, layers, transformer on the GPU"
+  echo "---- tensor, autograd, kv_cache, layers, transformer on the GPU"
   local others
   others=$({ listed | sed 's/^/any /'; names_of "$TESTS" | sed 's/^/one /'; } |
     awk '$1 == "any" { is[$2] = 1; next }
-         $2 ~ /^test_(tensor|autograd|layers|transformer)_/ { print $2 "_cuda" in is ? $2 "_cuda" : $2 }' | paste -sd'|')
+         $2 ~ /^test_(tensor|autograd|kv_cache|layers|transformer)_/ { print $2 "_cuda" in is ? $2 "_cuda" : $2 }' | paste -sd'|')
   if [ -n "$others" ]; then
     (cd "$BUILD" && ctest -R "^(${others})\$" -j 4 --timeout 300 --output-on-failure) || status=1
   fi

@@ -13,6 +13,7 @@
 #include <tinytorch/backend/cuda/kernels/activation_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/attention.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_split.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
@@ -26,6 +27,7 @@
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
+#include <tinytorch/backend/cuda/kernels/kv_append.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>

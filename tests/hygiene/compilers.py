@@ -20,7 +20,8 @@ KEEP_GARBAGE = ["--param", "ggc-min-heapsize=1000000"]
 # Budgets: processor seconds for g++ to include one header, on a machine that includes YARDSTICK, two headers of the standard
 # library, in YARDSTICK_SECONDS. A measured time may exceed its budget by NOISE_FACTOR, because the machine may be shared.
 NARROW_SECONDS, NOISE_FACTOR = 1.0, 1.5
-UMBRELLA_SECONDS = {"tinytorch.hpp": 2.5, "layers/layers.hpp": 6.0, "transformer/transformer.hpp": 7.0}
+UMBRELLA_SECONDS = {"tinytorch.hpp": 2.5, "layers/layers.hpp": 6.0, "kv_cache/kv_cache.hpp": 4.0,
+                    "transformer/transformer.hpp": 7.0}
 YARDSTICK, YARDSTICK_SECONDS = ("regex", "iostream"), 0.5
 NARROW = ("core/shape.hpp", "core/dtype.hpp", "backend/cpu/elementwise.hpp", "backend/cpu/reduce.hpp",
           "tensor/strides.hpp", "tensor/tensor.hpp", "benchmarking/statistics.hpp")

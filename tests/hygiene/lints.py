@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 # The order of the layers: a header may include its own folder and folders with a lower number, and no others.
-LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "transformer": 7,
-          "benchmarking": 8, "profiling": 9, "acceleration": 10, "quantization": 10, "pruning": 10, "kv_cache": 10}
+LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "kv_cache": 7, "transformer": 8,
+          "benchmarking": 9, "profiling": 10, "acceleration": 11, "quantization": 11, "pruning": 11, "serving": 11}
 TOP = 99  # tinytorch.hpp and cuda_impl.cuh may include everything
 
 TOP_LEVEL = {"CMakeLists.txt", "include", "modules", "examples", "tests", "bench", "notebooks", "README.md", "LICENSE"}

@@ -1,8 +1,10 @@
 #include <tinytorch/transformer/generate.hpp>
 
 #include <support/errors.hpp>
+#include <tinytorch/profiling/cost.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
+#include <tinytorch/transformer/llama.hpp>
 
 namespace tt = tinytorch;
 
@@ -34,6 +36,7 @@ std::string ascii(std::span<const int32_t> tokens) {
   return out;
 }
 const std::vector<int32_t> kPrompt = {'a'};
+const std::vector<int32_t> kPrompt16 = {3, 1, 4, 1, 5};
 using Ends = std::vector<int64_t>;
 
 struct Streamed {
@@ -165,6 +168,82 @@ TEST_CASE("a real model: the samples depend on its logits and the seed alone") {
   const std::vector<int32_t> first = tt::generate(model, prompt, greedy).tokens;
   greedy.seed = 2;
   CHECK(tt::generate(model, prompt, greedy).tokens == first);
+}
+
+TEST_CASE("with a cache the tokens are those without one, up to the context and beyond, greedy and sampled") {
+  tt::manual_seed(2);
+  tt::Gpt2 gpt2({.vocabulary = 47, .context = 24, .features = 24, .layers = 3, .heads = 3, .deviation = 0.3});
+  tt::Llama llama({.vocabulary = 47,
+                   .context = 300,
+                   .features = 24,
+                   .layers = 2,
+                   .heads = 6,
+                   .groups = 2,
+                   .hidden = 40,
+                   .deviation = 0.3});
+  for (tt::LanguageModel* model :
+       {static_cast<tt::LanguageModel*>(&gpt2), static_cast<tt::LanguageModel*>(&llama)}) {
+    for (const size_t length : {size_t{1}, size_t{23}, size_t{24}, size_t{31}}) {
+      std::vector<int32_t> prompt(length);
+      for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>(i * i % 47);
+      for (const double temperature : {0.0, 0.8}) {
+        tt::GenerateOptions options{
+            .max_tokens = 40, .sampling = {.temperature = temperature, .top_k = 20}, .seed = 7};
+        const std::vector<int32_t> cached = tt::generate(*model, prompt, options).tokens;
+        options.cache = false;
+        CHECK(cached == tt::generate(*model, prompt, options).tokens);
+      }
+    }
+  }
+}
+
+TEST_CASE("a token costs one row: FLOPs of a step grow by the attention to one more token alone") {
+  tt::manual_seed(2);
+  tt::Gpt2 model({.vocabulary = 50, .context = 200, .features = 32, .layers = 2, .heads = 2});
+  const std::vector<int32_t> prompt(100, 3);
+  std::vector<double> flops;
+  tt::profiling::CostCounter counter;
+  const tt::profiling::CostCounter& read = counter;
+  {
+    const tt::Observing observing(counter);
+    double before = 0;
+    (void)tt::generate(model, prompt, {.max_tokens = 20, .on_token = [&](int32_t, std::string_view) {
+                                         flops.push_back(read.total().flops - before);
+                                         before = read.total().flops;
+                                         return true;
+                                       }});
+  }
+  for (size_t i = 2; i < flops.size(); ++i) CHECK(flops[i] - flops[i - 1] == 4.0 * 32 * 2);
+  CHECK(flops[0] > 50 * flops[1]);  // the prompt of 100 rows
+}
+
+TEST_CASE("at the end of the context the text slides on or stops") {
+  tt::manual_seed(2);
+  tt::Gpt2 model({.vocabulary = 50, .context = 12, .features = 16, .layers = 1, .heads = 2});
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+  using End = tt::GenerateOptions::ContextEnd;
+  const tt::Generated stopped = tt::generate(model, prompt, {.max_tokens = 50, .at_context_end = End::stop});
+  CHECK(stopped.reason == tt::FinishReason::context_end);
+  CHECK(stopped.tokens.size() == 8);  // the last one follows a full context
+  const tt::Generated slid = tt::generate(model, prompt, {.max_tokens = 50});
+  CHECK(slid.tokens.size() == 50);
+  CHECK(std::equal(stopped.tokens.begin(), stopped.tokens.end(), slid.tokens.begin()));
+  const std::vector<int32_t> longer(13, 1);
+  CHECK(message_of([&] {
+          tt::generate(model, longer, {.at_context_end = End::stop});
+        }).starts_with("TT-NN-27: generate: the prompt has 13 tokens"));
+  CHECK(tt::generate(model, longer, {.max_tokens = 3}).tokens.size() == 3);
+}
+
+TEST_CASE("a cache of fewer bits gives a text; a cache that does not fit the model is refused") {
+  tt::manual_seed(2);
+  tt::Gpt2 model(
+      {.vocabulary = 50, .context = 40, .features = 32, .layers = 2, .heads = 2, .deviation = 0.3});
+  for (const tt::DType dtype : {tt::bf16, tt::f16, tt::i8}) {
+    CHECK(tt::generate(model, kPrompt16, {.max_tokens = 20, .cache_dtype = dtype}).tokens.size() == 20);
+  }
+  CHECK(message_of([&] { tt::generate(model, kPrompt16, {.cache_dtype = tt::f64}); }).find("f64 with f64") !=
+        std::string::npos);
 }
 
 TEST_CASE("generate throws for an empty prompt and for stop strings without a decoder") {

@@ -8,35 +8,12 @@
 // G between them is grouped-query attention (Ainslie et al., 2023).
 #pragma once
 
+#include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/positions.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-struct KeysAndValues {
-  Tensor keys, values;  // [B, G, S, D]
-};
-
-// A key-value cache: it keeps the keys and values of earlier tokens, so that a new token costs one row of
-// attention instead of T rows.
-class AttentionCache {
- public:
-  virtual ~AttentionCache() = default;
-  // The number of cached tokens, which is the position of the next token. A model calls it once per forward
-  // pass, before its first layer.
-  virtual int64_t position() const = 0;
-  // Appends the new tokens' k, v [B, G, T, D] to layer `layer` (from 0; one call per layer and pass). Returns
-  // all keys and values of the layer, the new ones last.
-  virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
-};
-
-// The position of a forward pass in its sequence: the start, or the end of the cached tokens.
-struct SequencePlace {
-  AttentionCache* cache = nullptr;
-  int64_t start = 0;
-  static SequencePlace after(AttentionCache* cache) { return {cache, cache ? cache->position() : 0}; }
-};
 
 struct SelfAttentionOptions {
   int64_t features;       // C
@@ -74,9 +51,9 @@ class SelfAttention : public Module {
     Tensor turned = slice(all, 1, 0, H + G);
     if (options.rotary) turned = options.rotary->turn(turned, place.start);
     const Tensor q = slice(turned, 1, 0, H);
-    KeysAndValues kv{slice(turned, 1, H), slice(all, 1, H + G)};
-    if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
-    const Tensor y = scaled_dot_product_attention(q, kv.keys, kv.values, rules);  // [B, H, T, D]
+    const Tensor k = slice(turned, 1, H), v = slice(all, 1, H + G);
+    const Tensor y = place.cache ? place.cache->attend(options.layer, q, k, v, rules)
+                                 : scaled_dot_product_attention(q, k, v, rules);  // [B, H, T, D]
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));
   }
 

@@ -2,8 +2,9 @@
 //
 //   tt::Generated out = tt::generate(model, prompt, {.max_tokens = 100, .sampling = {.top_p = 0.9}});
 //
-// For each token the whole context is computed again, T rows for one; a key-value cache would avoid that
-// without changing the samples. A sequence longer than the model's context is continued from its last tokens.
+// The keys and values of earlier tokens are kept in a cache, so a token costs one row, not T rows. A model
+// without a kv_shape() is asked for the whole context each time. A sequence longer than the model's context
+// is continued from its last tokens; their positions move with each token, so they are all computed again.
 // With a decoder, the text is compared with the stop strings and streamed: a piece is passed on as soon as it
 // cannot become part of a stop string or of an unfinished UTF-8 character.
 #pragma once
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/io/text.hpp>
+#include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 #include <tinytorch/transformer/sampling.hpp>
 
@@ -23,6 +25,12 @@ struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
   uint64_t seed = 0;  // seed of the random samples
+  bool cache = true;  // false: the whole context is computed for each token
+  // Of the cache: f32, bf16, f16 or i8, which takes a quarter of the memory of f32 and changes the logits a
+  // little. nullopt: the dtype of the model, which changes nothing.
+  std::optional<DType> cache_dtype{};
+  // What happens when the sequence reaches the model's context.
+  enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
   // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
   // none.
   std::optional<std::vector<int64_t>> end_tokens{};
@@ -33,7 +41,7 @@ struct GenerateOptions {
   std::function<bool(int32_t token, std::string_view text)> on_token{};
 };
 
-enum class FinishReason { max_tokens, end_token, stop_text, callback };
+enum class FinishReason { max_tokens, end_token, stop_text, callback, context_end };
 
 struct Generated {
   std::vector<int32_t> tokens{};  // the new tokens, without the end token
@@ -109,6 +117,35 @@ inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens)
   return model.head(last).select(0, 0).to(cpu);
 }
 
+// Logits [V] of the token after a growing sequence, on the CPU.
+class Continuation {
+ public:
+  // The sequence will have at most `longest` tokens.
+  Continuation(LanguageModel& model, int64_t longest, const GenerateOptions& options, Loc loc)
+      : model_(model) {
+    const Tensors parameters = model.parameters();
+    const KvShape shape = model.kv_shape();
+    if (!options.cache || !shape.exists() || parameters.empty()) return;
+    cache_.emplace(shape,
+                   KvCacheOptions{.capacity = std::min(longest, model.context()),
+                                  .device = model.device(),
+                                  .dtype = options.cache_dtype.value_or(parameters[0].dtype())},
+                   loc);
+  }
+  Tensor next(std::span<const int32_t> tokens) {
+    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens);
+    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
+    const std::vector<int64_t> ids(added.begin(), added.end());
+    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
+    const Tensor last = model_.features(input, &*cache_).select(1, -1);  // [1, C]
+    return model_.head(last).select(0, 0).to(cpu);
+  }
+
+ private:
+  LanguageModel& model_;
+  std::optional<ContiguousCache> cache_;
+};
+
 // Sets evaluation mode until the end of the scope.
 class EvaluationMode {
  public:
@@ -133,20 +170,32 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
   if (!options.stop.empty() && !options.decode) {
     fail("TT-NN-27", "generate: stop strings need a decoder\n  hint: set GenerateOptions::decode", loc);
   }
+  const int64_t context = model.context(), given = std::ssize(prompt);
+  const bool stops = options.at_context_end == GenerateOptions::ContextEnd::stop;
+  if (stops && given > context) {
+    fail("TT-NN-27",
+         "generate: the prompt has " + std::to_string(given) + " tokens, more than the model's context of " +
+             std::to_string(context) +
+             "\n  hint: cut it, or let at_context_end be slide, which uses the last ones",
+         loc);
+  }
   const NoGrad no_grad;
   const generation::EvaluationMode evaluation(model);
   const std::vector<int64_t> end_tokens = options.end_tokens.value_or(model.end_tokens());
   Generator generator(options.seed);
   generation::Stream stream(options);
   std::vector<int32_t> all(prompt.begin(), prompt.end());
+  const int64_t room = std::max<int64_t>(0, context - given);
+  generation::Continuation continuation(model, given + std::min(room, options.max_tokens), options, loc);
   Generated out;
   while (static_cast<int64_t>(out.tokens.size()) < options.max_tokens) {
-    const Tensor logits = generation::next_logits(model, all);
+    const Tensor logits = continuation.next(all);
     const int32_t token = sample_token(logits, all, options.sampling, generator, loc);
     const bool ends = std::ranges::find(end_tokens, token) != end_tokens.end();
     if (!ends) all.push_back(token), out.tokens.push_back(token);
     std::string piece(ends ? "" : stream.advance(out.tokens));
-    const bool last = ends || static_cast<int64_t>(out.tokens.size()) == options.max_tokens;
+    const bool full = stops && std::ssize(all) > context;
+    const bool last = ends || full || static_cast<int64_t>(out.tokens.size()) == options.max_tokens;
     if (last) piece += stream.flush();
     const bool go_on = !options.on_token || options.on_token(token, piece);
     if (ends)
@@ -155,6 +204,8 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
       out.reason = FinishReason::stop_text;
     else if (!go_on)
       out.reason = FinishReason::callback;
+    else if (full)
+      out.reason = FinishReason::context_end;
     if (out.reason != FinishReason::max_tokens) break;
   }
   out.text = stream.text();

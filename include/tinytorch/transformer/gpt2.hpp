@@ -61,6 +61,7 @@ class Gpt2 : public LanguageModel {
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
+  KvShape kv_shape() const override { return {config.layers, config.heads, config.features / config.heads}; }
 
   // tokens i64 [B, T] -> [B, T, C]: the embedding of each token plus that of its position
   // (position_embedding.rows), dropout in training, all blocks, and the final norm of their residual stream.

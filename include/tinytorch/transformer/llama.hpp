@@ -61,6 +61,10 @@ class Llama : public LanguageModel {
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
+  KvShape kv_shape() const override {
+    return {config.layers, config.groups > 0 ? config.groups : config.heads,
+            config.head_size > 0 ? config.head_size : config.features / config.heads};
+  }
 
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);

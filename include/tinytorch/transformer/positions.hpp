@@ -6,13 +6,14 @@
 //
 // With rotary positions the product of a query and a key depends only on their distance. The halves of a
 // vector are paired, not adjacent elements, as in Llama's weights at Hugging Face. `start` is the position of
-// the first token: above 0 if earlier tokens are in a cache.
+// the first token, above 0 if earlier tokens are in a cache, or the position of each token.
 #pragma once
 
 #include <cmath>
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/tensor/ops.hpp>
 
@@ -21,16 +22,17 @@ namespace tinytorch::inline TT_BUILD {
 class LearnedPositions : public Embedding {
  public:
   using Embedding::Embedding;
-  // The rows of positions start, start + 1, ...: [T, C].
-  Tensor rows(int64_t start, int64_t T, TT_LOC) const {
-    if (start < 0 || start + T > weight.size(0)) {
+  // The rows of positions start, start + 1, ... or of each position: [T, C].
+  Tensor rows(const Positions& start, int64_t T, TT_LOC) const {
+    const int64_t first = start.differ() ? 0 : start.first, end = start.differ() ? start.end : first + T;
+    if (first < 0 || end > weight.size(0)) {
       fail("TT-NN-20",
-           "positions " + std::to_string(start) + " to " + std::to_string(start + T - 1) +
-               " are outside of the " + std::to_string(weight.size(0)) +
+           "positions " + std::to_string(first) + " to " + std::to_string(end - 1) + " are outside of the " +
+               std::to_string(weight.size(0)) +
                " learned positions of the model\n  hint: cut the tokens to the model's context",
            loc);
     }
-    return slice(weight, 0, start, start + T, 1, loc);
+    return start.differ() ? embedding(weight, start.each, loc) : slice(weight, 0, first, end, 1, loc);
   }
 };
 
@@ -86,21 +88,20 @@ class Rotary {
     }
   }
 
-  // Rotates x [B, H, T, D], whose tokens are at positions start, start + 1, .... 16-bit values are rotated in
-  // f32.
-  Tensor turn(const Tensor& x, int64_t start = 0, TT_LOC) {
+  // Rotates x [B, H, T, D], whose tokens are at positions start, start + 1, ... or at each of `start`. 16-bit
+  // values are rotated in f32.
+  Tensor turn(const Tensor& x, const Positions& start = {}, TT_LOC) {
     if (x.rank() != 4 || x.size(3) != D_) {
       fail("TT-SHAPE-02",
            "rotary positions of head size " + std::to_string(D_) + " need [B, H, T, D], got " + x.describe(),
            loc);
     }
     const int64_t T = x.size(2);
-    extend(start + T, x.device(), loc);
+    extend(start.differ() ? start.end : start.first + T, x.device(), loc);
     if (x.dtype() != DType::f32 && x.dtype() != DType::f64) {
       return turn(x.to(DType::f32, loc), start, loc).to(x.dtype(), loc);
     }
-    const Tensor c = slice(cos_, 0, start, start + T).to(x.dtype(), loc);  // [T, D / 2]
-    const Tensor s = slice(sin_, 0, start, start + T).to(x.dtype(), loc);
+    const Tensor c = angles(cos_, start, T).to(x.dtype(), loc), s = angles(sin_, start, T).to(x.dtype(), loc);
     const Tensor a = slice(x, -1, 0, D_ / 2, 1, loc), b = slice(x, -1, D_ / 2, kEnd, 1, loc);
     return cat({a * c - b * s, b * c + a * s}, -1, loc);
   }
@@ -108,6 +109,9 @@ class Rotary {
   const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [D / 2]
 
  private:
+  static Tensor angles(const Tensor& table, const Positions& start, int64_t T) {  // [T, D / 2]
+    return start.differ() ? embedding(table, start.each) : slice(table, 0, start.first, start.first + T);
+  }
   // Grows the tables to at least `positions` rows. The size is doubled, so that token-by-token generation
   // rarely recomputes them.
   void extend(int64_t positions, Device device, Loc loc) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/window.hpp>
 
@@ -109,6 +110,8 @@ void attention(const View& out, const View& lse, const View& q, const View& k, c
 void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
                     const View& k, const View& v, const View& out, const View& lse,
                     const AttentionParameters& parameters);
+void kv_append(const KvView& kv, const View& k, const View& v);
+void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window);
 
 // softmax
 void softmax(const View& out, const View& x, int dim);

@@ -3,33 +3,12 @@
 // The frame of a course header: it has the given parts, and includes the functions of task 4.8.
 #pragma once
 
+#include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/positions.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-struct KeysAndValues {
-  Tensor keys, values;  // [B, G, S, D]
-};
-
-// Keeps the keys and values of earlier tokens, so that a new token costs one row of attention and not T.
-class AttentionCache {
- public:
-  virtual ~AttentionCache() = default;
-  // Tokens held: the position of the next one. A model asks once per forward pass, before its first layer.
-  virtual int64_t position() const = 0;
-  // Adds the new tokens' k, v [B, G, T, D] to layer `layer` (from 0, each once per pass); returns all of its
-  // tokens so far, the new ones last.
-  virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
-};
-
-// Where a forward pass stands in its sequence: at the start, or behind what a cache holds.
-struct SequencePlace {
-  AttentionCache* cache = nullptr;
-  int64_t start = 0;
-  static SequencePlace after(AttentionCache* cache) { return {cache, cache ? cache->position() : 0}; }
-};
 
 struct SelfAttentionOptions {
   int64_t features;       // C

@@ -1,0 +1,70 @@
+// KvView: where the keys and values of past tokens lie in memory. One description serves every kind of cache,
+// so that one attention kernel reads them all.
+//
+//   token t of sequence b  ->  slot s  ->  row s % page of page table[b, s / page]
+//
+//   contiguous   s = t, and a sequence has one page, as long as its capacity
+//   ring         the first `sinks` tokens keep their slots; later ones share the other slots in turn
+//   paged        s = t, and the pages of 16 to 64 tokens lie anywhere in a pool
+//
+// A page holds the rows [page, D] of each head in turn: row r of head g is at ((p G + g) page + r) D.
+// Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention",
+// 2023; the ring with sinks is from Xiao et al., "Efficient streaming language models", 2023.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+// Tokens that follow one another both in the sequence and in memory.
+struct KvRun {
+  int64_t row;    // of the first token: index of a row [D] within a head's plane of its page
+  int64_t page;   // number of the page in the pool
+  int64_t count;  // tokens
+};
+
+struct KvView {
+  void *keys = nullptr, *values = nullptr;  // [pages, G, page, D] of `dtype`
+  // f32 [pages, G, page]: what the integers of a row are multiplied by, if dtype is i8. Else null.
+  float *key_scales = nullptr, *value_scales = nullptr;
+  DType dtype = DType::f32;
+  int64_t batch = 0, groups = 0, head_size = 0;  // B, G, D
+  int64_t page = 0;                              // tokens of a page
+  const int32_t* table = nullptr;  // [B, table_width]; null: page b is the only page of sequence b
+  int64_t table_width = 0;
+  int64_t sinks = 0,
+          ring = 0;  // ring > 0: slots behind the sinks, which tokens from `sinks` on share in turn
+  // Of each sequence, on the device of the memory: tokens in the cache, with those of the running step, [B];
+  // and the step's rows: sequence b has rows first_row[b] to first_row[b + 1], [B + 1]. They are its last
+  // tokens.
+  const int64_t *lengths = nullptr, *first_row = nullptr;
+  // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
+  int64_t longest = 0, most_rows = 0;
+
+  constexpr int64_t slot(int64_t token) const {
+    return ring > 0 && token >= sinks ? sinks + (token - sinks) % ring : token;
+  }
+  // The longest run of tokens from `token` on, at most up to `end`, in sequence b.
+  constexpr KvRun run(int64_t b, int64_t token, int64_t end) const {
+    const int64_t s = slot(token);
+    int64_t count = end - token < page - s % page ? end - token : page - s % page;
+    if (ring > 0) {
+      const int64_t next = s < sinks ? sinks : sinks + ring;  // the slot at which the run is interrupted
+      count = count < next - s ? count : next - s;
+    }
+    return {s % page, table ? table[b * table_width + s / page] : b, count};
+  }
+  // The row of head g, in rows of D elements from the start of the pool; also the index of its scale.
+  constexpr int64_t row_of(const KvRun& r, int64_t g) const { return (r.page * groups + g) * page + r.row; }
+  // A sequence of `length` tokens still has held(length) of them: the sinks, and those behind the
+  // skipped(length) tokens that were overwritten. They are numbered 0, 1, ... without a gap.
+  constexpr int64_t skipped(int64_t length) const {
+    return ring > 0 && length > sinks + ring ? length - sinks - ring : 0;
+  }
+  constexpr int64_t held(int64_t length) const { return length - skipped(length); }
+  constexpr int64_t token_of(int64_t number, int64_t length) const {
+    return number < sinks ? number : number + skipped(length);
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend

@@ -1,0 +1,133 @@
+// Attention of a step's new tokens to the tokens of a cache (backend/kv_view.hpp), and how they get there.
+// The memory of a cache changes in place, so neither function has a derivative.
+#pragma once
+
+#include <tinytorch/backend/kv_view.hpp>
+#include <tinytorch/tensor/operators.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// The memory of one layer's cache during a step, as tensors on one device.
+struct KvMemory {
+  Tensor keys, values;  // [pages, G, page, D]: f32, f64, bf16, f16 or i8
+  // f32 [pages, G, page], if the integers of keys and values have a scale for each token and head.
+  Tensor key_scales{}, value_scales{};
+  Tensor table{};  // i32 [B, pages of a sequence]; undefined: page b is the only page of sequence b
+  // i64 [B] and [B + 1]: the tokens of a sequence, with those of the step; sequence b has the step's rows
+  // first_row[b] to first_row[b + 1].
+  Tensor lengths, first_row;
+  int64_t sinks = 0, ring = 0;  // backend::KvView
+  // Known on the host: the longest sequence, the most rows of a sequence, and the tokens of all sequences.
+  int64_t longest = 0, most_rows = 0, tokens = 0;
+
+  backend::KvView view() const;
+};
+
+// k, v [N, G, D]: the rows of the step.
+TT_API void kv_append(const KvMemory& memory, const Tensor& k, const Tensor& v, TT_LOC);
+// q [N, H, D], rows of the step whose keys are in the memory already -> [N, H, D]. The row of the token at
+// position t sees the tokens up to t, and only those less than `window` positions away if window > 0. A
+// `scale` of 0 means 1 / sqrt(D). f64 queries need an f64 cache, and the others any other cache. TT-SHAPE-02,
+// TT-DTYPE-02, TT-GRAD-05 if a gradient would be recorded.
+struct CachedAttentionOptions {
+  double scale = 0;
+  int64_t window = 0;
+};
+TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory,
+                               const CachedAttentionOptions& options = {}, TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(TENSOR)
+#include <cmath>
+#include <optional>
+#include <tinytorch/backend/cpu/attention_decode.hpp>
+#include <tinytorch/backend/cpu/kv_append.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+inline backend::KvView KvMemory::view() const {
+  backend::KvView kv;
+  kv.keys = keys.view_of().data, kv.values = values.view_of().data, kv.dtype = keys.dtype();
+  if (key_scales.defined()) {
+    kv.key_scales = key_scales.view_of().as<float>();
+    kv.value_scales = value_scales.view_of().as<float>();
+  }
+  kv.batch = lengths.size(0), kv.groups = keys.size(1), kv.page = keys.size(2), kv.head_size = keys.size(3);
+  if (table.defined()) kv.table = table.view_of().as<const int32_t>(), kv.table_width = table.size(1);
+  kv.sinks = sinks, kv.ring = ring;
+  kv.lengths = lengths.view_of().as<const int64_t>(), kv.first_row = first_row.view_of().as<const int64_t>();
+  kv.longest = longest, kv.most_rows = most_rows;
+  return kv;
+}
+
+// Checks rows [N, heads, D] of a step.
+inline void require_step_rows(const char* op, const Tensor& x, const KvMemory& memory, bool keys, Loc loc) {
+  require_defined(op, loc, x, memory.keys, memory.values, memory.lengths, memory.first_row);
+  (void)common_device(op, {x, memory.keys, memory.values, memory.lengths, memory.first_row}, loc);
+  require_floating(op, x, loc);
+  const int64_t G = memory.keys.size(1), D = memory.keys.size(3);
+  const bool heads =
+      x.rank() == 3 && x.size(2) == D && (keys ? x.size(1) == G : x.size(1) >= G && x.size(1) % G == 0);
+  if (heads) return;
+  fail("TT-SHAPE-02",
+       std::string(op) + ": " + x.describe() + " does not fit a cache with pages of " +
+           memory.keys.describe() +
+           "\n  rule: q [N, H, D], k and v [N, G, D], pages [n, G, page, D], G divides H",
+       loc);
+}
+inline void refuse_gradient(const char* op, const Tensors& operands, Loc loc) {
+  if (!records_grad(operands)) return;
+  fail("TT-GRAD-05",
+       std::string(op) +
+           ": attention to a cache has no derivative\n  hint: generate under NoGrad, and train "
+           "without a cache",
+       loc);
+}
+
+// Makes the device of a tensor the current one, until the end of the C++ scope.
+struct OnDeviceOf {
+  OnDeviceOf(const Tensor& x, Loc loc) {
+    if (!x.device().is_cpu()) guard.emplace(x.device().index, loc);
+  }
+  std::optional<backend::cuda::DeviceGuard> guard;
+};
+
+TT_API void kv_append(const KvMemory& memory, const Tensor& k, const Tensor& v, Loc loc) {
+  require_step_rows("kv_append", k, memory, true, loc);
+  require_step_rows("kv_append", v, memory, true, loc);
+  refuse_gradient("kv_append", {k, v}, loc);
+  ObservedWork work("kv_append", k.device());
+  if (work.observed()) work.cost = {0, 2 * static_cast<double>(k.bytes() + v.bytes())};
+  const OnDeviceOf on_device(k, loc);
+  TT_KERNEL(k, kv_append(memory.view(), k.view_of(), v.view_of()));
+}
+
+TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory, const CachedAttentionOptions& options,
+                               Loc loc) {
+  require_step_rows("cached_attention", q, memory, false, loc);
+  refuse_gradient("cached_attention", {q}, loc);
+  if (options.window < 0) {
+    fail("TT-RANGE-02",
+         "cached_attention: window must not be negative, got " + std::to_string(options.window), loc);
+  }
+  const int64_t D = q.size(2);
+  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(D)) : options.scale;
+  Tensor out = empty(q.shape(), q.dtype(), q.device(), loc);
+  ObservedWork work("cached_attention", q.device());
+  if (work.observed()) {
+    const auto tokens = static_cast<double>(memory.tokens), rows = static_cast<double>(q.size(0));
+    const double per_token =
+        static_cast<double>(memory.keys.size(1) * D) * 2 * static_cast<double>(size_of(memory.keys.dtype()));
+    const double pairs = tokens * rows / static_cast<double>(std::max<int64_t>(1, memory.lengths.size(0)));
+    work.cost = {4 * pairs * static_cast<double>(q.size(1) * D),
+                 tokens * per_token + 2 * static_cast<double>(q.bytes())};
+  }
+  const OnDeviceOf on_device(q, loc);
+  TT_KERNEL(q, attention_decode(out.view_of(), q.view_of(), memory.view(), scale, options.window));
+  return out;
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,65 @@
+#include <tinytorch/backend/cpu/attention_decode.hpp>
+
+#include <support/kv_scene.hpp>
+#include <tinytorch/backend/cpu/kv_append.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+using namespace test;
+namespace kernels = tinytorch::backend::cpu;
+
+using OnCpu = KvKernels<Array, kernels::kv_append, kernels::attention_decode>;
+
+TEST_CASE("attention to a cache equals the definition: every kind, dtype, grouping and length") {
+  OnCpu::check_kinds(false);
+}
+
+TEST_CASE("lengths at the borders of blocks, splits and pages; sequences without rows; windows") {
+  OnCpu::check_borders(false);
+}
+
+TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step") {
+  OnCpu::check_bits({1, 16, 64, 1000});
+}
+
+TEST_CASE("the bits of a result do not depend on the number of threads") {
+  const int threads = thread_count();
+  for (const int64_t past : {40, 700, 5000}) {
+    const KvCase c{.past = {past, 3}, .rows = {1, 4}, .heads = 4, .groups = 1, .head_size = 40, .seed = 9};
+    const std::vector<double> usual = OnCpu::attended(c);
+    for (const int n : {1, 3, 16}) {
+      set_thread_count(n);
+      CHECK(OnCpu::attended(c) == usual);
+    }
+    set_thread_count(threads);
+  }
+}
+
+TEST_CASE("NaN and infinity reach the rows that see them, and no others") {
+  for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    const KvCase c{.past = {60}, .rows = {8}, .heads = 1, .groups = 1, .head_size = 8, .seed = 4};
+    for (const bool in_keys : {true, false}) {
+      KvScene<Array> scene(c);
+      scene.fill(kernels::kv_append);
+      float* const memory = (in_keys ? scene.keys() : scene.values()).view().as<float>();
+      memory[64 * 8 + 3] = static_cast<float>(bad);  // of the token at position 64
+      Array q = Array::random(f32, {8, 1, 8}, 3, 0.5, 1), out(f32, {8, 1, 8});
+      kernels::attention_decode(out.view(), q.view(), scene.view(c.past, c.rows), 1, 0);
+      const std::vector<double> y = out.values();
+      for (size_t i = 0; i < y.size(); ++i) {
+        const bool sees = i / 8 >= 4 && (in_keys || i % 8 == 3);
+        CHECK(std::isfinite(y[i]) == !sees);
+      }
+    }
+  }
+}
+
+TEST_CASE("queries and caches of dtypes that do not fit are refused; a step without rows is accepted") {
+  const KvCase c{.dtype = f64, .queries = f64};
+  KvScene<Array> scene(c);
+  scene.fill(kernels::kv_append);
+  Array q(f32, {1, 2, 8}), out(f32, {1, 2, 8});
+  CHECK_THROWS_WITH_AS(kernels::attention_decode(out.view(), q.view(), scene.view({5}, {1}), 1, 0),
+                       doctest::Contains("f64 with f64"), tinytorch::Error);
+  Array none(f64, {0, 2, 8});
+  kernels::attention_decode(none.view(), none.view(), scene.view({6}, {0}), 1, 0);
+}

@@ -1,0 +1,357 @@
+// KvScene: caches of every kind that hold known tokens, and attention to them by the definition, in double.
+//
+// Steps of random length are appended one after another, as a generation does. The memory of a cache is
+// filled with NaN first and lies between pages that belong to nobody, so that a kernel that reads a row which
+// no token has written gives NaN.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <support/array.hpp>
+#include <tinytorch/backend/kv_view.hpp>
+
+namespace test {
+
+enum class KvKind { contiguous, ring, paged };
+
+struct KvCase {
+  KvKind kind = KvKind::contiguous;
+  DType dtype = DType::f32;      // of the cache
+  DType queries = DType::f32;    // of q, k, v and the result
+  std::vector<int64_t> past{5};  // tokens before the step, of each sequence
+  std::vector<int64_t> rows{1};  // tokens of the step
+  int64_t heads = 2, groups = 1, head_size = 8, page = 16;
+  int64_t sinks = 0, ring = 0;  // of a ring
+  int64_t window = 0;
+  uint64_t seed = 1;
+};
+
+// `Memory` is Array, or an array on a GPU with the same constructors, view() and values().
+template <class Memory>
+class KvScene {
+ public:
+  explicit KvScene(const KvCase& c)
+      : case_(c),
+        pages_(page_count()),
+        shape_{pages_, c.groups, page_size(), c.head_size},
+        keys_(garbage(c.dtype, shape_)),
+        values_(garbage(c.dtype, shape_)),
+        key_scales_(garbage(f32, {pages_, c.groups, page_size()})),
+        value_scales_(garbage(f32, {pages_, c.groups, page_size()})),
+        table_(table()) {}
+
+  int64_t sequences() const { return static_cast<int64_t>(case_.past.size()); }
+  int64_t rows() const { return std::accumulate(case_.rows.begin(), case_.rows.end(), int64_t{0}); }
+
+  // The cache during a step in which sequence b has `count[b]` new tokens after `past[b]` old ones.
+  backend::KvView view(const std::vector<int64_t>& past, const std::vector<int64_t>& count) {
+    std::vector<double> lengths, first{0};
+    for (size_t b = 0; b < past.size(); ++b) {
+      lengths.push_back(static_cast<double>(past[b] + count[b]));
+      first.push_back(first.back() + static_cast<double>(count[b]));
+    }
+    lengths_.reset(new Memory(Memory::from(i64, {sequences()}, lengths)));
+    first_row_.reset(new Memory(Memory::from(i64, {sequences() + 1}, first)));
+    backend::KvView kv;
+    kv.keys = keys_.view().data, kv.values = values_.view().data;
+    if (case_.dtype == DType::i8) {
+      kv.key_scales = key_scales_.view().template as<float>();
+      kv.value_scales = value_scales_.view().template as<float>();
+    }
+    kv.dtype = case_.dtype;
+    kv.batch = sequences(), kv.groups = case_.groups, kv.head_size = case_.head_size, kv.page = page_size();
+    if (case_.kind == KvKind::paged) {
+      kv.table = table_.view().template as<int32_t>();
+      kv.table_width = table_width();
+    }
+    if (case_.kind == KvKind::ring) kv.sinks = case_.sinks, kv.ring = case_.ring;
+    kv.lengths = lengths_->view().template as<int64_t>();
+    kv.first_row = first_row_->view().template as<int64_t>();
+    kv.longest = static_cast<int64_t>(*std::max_element(lengths.begin(), lengths.end()));
+    kv.most_rows = *std::max_element(count.begin(), count.end());
+    return kv;
+  }
+
+  // Appends the old tokens in steps of random lengths, then those of the step. append(kv, k, v) is the
+  // kernel.
+  template <class Append>
+  void fill(Append&& append) {
+    Generator generator(case_.seed);
+    std::vector<int64_t> past(case_.past.size(), 0);
+    for (bool more = true; more;) {
+      more = false;
+      std::vector<int64_t> count;
+      for (size_t b = 0; b < past.size(); ++b) {
+        const int64_t left = case_.past[b] - past[b];
+        count.push_back(std::min<int64_t>(left, static_cast<int64_t>(generator.uniform(0, 7))));
+        more = more || left > 0;
+      }
+      step(past, count, append);
+    }
+    step(past, case_.rows, append);
+  }
+
+  // The value of element d of the key or value (`which` 0 or 1) of a token's head, as the caller passes it.
+  double original(int which, int64_t b, int64_t token, int64_t g, int64_t d) const {
+    const auto block = static_cast<uint64_t>((b * 65536 + token) * 64 + g);
+    const auto word = tinytorch::philox(case_.seed * 2 + static_cast<uint64_t>(which),
+                                        block * 512 + static_cast<uint64_t>(d / 4))
+                          .v[d % 4];
+    const double x = static_cast<double>(word) / 0x1p31 - 1;
+    return case_.queries == f64 ? x : rounded(case_.queries, x);
+  }
+
+  // The result for queries q [N, H, D].
+  std::vector<double> expected(const std::vector<double>& q, double scale) const {
+    const int64_t D = case_.head_size, shared = case_.heads / case_.groups;
+    std::vector<double> out(q.size());
+    int64_t first = 0;
+    for (size_t b = 0; b < case_.past.size(); ++b) {
+      const int64_t length = case_.past[b] + case_.rows[b];
+      for (int64_t h = 0; h < case_.heads; ++h) {
+        const std::vector<double> keys = stored(0, static_cast<int64_t>(b), h / shared, length),
+                                  values = stored(1, static_cast<int64_t>(b), h / shared, length);
+        for (int64_t i = 0; i < case_.rows[b]; ++i) {
+          const auto at = static_cast<size_t>(((first + i) * case_.heads + h) * D);
+          one_row(out.data() + at, q.data() + at, scale, case_.past[b] + i, length, keys, values);
+        }
+      }
+      first += case_.rows[b];
+    }
+    return out;
+  }
+
+  Memory& keys() { return keys_; }
+  Memory& values() { return values_; }
+  // Pages that no sequence has.
+  std::vector<int64_t> free_pages() const {
+    std::vector<bool> held(static_cast<size_t>(pages_));
+    for (const int32_t p : pages_of_all()) held[static_cast<size_t>(p)] = true;
+    std::vector<int64_t> out;
+    for (size_t p = 0; p < held.size(); ++p) {
+      if (!held[p]) out.push_back(static_cast<int64_t>(p));
+    }
+    return out;
+  }
+
+ private:
+  static double rounded(DType dtype, double x) {
+    if (dtype == DType::bf16) return static_cast<double>(BFloat16(x));
+    if (dtype == DType::f16) return static_cast<double>(Half(x));
+    return static_cast<double>(static_cast<float>(x));
+  }
+  static Memory garbage(DType dtype, const Shape& shape) {
+    const double fill = is_floating(dtype) ? NAN : 85;
+    return Memory::from(dtype, shape, std::vector<double>(static_cast<size_t>(shape.numel()), fill));
+  }
+  int64_t longest() const {
+    int64_t n = 1;
+    for (size_t b = 0; b < case_.past.size(); ++b) n = std::max(n, case_.past[b] + case_.rows[b]);
+    return n;
+  }
+  int64_t page_size() const {
+    return case_.kind == KvKind::paged  ? case_.page
+           : case_.kind == KvKind::ring ? case_.sinks + case_.ring
+                                        : longest() + 3;
+  }
+  int64_t table_width() const { return (longest() + case_.page - 1) / case_.page; }
+  int64_t page_count() const {
+    return case_.kind == KvKind::paged ? sequences() * table_width() + 3 : sequences();
+  }
+  // Pages in an order that has nothing to do with that of the tokens.
+  std::vector<int32_t> pages_of_all() const {
+    std::vector<int32_t> all(static_cast<size_t>(sequences() * table_width()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i) + 1;
+    Generator generator(case_.seed + 77);
+    for (size_t i = all.size(); i > 1; --i)
+      std::swap(all[i - 1], all[static_cast<size_t>(generator.uniform(0, static_cast<double>(i)))]);
+    return all;
+  }
+  Memory table() const {
+    if (case_.kind != KvKind::paged) return Memory(i32, {1});
+    const std::vector<int32_t> pages = pages_of_all();
+    return Memory::from(i32, {sequences(), table_width()}, std::vector<double>(pages.begin(), pages.end()));
+  }
+
+  template <class Append>
+  void step(std::vector<int64_t>& past, const std::vector<int64_t>& count, Append&& append) {
+    const int64_t N = std::accumulate(count.begin(), count.end(), int64_t{0});
+    const Shape shape{N, case_.groups, case_.head_size};
+    std::vector<double> kv[2];
+    for (int which = 0; which < 2; ++which) {
+      for (size_t b = 0; b < past.size(); ++b) {
+        for (int64_t i = 0; i < count[b]; ++i) {
+          for (int64_t g = 0; g < case_.groups; ++g) {
+            for (int64_t d = 0; d < case_.head_size; ++d)
+              kv[which].push_back(original(which, static_cast<int64_t>(b), past[b] + i, g, d));
+          }
+        }
+      }
+    }
+    Memory k = Memory::from(case_.queries, shape, kv[0], Layout::gaps),
+           v = Memory::from(case_.queries, shape, kv[1]);
+    append(view(past, count), k.view(), v.view());
+    for (size_t b = 0; b < past.size(); ++b) past[b] += count[b];
+  }
+
+  // The rows of the keys or values of one head, as the cache stores them: [tokens, D].
+  std::vector<double> stored(int which, int64_t b, int64_t g, int64_t tokens) const {
+    std::vector<double> rows;
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t d = 0; d < case_.head_size; ++d) rows.push_back(original(which, b, t, g, d));
+    }
+    if (case_.dtype != DType::i8)
+      return Array::from(case_.dtype, {static_cast<int64_t>(rows.size())}, rows).values();
+    const auto D = static_cast<size_t>(case_.head_size);
+    for (size_t first = 0; first < rows.size(); first += D) {
+      double largest = 0;
+      for (size_t d = 0; d < D; ++d) largest = std::max(largest, std::abs(rows[first + d]));
+      const auto scale = static_cast<double>(static_cast<float>(largest / 127));
+      for (size_t d = 0; d < D; ++d) {
+        double& x = rows[first + d];
+        x = largest == 0 ? 0 : std::nearbyint(x * (127 / largest)) * scale;
+      }
+    }
+    return rows;
+  }
+  void one_row(double* out, const double* q, double scale, int64_t position, int64_t length,
+               const std::vector<double>& keys, const std::vector<double>& values) const {
+    const auto D = static_cast<size_t>(case_.head_size);
+    std::vector<std::pair<size_t, double>> seen;  // token and score
+    double top = -INFINITY, sum = 0;
+    for (int64_t t = 0; t <= position; ++t) {
+      if (case_.window > 0 && t <= position - case_.window) continue;
+      if (case_.kind == KvKind::ring && t >= case_.sinks && t < length - case_.ring) continue;
+      double s = 0;
+      for (size_t d = 0; d < D; ++d) s += q[d] * keys[static_cast<size_t>(t) * D + d] * scale;
+      seen.emplace_back(static_cast<size_t>(t), s);
+      top = std::max(top, s);
+    }
+    for (const auto& [t, score] : seen) sum += std::exp(score - top);
+    for (const auto& [t, score] : seen) {
+      for (size_t d = 0; d < D; ++d) out[d] += std::exp(score - top) / sum * values[t * D + d];
+    }
+  }
+
+  KvCase case_;
+  int64_t pages_;
+  Shape shape_;
+  Memory keys_, values_, key_scales_, value_scales_, table_;
+  std::unique_ptr<Memory> lengths_, first_row_;  // of the running step
+};
+
+// The two kernels of a backend, and the type of an array on its device.
+template <class Memory, auto kAppend, auto kAttend>
+struct KvKernels {
+  using Array = Memory;
+  // The result for a case, whose queries depend on its seed alone. wanted: by the definition.
+  static std::vector<double> attended(const KvCase& c, std::vector<double>* wanted = nullptr,
+                                      Layout layout = Layout::dense) {
+    KvScene<Memory> scene(c);
+    scene.fill(kAppend);
+    const Shape shape{scene.rows(), c.heads, c.head_size};
+    Memory q = Memory::random(c.queries, shape, c.seed + 5, -3, 3, layout), out(c.queries, shape, layout);
+    const double scale = 1 / std::sqrt(static_cast<double>(c.head_size));
+    kAttend(out.view(), q.view(), scene.view(c.past, c.rows), scale, c.window);
+    if (wanted) *wanted = scene.expected(q.values(), scale);
+    return out.values();
+  }
+  static void check(const KvCase& c, Layout layout = Layout::dense) {
+    CAPTURE(static_cast<int>(c.kind));
+    CAPTURE(name_of(c.dtype));
+    CAPTURE(name_of(c.queries));
+    CAPTURE(c.head_size);
+    CAPTURE(c.past[0]);
+    CAPTURE(c.rows[0]);
+    std::vector<double> wanted;
+    const std::vector<double> got = attended(c, &wanted, layout);
+    REQUIRE(got.size() == wanted.size());
+    const double tolerance = c.queries == f64    ? 1e-13
+                             : c.queries == bf16 ? 8e-3
+                             : c.queries == f16  ? 1e-3
+                                                 : 3e-6;
+    size_t wrong = 0, first = 0;
+    for (size_t i = got.size(); i-- > 0;) {
+      const bool close = std::abs(got[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i]));
+      if (!close) ++wrong, first = i;
+    }
+    CAPTURE(first);
+    CAPTURE(got[first]);
+    CAPTURE(wanted[first]);
+    CHECK(wrong == 0);
+  }
+  // Every kind of cache, dtype, grouping and length of a step. few: a part of the sizes.
+  static void check_kinds(bool few) {
+    uint64_t seed = 1;
+    for (const KvKind kind : {KvKind::contiguous, KvKind::ring, KvKind::paged}) {
+      for (const auto& [cached, queries] :
+           {std::pair{f32, f32}, {bf16, f32}, {f16, f16}, {bf16, bf16}, {i8, f32}, {i8, bf16}, {f64, f64}}) {
+        for (const auto& [heads, groups, D] :
+             {std::tuple{4, 2, 7}, {3, 3, 64}, {6, 1, 33}, {1, 1, 1}, {16, 1, 80}}) {
+          if (few && ++seed % 4 != 0) continue;
+          KvCase c{
+              .kind = kind, .dtype = cached, .queries = queries, .past = {0, 300, 17}, .rows = {1, 1, 1}};
+          c.heads = heads, c.groups = groups, c.head_size = D, c.sinks = 3, c.ring = 21, c.seed = ++seed;
+          check(c);
+          c.past = {40, 0}, c.rows = {3, 8}, c.page = 5, c.sinks = 0, c.ring = 50, c.seed = ++seed;
+          check(c, Layout::gaps);
+        }
+      }
+    }
+  }
+  // Lengths at the borders of blocks, splits and pages; sequences without rows; windows.
+  static void check_borders(bool few) {
+    uint64_t seed = 100;
+    for (const int64_t past : {0, 1, 15, 16, 62, 63, 64, 127, 255, 256, 257, 511, 513, 1100}) {
+      for (const int64_t rows : {1, 2, 9, 40}) {
+        if (few && ++seed % 5 != 0) continue;
+        KvCase c{.kind = KvKind::paged, .past = {past, 3, past / 2}, .rows = {rows, 0, 1}};
+        c.heads = c.groups = 3, c.head_size = 20, c.seed = ++seed;
+        check(c);
+        c = {.kind = KvKind::paged, .past = {past}, .rows = {rows}, .head_size = 9, .page = 1, .window = 37};
+        check(c);
+        c = {.past = {past}, .rows = {rows}, .groups = 2, .head_size = 16, .window = 1, .seed = ++seed};
+        check(c);
+        c = {.kind = KvKind::ring, .past = {past}, .rows = {rows}, .head_size = 16, .sinks = 4, .ring = 60};
+        check(c);
+        c.sinks = 70, c.ring = 41, c.window = 90, c.seed = ++seed;
+        check(c);
+      }
+    }
+  }
+  // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
+  // step.
+  static void check_bits(const std::vector<int64_t>& page_sizes) {
+    for (const DType cached : {f32, bf16, i8}) {
+      KvCase c{
+          .dtype = cached, .past = {700}, .rows = {1}, .heads = 4, .groups = 2, .head_size = 48, .seed = 9};
+      const std::vector<double> alone = attended(c);
+      for (const int64_t page : page_sizes) {
+        c.kind = KvKind::paged, c.page = page;
+        CHECK(attended(c) == alone);
+      }
+      KvCase many = c;
+      many.past = {700, 2000, 3, 64}, many.rows = {1, 5, 1, 9};  // the first sequence has the same tokens
+      const std::vector<double> together = attended(many);       // and the same queries
+      CHECK(std::vector<double>(together.begin(), together.begin() + 192) == alone);
+
+      // The rows of one step of 9 tokens equal those of a step each.
+      c.past = {250}, c.rows = {9};
+      KvScene<Memory> scene(c);
+      scene.fill(kAppend);
+      Memory q = Memory::random(f32, {9, 4, 48}, 3), out(f32, {9, 4, 48});
+      kAttend(out.view(), q.view(), scene.view({250}, {9}), 0.2, 0);
+      const std::vector<double> queries = q.values(), all = out.values();
+      for (int64_t i = 0; i < 9; ++i) {
+        const auto part = [i](const std::vector<double>& x) {
+          return std::vector<double>(x.begin() + i * 192, x.begin() + (i + 1) * 192);
+        };
+        Memory one = Memory::from(f32, {1, 4, 48}, part(queries)), y(f32, {1, 4, 48});
+        kAttend(y.view(), one.view(), scene.view({250 + i}, {1}), 0.2, 0);
+        CHECK(y.values() == part(all));
+      }
+    }
+  }
+};
+
+}  // namespace test
