@@ -1,4 +1,5 @@
-// Umbrella header of kv_cache/: the caches of keys and values, and the interface by which attention uses them.
+// Umbrella header of kv_cache/: the caches of keys and values, and the interface by which attention uses
+// them.
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
 #pragma once
