@@ -5,6 +5,8 @@
 #pragma once
 
 #include <tinytorch/kv_cache/attention_cache.hpp>
+#include <tinytorch/kv_cache/blocks.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/kv_cache/paged.hpp>
 #include <tinytorch/kv_cache/ring.hpp>
