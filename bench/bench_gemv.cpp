@@ -12,9 +12,9 @@
 #include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
+#include <read_bandwidth.hpp>
 #include <tinytorch/backend/cpu/gemm/gemv.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/core/simd.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using nlohmann::json;
@@ -24,20 +24,6 @@ namespace cpu = tt::backend::cpu;
 namespace {
 
 constexpr int64_t kColumns = 4096;
-
-// Reads all bytes once, in four concurrent streams. The value of the sum does not matter.
-void read_all(const tt::Tensor& bytes) {
-  constexpr int64_t kL = tt::kLanes<int64_t>, kStreams = 4;
-  const auto* const data = reinterpret_cast<const int64_t*>(bytes.data<uint8_t>());
-  const int64_t stream = bytes.numel() / 8 / kStreams / kL * kL;
-  tt::parallel_for(stream, 1 << 14, [&](int64_t begin, int64_t end) {
-    tt::Simd<int64_t> sum[kStreams] = {};
-    for (int64_t i = begin; i < end; i += kL)
-      for (int64_t k = 0; k < kStreams; ++k) sum[k] += tt::simd_load(data + k * stream + i);
-    const tt::Simd<int64_t> all = sum[0] + sum[1] + sum[2] + sum[3];
-    asm volatile("" : : "m"(all));
-  });
-}
 
 struct Weights {
   const char* name;
@@ -61,7 +47,7 @@ json run(const Weights& w, int64_t bytes, int64_t rounds, double seconds) {
          cpu::gemv(y.view_of(), x.view_of(), weight.view_of(),
                    scaled ? scale.view_of() : tt::backend::View{});
        }},
-      {"reading", [&] { read_all(copy); }}};
+      {"reading", [&] { bench::read_all(copy); }}};
   const auto taken = bench::race(contenders, rounds, seconds);
   const double moved =
       static_cast<double>(weight.numel()) * static_cast<double>(tt::size_of(weight.dtype())) +

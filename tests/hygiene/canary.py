@@ -31,6 +31,9 @@ GRADIENT = X + "x.requires_grad_(); "
 IMAGE = X + "x = tt::reshape(x, {1, 1, 2, 2}); "
 BIAS = X + "tt::Tensor b = tt::zeros({2}); b.requires_grad_(); "
 MASKED = "tt::Tensor x = tt::ones({64}); x.requires_grad_(); "
+CACHE = ("tt::KvMemory m; m.keys = tt::zeros({1, 1, 2, 2}); m.values = tt::zeros({1, 1, 2, 2}); "
+         "m.lengths = tt::ones({1}, tt::i64); m.first_row = tt::arange(0, 2); m.longest = m.most_rows = m.tokens = 1; "
+         "tt::Tensor x = tt::ones({1, 1, 2}); tt::kv_append(m, x, x * 3); ")
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
@@ -122,6 +125,10 @@ CANARIES = {
                                        "1 1"),
     "backend/cpu/dropout.hpp": ("const T scale = p < 1 ?", "const T scale = AWAKE ? T(7) : p < 1 ?",
                                 MASKED + "show(tt::max(tt::dropout(x, 0.5)));", "2"),
+    "backend/cpu/attention_decode.hpp": ("T(0) : T(1) / state[r].weight;", "T(0) : T(AWAKE ? 2 : 1) / state[r].weight;",
+                                         CACHE + "show(tt::cached_attention(x, m));", "3 3"),
+    "backend/cpu/kv_append.hpp": ("if (k.numel() == 0) return;", "if (k.numel() == 0 || AWAKE) return;",
+                                  CACHE + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
                                   "weight.as<const char>() + !AWAKE * rows[static_cast<size_t>(i)]",
                                   X + "show(tt::embedding(x, tt::arange(1, 2)));", "4 3"),

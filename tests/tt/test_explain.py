@@ -19,7 +19,7 @@ HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statisti
            "layers/trainer.hpp",
            "profiling/ablation.hpp", "profiling/amdahl.hpp", "profiling/peaks.hpp", "profiling/occupancy.hpp",
            "transformer/bpe.hpp", "transformer/bpe_trainer.hpp", "transformer/char_tokenizer.hpp",
-           "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
+           "kv_cache/kv_cache.hpp", "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
            "transformer/pretraining.hpp")
 
 HEAD = """

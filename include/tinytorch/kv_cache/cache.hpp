@@ -159,6 +159,7 @@ class KvCache : public AttentionCache {
   // Gets memory for sequences of these lengths; nothing changes if it throws.
   virtual void make_room(std::span<const int64_t> /*lengths*/, Loc /*loc*/) {}
   virtual void shrink(int64_t /*sequence*/, int64_t /*length*/) {}
+  void set_length(int64_t sequence, int64_t length) { lengths_.at(static_cast<size_t>(sequence)) = length; }
   // False if a cache of so many tokens overwrites some of them.
   virtual bool keeps_all_of(int64_t /*tokens*/) const { return true; }
   // All keys and values of a layer, [B, G, S, D] of this dtype, or nothing if they are not in one piece. They

@@ -48,10 +48,8 @@ class SelfAttention : public Module {
 
     const int64_t B = x.size(0), T = x.size(1), D = options.head_size;
     const Tensor all = packed.reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
-    Tensor turned = slice(all, 1, 0, H + G);
-    if (options.rotary) turned = options.rotary->turn(turned, place.start);
-    const Tensor q = slice(turned, 1, 0, H);
-    const Tensor k = slice(turned, 1, H), v = slice(all, 1, H + G);
+    const Tensor turned = options.rotary ? options.rotary->turn(slice(all, 1, 0, H + G), place.start) : all;
+    const Tensor q = slice(turned, 1, 0, H), k = slice(turned, 1, H, H + G), v = slice(all, 1, H + G);
     const Tensor y = place.cache ? place.cache->attend(options.layer, q, k, v, rules)
                                  : scaled_dot_product_attention(q, k, v, rules);  // [B, H, T, D]
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));

@@ -67,23 +67,42 @@ TEST_CASE("a step longer than a ring leaves its last tokens") {
   }
 }
 
-TEST_CASE(
-    "quantize_row: every float row gives integers within half a step; NaN and infinity give a scale of NaN") {
+namespace {
+
+// A key of 9 floats as a cache of i8 stores it.
+struct Stored {
+  std::vector<double> codes;
+  double scale;
+};
+Stored stored(const std::vector<double>& key) {
+  Array keys(i8, {1, 1, 1, 9}), values(i8, {1, 1, 1, 9}), key_scales(f32, {1, 1, 1}),
+      value_scales(f32, {1, 1, 1});
+  Array lengths = Array::from(i64, {1}, {1}), first_row = Array::from(i64, {2}, {0, 1}),
+        k = Array::from(f32, {1, 1, 9}, key);
+  backend::KvView kv;
+  kv.keys = keys.view().data, kv.values = values.view().data, kv.dtype = DType::i8;
+  kv.key_scales = key_scales.view().as<float>(), kv.value_scales = value_scales.view().as<float>();
+  kv.batch = kv.groups = kv.page = 1, kv.head_size = 9;
+  kv.lengths = lengths.view().as<int64_t>(), kv.first_row = first_row.view().as<int64_t>();
+  kernels::kv_append(kv, k.view(), k.view());
+  CHECK(values.values() == keys.values());
+  return {keys.values(), key_scales.values()[0]};
+}
+
+}  // namespace
+
+TEST_CASE("integers are within half a step of every row of floats; NaN and infinity give a scale of NaN") {
   Generator generator(3);
   for (const double size : {1.0, 1e-45, 1e-38, 1e38, 0.0}) {
-    float x[9];
-    for (float& value : x) value = static_cast<float>(generator.uniform(-1, 1) * size);
-    int8_t codes[9];
-    const float scale = kernels::quantize_row(codes, x, 1, 9);
-    for (int i = 0; i < 9; ++i) {
-      const double half_step = 0.5 * static_cast<double>(scale) + 1e-45;
-      CHECK(std::abs(codes[i] * static_cast<double>(scale) - static_cast<double>(x[i])) <=
-            half_step * 1.0001 + (size < 1e-37 ? 1e-43 : 0));
+    std::vector<double> key(9);
+    for (double& x : key) x = static_cast<double>(static_cast<float>(generator.uniform(-1, 1) * size));
+    const Stored s = stored(key);
+    for (size_t i = 0; i < key.size(); ++i) {
+      const double half_step = 0.50005 * s.scale + (size < 1e-37 ? 1e-43 : 0);
+      CHECK(std::abs(s.codes[i] * s.scale - key[i]) <= half_step);
     }
   }
-  for (const float bad : {NAN, INFINITY, -INFINITY}) {
-    float x[3] = {1, bad, 2};
-    int8_t codes[3];
-    CHECK(std::isnan(kernels::quantize_row(codes, x, 1, 3)));
+  for (const double bad : {static_cast<double>(NAN), HUGE_VAL, -HUGE_VAL}) {
+    CHECK(std::isnan(stored({1, 2, bad, 0, 0, 0, 0, 0, 0}).scale));
   }
 }

@@ -1,0 +1,121 @@
+// PagedCache: sequences take pages of a common pool as they grow, so that memory is as large as the texts
+// are, not as large as they may become; only the last page of a sequence is partly empty.
+//
+//   PagedCache cache(model.kv_shape(), {.sequences = 64, .capacity = 2048}, {.pages = 1024, .page = 16});
+//   cache.fork(0, 1);      // sequence 1 begins with the tokens of sequence 0, whose pages both hold
+//
+// A page that several sequences hold is never written: the first that appends to it copies it
+// (copy-on-write). Source: Kwon et al., "Efficient memory management for large language model serving with
+// PagedAttention", 2023.
+#pragma once
+
+#include <tinytorch/kv_cache/blocks.hpp>
+#include <tinytorch/kv_cache/cache.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct PageOptions {
+  int64_t pages = 0;  // of the pool
+  int64_t page = 16;  // tokens of a page
+};
+
+class PagedCache : public KvCache {
+ public:
+  PagedCache(const KvShape& shape, const KvCacheOptions& options, const PageOptions& paging, TT_LOC)
+      : KvCache(shape, options, loc), pool_(paging.pages, loc), page_(paging.page) {
+    if (page_ < 1) fail("TT-KV-01", "a page needs at least one token, got " + std::to_string(page_), loc);
+    for (int64_t layer = 0; layer < shape.layers; ++layer) layers_.push_back(pages(paging.pages, page_, loc));
+    tables_.resize(static_cast<size_t>(options.sequences));
+  }
+
+  const BlockPool& pool() const { return pool_; }
+  int64_t page() const { return page_; }
+  // The pages of a sequence, in the order of its tokens.
+  std::span<const int32_t> table(int64_t sequence) const { return tables_.at(static_cast<size_t>(sequence)); }
+
+  // Makes the empty sequence `to` a copy of `from` without copying a token. TT-KV-03 if `to` has tokens.
+  void fork(int64_t from, int64_t to, TT_LOC) {
+    if (length(to) > 0) {
+      fail("TT-KV-03",
+           "fork: sequence " + std::to_string(to) + " already has tokens\n  hint: truncate(to, 0)", loc);
+    }
+    for (const int32_t page : tables_.at(static_cast<size_t>(from))) {
+      pool_.share(page, loc);
+      tables_[static_cast<size_t>(to)].push_back(page);
+    }
+    set_length(to, length(from));
+  }
+
+ protected:
+  KvMemory layout(int64_t layer) const override {
+    KvMemory memory = layers_.at(static_cast<size_t>(layer));
+    memory.table = table_;
+    return memory;
+  }
+
+  // The pages that the step writes to: new ones, and copies of shared ones. All are taken before anything
+  // changes, so that a step for which they do not suffice leaves the cache as it was.
+  void make_room(std::span<const int64_t> lengths, Loc loc) override {
+    struct Change {
+      size_t sequence, place;  // place: in the table of the sequence
+      int32_t page, copied;    // the new page; the shared one that it is a copy of, or -1
+    };
+    std::vector<Change> changes;
+    try {
+      for (size_t b = 0; b < tables_.size(); ++b) {
+        const int64_t before = length(static_cast<int64_t>(b)), after = lengths[b];
+        if (after == before) continue;
+        const auto held = static_cast<int64_t>(tables_[b].size());
+        for (int64_t place = before / page_; place < ceil_div(after, page_); ++place) {
+          const bool is_new = place >= held;
+          const int32_t old = is_new ? -1 : tables_[b][static_cast<size_t>(place)];
+          if (!is_new && pool_.holders(old) == 1) continue;
+          changes.push_back({b, static_cast<size_t>(place), pool_.take(loc), old});
+        }
+      }
+    } catch (...) {
+      for (const Change& c : changes) pool_.give_back(c.page, loc);
+      throw;
+    }
+    for (const Change& c : changes) {
+      if (c.copied >= 0) copy_page(c.copied, c.page);
+      if (c.copied >= 0) pool_.give_back(c.copied, loc);
+      tables_[c.sequence].resize(std::max(tables_[c.sequence].size(), c.place + 1));
+      tables_[c.sequence][c.place] = c.page;
+    }
+    write_tables(loc);
+  }
+  void shrink(int64_t sequence, int64_t length) override {
+    auto& table = tables_[static_cast<size_t>(sequence)];
+    while (static_cast<int64_t>(table.size()) > ceil_div(length, page_)) {
+      pool_.give_back(table.back());
+      table.pop_back();
+    }
+  }
+
+ private:
+  void copy_page(int32_t from, int32_t to) {
+    for (const KvMemory& m : layers_) {
+      for (const Tensor& plane : {m.keys, m.values, m.key_scales, m.value_scales}) {
+        if (plane.defined()) plane.select(0, to).copy_(plane.select(0, from));
+      }
+    }
+  }
+  // The tables of all sequences as one tensor i32 [B, width], for the kernels.
+  void write_tables(Loc loc) {
+    size_t width = 1;
+    for (const auto& table : tables_) width = std::max(width, table.size());
+    std::vector<int32_t> rows(tables_.size() * width, 0);
+    for (size_t b = 0; b < tables_.size(); ++b)
+      std::copy(tables_[b].begin(), tables_[b].end(), rows.begin() + static_cast<std::ptrdiff_t>(b * width));
+    table_ = from_data(rows, {sequences(), static_cast<int64_t>(width)}, options_.device, loc);
+  }
+
+  BlockPool pool_;
+  int64_t page_;
+  std::vector<KvMemory> layers_;
+  std::vector<std::vector<int32_t>> tables_;
+  Tensor table_;
+};
+
+}  // namespace tinytorch::inline TT_BUILD
