@@ -235,6 +235,49 @@ TEST_CASE("at the end of the context the text slides on or stops") {
   CHECK(tt::generate(model, longer, {.max_tokens = 3}).tokens.size() == 3);
 }
 
+TEST_CASE("a batch of prompts of different lengths gives the text of each, and its end") {
+  tt::manual_seed(4);
+  tt::Gpt2 gpt2({.vocabulary = 50, .context = 60, .features = 24, .layers = 2, .heads = 3, .deviation = 0.3});
+  tt::Llama llama({.vocabulary = 50,
+                   .context = 60,
+                   .features = 24,
+                   .layers = 2,
+                   .heads = 6,
+                   .groups = 2,
+                   .hidden = 40,
+                   .deviation = 0.3});
+  for (tt::LanguageModel* model :
+       {static_cast<tt::LanguageModel*>(&gpt2), static_cast<tt::LanguageModel*>(&llama)}) {
+    std::vector<tt::TextRequest> requests;
+    for (int32_t i = 0; i < 7; ++i) {
+      tt::TextRequest r;
+      for (int32_t t = 0; t <= i * i; ++t) r.prompt.push_back((t * 7 + i) % 50);
+      r.options.max_tokens = 5 + 3 * i;
+      r.options.sampling.temperature = i % 2 == 0 ? 0 : 0.7;
+      r.options.seed = static_cast<uint64_t>(i);
+      r.options.end_tokens = Ends{i == 3 ? 11 : 49};
+      r.options.at_context_end = tt::GenerateOptions::ContextEnd::stop;
+      r.options.decode = ascii;
+      if (i == 5) r.options.stop = {"\x05"};
+      requests.push_back(r);
+    }
+    const std::vector<tt::Generated> together = tt::generate_batch(*model, requests);
+    REQUIRE(together.size() == requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const tt::Generated alone = tt::generate(*model, requests[i].prompt, requests[i].options);
+      CHECK(together[i].tokens == alone.tokens);
+      CHECK(together[i].text == alone.text);
+      CHECK(together[i].reason == alone.reason);
+    }
+  }
+  CHECK(tt::generate_batch(gpt2, {}).empty());
+  Counter without;
+  const std::vector<tt::TextRequest> one{{.prompt = {1}}};
+  CHECK(message_of([&] { tt::generate_batch(without, one); }).starts_with("TT-NN-27: generate_batch"));
+  const std::vector<tt::TextRequest> sliding{{.prompt = {1}, .options = {.max_tokens = 61}}};
+  CHECK(message_of([&] { tt::generate_batch(gpt2, sliding); }).starts_with("TT-NN-27: generate_batch"));
+}
+
 TEST_CASE("a cache of fewer bits gives a text; a cache that does not fit the model is refused") {
   tt::manual_seed(2);
   tt::Gpt2 model(

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -107,6 +108,79 @@ class Stream {
   bool stopped_ = false;
 };
 
+// A text that grows: its tokens, and what each new one decides.
+class Text {
+ public:
+  Text(const LanguageModel& model, std::span<const int32_t> prompt, const GenerateOptions& options, Loc loc)
+      : options_(options),
+        end_tokens_(options.end_tokens.value_or(model.end_tokens())),
+        generator_(options.seed),
+        stream_(std::make_unique<Stream>(options)),
+        context_(model.context()),
+        given_(std::ssize(prompt)),
+        all_(prompt.begin(), prompt.end()) {
+    if (prompt.empty()) {
+      fail("TT-NN-27", "generate: the prompt is empty\n  hint: begin with the model's start token", loc);
+    }
+    if (!options.stop.empty() && !options.decode) {
+      fail("TT-NN-27", "generate: stop strings need a decoder\n  hint: set GenerateOptions::decode", loc);
+    }
+    if (stops() && given_ > context_) {
+      fail("TT-NN-27",
+           "generate: the prompt has " + std::to_string(given_) +
+               " tokens, more than the model's context of " + std::to_string(context_) +
+               "\n  hint: cut it, or let at_context_end be slide, which uses the last ones",
+           loc);
+    }
+    done_ = options.max_tokens <= 0;
+  }
+
+  std::span<const int32_t> tokens() const { return all_; }  // with the prompt
+  bool done() const { return done_; }
+  // The number of tokens, with the prompt, that the model may be asked for.
+  int64_t longest() const {
+    const int64_t room = std::max<int64_t>(0, context_ - given_);
+    return given_ + std::min(room, std::max<int64_t>(0, options_.max_tokens));
+  }
+
+  // Samples the next token from its logits [V].
+  void add(const Tensor& logits, Loc loc) {
+    const int32_t token = sample_token(logits, all_, options_.sampling, generator_, loc);
+    const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
+    if (!ends) all_.push_back(token), out_.tokens.push_back(token);
+    std::string piece(ends ? "" : stream_->advance(out_.tokens));
+    const bool full = stops() && std::ssize(all_) > context_;
+    const bool last = ends || full || std::ssize(out_.tokens) == options_.max_tokens;
+    if (last) piece += stream_->flush();
+    const bool go_on = !options_.on_token || options_.on_token(token, piece);
+    if (ends)
+      out_.reason = FinishReason::end_token;
+    else if (stream_->stopped())
+      out_.reason = FinishReason::stop_text;
+    else if (!go_on)
+      out_.reason = FinishReason::callback;
+    else if (full)
+      out_.reason = FinishReason::context_end;
+    done_ = last || out_.reason != FinishReason::max_tokens;
+  }
+  Generated result() && {
+    out_.text = stream_->text();
+    return std::move(out_);
+  }
+
+ private:
+  bool stops() const { return options_.at_context_end == GenerateOptions::ContextEnd::stop; }
+
+  const GenerateOptions& options_;
+  std::vector<int64_t> end_tokens_;
+  Generator generator_;
+  std::unique_ptr<Stream> stream_;
+  int64_t context_, given_;
+  std::vector<int32_t> all_;
+  Generated out_;
+  bool done_ = false;
+};
+
 // Logits [V] of the token after `tokens`, on the CPU.
 inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens) {
   const size_t length = std::min(tokens.size(), static_cast<size_t>(model.context()));
@@ -164,51 +238,70 @@ class EvaluationMode {
 // Continues `prompt`, which has at least one token.
 inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
                           const GenerateOptions& options = {}, TT_LOC) {
-  if (prompt.empty()) {
-    fail("TT-NN-27", "generate: the prompt is empty\n  hint: begin with the model's start token", loc);
-  }
-  if (!options.stop.empty() && !options.decode) {
-    fail("TT-NN-27", "generate: stop strings need a decoder\n  hint: set GenerateOptions::decode", loc);
-  }
-  const int64_t context = model.context(), given = std::ssize(prompt);
-  const bool stops = options.at_context_end == GenerateOptions::ContextEnd::stop;
-  if (stops && given > context) {
-    fail("TT-NN-27",
-         "generate: the prompt has " + std::to_string(given) + " tokens, more than the model's context of " +
-             std::to_string(context) +
-             "\n  hint: cut it, or let at_context_end be slide, which uses the last ones",
-         loc);
-  }
   const NoGrad no_grad;
   const generation::EvaluationMode evaluation(model);
-  const std::vector<int64_t> end_tokens = options.end_tokens.value_or(model.end_tokens());
-  Generator generator(options.seed);
-  generation::Stream stream(options);
-  std::vector<int32_t> all(prompt.begin(), prompt.end());
-  const int64_t room = std::max<int64_t>(0, context - given);
-  generation::Continuation continuation(model, given + std::min(room, options.max_tokens), options, loc);
-  Generated out;
-  while (static_cast<int64_t>(out.tokens.size()) < options.max_tokens) {
-    const Tensor logits = continuation.next(all);
-    const int32_t token = sample_token(logits, all, options.sampling, generator, loc);
-    const bool ends = std::ranges::find(end_tokens, token) != end_tokens.end();
-    if (!ends) all.push_back(token), out.tokens.push_back(token);
-    std::string piece(ends ? "" : stream.advance(out.tokens));
-    const bool full = stops && std::ssize(all) > context;
-    const bool last = ends || full || static_cast<int64_t>(out.tokens.size()) == options.max_tokens;
-    if (last) piece += stream.flush();
-    const bool go_on = !options.on_token || options.on_token(token, piece);
-    if (ends)
-      out.reason = FinishReason::end_token;
-    else if (stream.stopped())
-      out.reason = FinishReason::stop_text;
-    else if (!go_on)
-      out.reason = FinishReason::callback;
-    else if (full)
-      out.reason = FinishReason::context_end;
-    if (out.reason != FinishReason::max_tokens) break;
+  generation::Text text(model, prompt, options, loc);
+  generation::Continuation continuation(model, text.longest(), options, loc);
+  while (!text.done()) text.add(continuation.next(text.tokens()), loc);
+  return std::move(text).result();
+}
+
+struct TextRequest {
+  std::vector<int32_t> prompt;
+  GenerateOptions options{};
+};
+
+// Continues several prompts of any lengths at once: a step has one token of each text that goes on, and the
+// first step has the prompts, so that no prompt is padded. Result i is what generate() returns for request i,
+// up to the rounding of logits. TT-NN-27 if the model has no kv_shape(), or if a text could be longer than
+// its context, where it would have to slide.
+inline std::vector<Generated> generate_batch(LanguageModel& model, std::span<const TextRequest> requests,
+                                             TT_LOC) {
+  const NoGrad no_grad;
+  const generation::EvaluationMode evaluation(model);
+  std::vector<generation::Text> texts;
+  int64_t capacity = 1;
+  for (const TextRequest& r : requests) {
+    texts.emplace_back(model, r.prompt, r.options, loc);
+    capacity = std::max(capacity, texts.back().longest());
+    const bool slides = r.options.at_context_end == GenerateOptions::ContextEnd::slide;
+    const int64_t room = model.context() - std::ssize(r.prompt);
+    if (!model.kv_shape().exists() || (slides && r.options.max_tokens > room + 1)) {
+      fail("TT-NN-27",
+           "generate_batch: a text of " + std::to_string(r.prompt.size()) + " + " +
+               std::to_string(r.options.max_tokens) +
+               " tokens needs a model with a cache and a context of as many, not " +
+               std::to_string(model.context()) + "\n  hint: at_context_end = stop, or fewer max_tokens",
+           loc);
+    }
   }
-  out.text = stream.text();
+  if (texts.empty()) return {};
+  const DType dtype = requests[0].options.cache_dtype.value_or(model.parameters()[0].dtype());
+  ContiguousCache cache(
+      model.kv_shape(),
+      {.sequences = std::ssize(texts), .capacity = capacity, .device = model.device(), .dtype = dtype}, loc);
+  for (;;) {
+    std::vector<int64_t> counts, ids, last, running;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const auto added =
+          texts[i].done()
+              ? std::span<const int32_t>()
+              : texts[i].tokens().subspan(static_cast<size_t>(cache.length(static_cast<int64_t>(i))));
+      counts.push_back(std::ssize(added));
+      ids.insert(ids.end(), added.begin(), added.end());
+      if (!added.empty()) last.push_back(std::ssize(ids) - 1), running.push_back(static_cast<int64_t>(i));
+    }
+    if (running.empty()) break;
+    cache.begin(counts, loc);
+    const Tensor x =
+        model.features(from_data(ids, {1, std::ssize(ids)}, model.device()), &cache).select(0, 0);
+    const Tensor rows = index_select(x, 0, from_data(last, {std::ssize(last)}, model.device()));
+    const Tensor logits = model.head(rows).to(cpu);  // [running, V]
+    for (size_t r = 0; r < running.size(); ++r)
+      texts[static_cast<size_t>(running[r])].add(logits.select(0, static_cast<int64_t>(r)), loc);
+  }
+  std::vector<Generated> out;
+  for (generation::Text& text : texts) out.push_back(std::move(text).result());
   return out;
 }
 
