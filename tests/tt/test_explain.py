@@ -17,7 +17,7 @@ HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statisti
            "data/machine_sounds.hpp", "data/mel.hpp", "io/gzip.hpp", "layers/adam.hpp", "layers/batch_norm.hpp",
            "layers/conv2d.hpp", "layers/dropout.hpp", "layers/module_list.hpp", "layers/norm.hpp", "layers/sgd.hpp",
            "layers/trainer.hpp",
-           "profiling/ablation.hpp", "profiling/amdahl.hpp", "profiling/peaks.hpp", "profiling/occupancy.hpp",
+           "serving/serving.hpp", "profiling/ablation.hpp", "profiling/amdahl.hpp", "profiling/peaks.hpp", "profiling/occupancy.hpp",
            "transformer/bpe.hpp", "transformer/bpe_trainer.hpp", "transformer/char_tokenizer.hpp",
            "kv_cache/kv_cache.hpp", "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
            "transformer/pretraining.hpp")
