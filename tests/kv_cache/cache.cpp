@@ -66,6 +66,20 @@ TEST_CASE("a failed pass leaves the cache as it was") {
   CHECK(difference(rest, tt::slice(wanted, 1, 10)) == 0);
 }
 
+TEST_CASE("sequences of different lengths without begin() are refused, not given one position") {
+  tt::Gpt2 model = small_gpt2();
+  tt::ContiguousCache cache(model.kv_shape(), {.sequences = 2, .capacity = 20});
+  const tt::NoGrad no_grad;
+  cache.begin(std::vector<int64_t>{3, 1});
+  (void)model.forward(some_tokens(1, 4), &cache);
+  CHECK_THROWS_WITH_AS((void)model.forward(some_tokens(2, 1), &cache),
+                       doctest::Contains("have different lengths"), tt::Error);
+  CHECK_THROWS_WITH_AS((void)cache.position(), doctest::Contains("TT-KV-01"), tt::Error);
+  cache.begin(std::vector<int64_t>{0, 2});
+  (void)model.forward(some_tokens(1, 2), &cache);
+  CHECK(cache.position() == 3);
+}
+
 TEST_CASE("truncate() forgets the last tokens, as speculation needs it") {
   tt::Llama model = small_llama();
   const tt::Tensor tokens = some_tokens(1, 30), others = some_tokens(1, 8, 9);
@@ -77,6 +91,11 @@ TEST_CASE("truncate() forgets the last tokens, as speculation needs it") {
   CHECK(cache.position() == 20);
   const tt::Tensor y = model.forward(tt::slice(tokens, 1, 20), &cache);
   CHECK(difference(y, tt::slice(model(tokens), 1, 20)) <= 2e-5);
+  // A step that was announced and never computed is forgotten, too.
+  cache.begin(std::vector<int64_t>{5});
+  cache.truncate(0, 20);
+  CHECK(cache.position() == 20);
+  CHECK(difference(model.forward(tt::slice(tokens, 1, 20), &cache), y) == 0);
   expect_error("TT-KV-03", "has 30 tokens, not 31", [&] { cache.truncate(0, 31); });
   expect_error("TT-KV-03", "", [&] { cache.truncate(0, -1); });
 }

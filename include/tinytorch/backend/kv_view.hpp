@@ -34,9 +34,9 @@ struct KvView {
   int64_t table_width = 0;
   int64_t sinks = 0,
           ring = 0;  // ring > 0: slots behind the sinks, which tokens from `sinks` on share in turn
-  // Of each sequence, on the device of the memory: tokens in the cache, with those of the running step, [B];
-  // and the step's rows: sequence b has rows first_row[b] to first_row[b + 1], [B + 1]. They are its last
-  // tokens.
+  // Both on the device of the memory. lengths [B] counts the tokens of each sequence, with those of the
+  // running step. first_row [B + 1] numbers the rows of the step: rows first_row[b] to first_row[b + 1] are
+  // the last tokens of sequence b.
   const int64_t *lengths = nullptr, *first_row = nullptr;
   // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
   int64_t longest = 0, most_rows = 0;

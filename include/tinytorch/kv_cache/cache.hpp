@@ -80,7 +80,7 @@ class KvCache : public AttentionCache {
     explicit_ = true;
   }
 
-  // Forgets the tokens of a sequence from `length` on.
+  // Forgets the tokens of a sequence from `length` on, and a step that begin() announced.
   void truncate(int64_t sequence, int64_t length, TT_LOC) {
     int64_t& own = lengths_.at(static_cast<size_t>(sequence));
     if (length < 0 || length > own) {
@@ -90,6 +90,7 @@ class KvCache : public AttentionCache {
            loc);
     }
     own = length;
+    explicit_ = false;
     shrink(sequence, length);
   }
   void clear() {
@@ -97,10 +98,13 @@ class KvCache : public AttentionCache {
   }
 
   int64_t position() const override {
+    if (explicit_) return positions();  // throws: one number would be wrong for some tokens
     const bool equal =
         std::all_of(lengths_.begin(), lengths_.end(), [&](int64_t n) { return n == lengths_[0]; });
-    if (equal && !explicit_) return lengths_[0];
-    return positions();  // throws
+    if (equal) return lengths_[0];
+    fail("TT-KV-01",
+         "the sequences of this cache have different lengths\n  hint: call begin() with the number of tokens "
+         "of each, and pass the tokens of all in one row");
   }
   // One position for each token of the step, if begin() was called for it.
   Positions positions() const override {
@@ -154,8 +158,6 @@ class KvCache : public AttentionCache {
   }
 
  protected:
-  // The memory of a layer, without the tensors of the step.
-  virtual KvMemory layout(int64_t layer) const = 0;
   // Gets memory for sequences of these lengths; nothing changes if it throws.
   virtual void make_room(std::span<const int64_t> /*lengths*/, Loc /*loc*/) {}
   virtual void shrink(int64_t /*sequence*/, int64_t /*length*/) {}
@@ -175,20 +177,23 @@ class KvCache : public AttentionCache {
              "\n  hint: KvCacheOptions::capacity, or a RingCache, which keeps the last tokens",
          loc);
   }
-  // Empty pages of a layer, [pages, G, page, D], and their scales.
-  KvMemory pages(int64_t count, int64_t page, Loc loc) const {
-    const Shape shape{count, shape_.groups, page, shape_.head_size}, scales{count, shape_.groups, page};
-    KvMemory m;
-    m.keys = empty(shape, options_.dtype, options_.device, loc);
-    m.values = empty(shape, options_.dtype, options_.device, loc);
-    if (options_.dtype != DType::i8) return m;
-    m.key_scales = empty(scales, DType::f32, options_.device, loc);
-    m.value_scales = empty(scales, DType::f32, options_.device, loc);
-    return m;
+  // Gives each layer empty planes [pages, G, page, D], and their scales. A derived cache calls it once.
+  void add_layers(int64_t pages, int64_t page, Loc loc) {
+    const Shape shape{pages, shape_.groups, page, shape_.head_size}, scales{pages, shape_.groups, page};
+    for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+      KvMemory& m = layers_.emplace_back();
+      m.keys = empty(shape, options_.dtype, options_.device, loc);
+      m.values = empty(shape, options_.dtype, options_.device, loc);
+      if (options_.dtype != DType::i8) continue;
+      m.key_scales = empty(scales, DType::f32, options_.device, loc);
+      m.value_scales = empty(scales, DType::f32, options_.device, loc);
+    }
   }
 
   KvShape shape_;
   KvCacheOptions options_;
+  std::vector<KvMemory> layers_;  // the planes of each layer
+  KvMemory step_;                 // all but the planes: table, ring, and what the running step adds
 
  private:
   // Checks the new keys [B, G, T, D] of a layer, and begins a step at the first layer.
@@ -255,16 +260,17 @@ class KvCache : public AttentionCache {
     step_.tokens = std::accumulate(after.begin(), after.end(), int64_t{0});
   }
   KvMemory memory_of(int64_t layer) const {
-    KvMemory m = layout(layer);
-    m.lengths = step_.lengths, m.first_row = step_.first_row;
-    m.longest = step_.longest, m.most_rows = step_.most_rows, m.tokens = step_.tokens;
+    const KvMemory& planes = layers_.at(static_cast<size_t>(layer));
+    KvMemory m = step_;
+    m.keys = planes.keys, m.values = planes.values;
+    m.key_scales = planes.key_scales, m.value_scales = planes.value_scales;
     return m;
   }
+
   std::vector<int64_t> lengths_;  // of the sequences, without the running step
   std::vector<int64_t> counts_;   // of the running step
   bool explicit_ = false;         // begin() was called for the next or the running step
   int64_t rows_ = 0;              // of the running step
-  KvMemory step_;                 // its lengths and first rows
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -11,20 +11,15 @@ class ContiguousCache : public KvCache {
  public:
   ContiguousCache(const KvShape& shape, const KvCacheOptions& options, TT_LOC)
       : KvCache(shape, options, loc) {
-    for (int64_t layer = 0; layer < shape.layers; ++layer)
-      layers_.push_back(pages(options.sequences, options.capacity, loc));
+    add_layers(options.sequences, options.capacity, loc);
   }
 
  protected:
-  KvMemory layout(int64_t layer) const override { return layers_.at(static_cast<size_t>(layer)); }
   std::optional<KeysAndValues> in_one_piece(const KvMemory& m, DType dtype) const override {
     const bool equal = m.tokens == m.longest * sequences();
     if (!equal || dtype != options_.dtype) return std::nullopt;
     return KeysAndValues{slice(m.keys, 2, 0, m.longest), slice(m.values, 2, 0, m.longest)};
   }
-
- private:
-  std::vector<KvMemory> layers_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -24,7 +24,7 @@ class PagedCache : public KvCache {
   PagedCache(const KvShape& shape, const KvCacheOptions& options, const PageOptions& paging, TT_LOC)
       : KvCache(shape, options, loc), pool_(paging.pages, loc), page_(paging.page) {
     if (page_ < 1) fail("TT-KV-01", "a page needs at least one token, got " + std::to_string(page_), loc);
-    for (int64_t layer = 0; layer < shape.layers; ++layer) layers_.push_back(pages(paging.pages, page_, loc));
+    add_layers(paging.pages, page_, loc);
     tables_.resize(static_cast<size_t>(options.sequences));
   }
 
@@ -47,12 +47,6 @@ class PagedCache : public KvCache {
   }
 
  protected:
-  KvMemory layout(int64_t layer) const override {
-    KvMemory memory = layers_.at(static_cast<size_t>(layer));
-    memory.table = table_;
-    return memory;
-  }
-
   // The pages that the step writes to: new ones, and copies of shared ones. All are taken before anything
   // changes, so that a step for which they do not suffice leaves the cache as it was.
   void make_room(std::span<const int64_t> lengths, Loc loc) override {
@@ -108,14 +102,12 @@ class PagedCache : public KvCache {
     std::vector<int32_t> rows(tables_.size() * width, 0);
     for (size_t b = 0; b < tables_.size(); ++b)
       std::copy(tables_[b].begin(), tables_[b].end(), rows.begin() + static_cast<std::ptrdiff_t>(b * width));
-    table_ = from_data(rows, {sequences(), static_cast<int64_t>(width)}, options_.device, loc);
+    step_.table = from_data(rows, {sequences(), static_cast<int64_t>(width)}, options_.device, loc);
   }
 
   BlockPool pool_;
   int64_t page_;
-  std::vector<KvMemory> layers_;
   std::vector<std::vector<int32_t>> tables_;
-  Tensor table_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -17,28 +17,21 @@ struct RingOptions {
 class RingCache : public KvCache {
  public:
   RingCache(const KvShape& shape, const KvCacheOptions& options, RingOptions ring = {}, TT_LOC)
-      : KvCache(shape, options, loc), sinks_(ring.sinks) {
+      : KvCache(shape, options, loc) {
     if (ring.sinks < 0 || ring.sinks >= options.capacity) {
       fail("TT-KV-01",
            "a ring of " + std::to_string(options.capacity) + " tokens cannot have " +
                std::to_string(ring.sinks) + " sinks\n  rule: 0 <= sinks < capacity",
            loc);
     }
-    for (int64_t layer = 0; layer < shape.layers; ++layer) {
-      layers_.push_back(pages(options.sequences, options.capacity, loc));
-      layers_.back().sinks = sinks_;
-      layers_.back().ring = options.capacity - sinks_;
-    }
+    add_layers(options.sequences, options.capacity, loc);
+    step_.sinks = ring.sinks;
+    step_.ring = options.capacity - ring.sinks;
   }
 
  protected:
-  KvMemory layout(int64_t layer) const override { return layers_.at(static_cast<size_t>(layer)); }
   void require_room(int64_t, int64_t, Loc) const override {}
   bool keeps_all_of(int64_t tokens) const override { return tokens <= capacity(); }
-
- private:
-  int64_t sinks_;
-  std::vector<KvMemory> layers_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -27,8 +27,8 @@ struct GenerateOptions {
   SamplingOptions sampling{};
   uint64_t seed = 0;  // seed of the random samples
   bool cache = true;  // false: the whole context is computed for each token
-  // Of the cache: f32, bf16, f16 or i8, which takes a quarter of the memory of f32 and changes the logits a
-  // little. nullopt: the dtype of the model, which changes nothing.
+  // The dtype of the cache: f32, bf16, f16 or i8. With i8 the cache takes a quarter of the memory of f32, and
+  // the logits change a little. nullopt stands for the dtype of the model, with which no logit changes.
   std::optional<DType> cache_dtype{};
   // What happens when the sequence reaches the model's context.
   enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
@@ -191,19 +191,22 @@ inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens)
   return model.head(last).select(0, 0).to(cpu);
 }
 
+inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
+                                    const GenerateOptions& options) {
+  return {.sequences = sequences,
+          .capacity = capacity,
+          .device = model.device(),
+          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype())};
+}
+
 // Logits [V] of the token after a growing sequence, on the CPU.
 class Continuation {
  public:
   // The sequence will have at most `longest` tokens.
   Continuation(LanguageModel& model, int64_t longest, const GenerateOptions& options, Loc loc)
       : model_(model) {
-    const Tensors parameters = model.parameters();
-    const KvShape shape = model.kv_shape();
-    if (!options.cache || !shape.exists() || parameters.empty()) return;
-    cache_.emplace(shape,
-                   KvCacheOptions{.capacity = std::min(longest, model.context()),
-                                  .device = model.device(),
-                                  .dtype = options.cache_dtype.value_or(parameters[0].dtype())},
+    if (!options.cache || !model.kv_shape().exists() || model.parameters().empty()) return;
+    cache_.emplace(model.kv_shape(), cache_options(model, 1, std::min(longest, model.context()), options),
                    loc);
   }
   Tensor next(std::span<const int32_t> tokens) {
@@ -276,10 +279,9 @@ inline std::vector<Generated> generate_batch(LanguageModel& model, std::span<con
     }
   }
   if (texts.empty()) return {};
-  const DType dtype = requests[0].options.cache_dtype.value_or(model.parameters()[0].dtype());
-  ContiguousCache cache(
-      model.kv_shape(),
-      {.sequences = std::ssize(texts), .capacity = capacity, .device = model.device(), .dtype = dtype}, loc);
+  ContiguousCache cache(model.kv_shape(),
+                        generation::cache_options(model, std::ssize(texts), capacity, requests[0].options),
+                        loc);
   for (;;) {
     std::vector<int64_t> counts, ids, last, running;
     for (size_t i = 0; i < texts.size(); ++i) {
