@@ -80,6 +80,33 @@ class KvCache : public AttentionCache {
     explicit_ = true;
   }
 
+  // For graphs (transformer/graph_decode.hpp), which read the description of a step at the same addresses in
+  // each replay: from now on begin() writes it to tensors that are never replaced.
+  void fix_addresses(TT_LOC) {
+    if (fixed_.defined()) return;
+    fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
+    fix_table(loc);
+  }
+  // After begin(): the step has `rows` rows, of which those after the announced ones belong to no sequence,
+  // and its kernels are launched for sequences of up to `longest` tokens.
+  void pad_step(int64_t rows, int64_t longest, TT_LOC) {
+    const bool valid = fixed_.defined() && explicit_ && step_.most_rows == 1 && rows >= rows_ &&
+                       rows <= sequences() && longest >= step_.longest;
+    if (!valid) {
+      fail("TT-KV-01",
+           "pad_step: needs fix_addresses(), then begin() with one token of each sequence, and at most " +
+               std::to_string(sequences()) + " rows, got " + std::to_string(rows),
+           loc);
+    }
+    rows_ = rows, step_.longest = longest;
+  }
+  // The tokens of the step belong to the cache. A pass of the model calls this by itself, a replay does not.
+  void end_step() {
+    for (size_t b = 0; b < lengths_.size(); ++b) lengths_[b] += counts_[b];
+    explicit_ = false;
+    rows_ = 0;
+  }
+
   // Forgets the tokens of a sequence from `length` on, and a step that begin() announced.
   void truncate(int64_t sequence, int64_t length, TT_LOC) {
     int64_t& own = lengths_.at(static_cast<size_t>(sequence));
@@ -109,10 +136,11 @@ class KvCache : public AttentionCache {
   // One position for each token of the step, if begin() was called for it.
   Positions positions() const override {
     if (!explicit_) return position();
-    std::vector<int64_t> each;
-    for (size_t b = 0; b < lengths_.size(); ++b) {
-      for (int64_t i = 0; i < counts_[b]; ++i) each.push_back(lengths_[b] + i);
+    if (fixed_.defined() && step_.most_rows <= 1) {
+      const int64_t begin = 2 * sequences() + 1;
+      return {slice(fixed_, 0, begin, begin + rows_), capacity()};
     }
+    const std::vector<int64_t> each = positions_of_step();
     const int64_t bound = each.empty() ? 0 : *std::max_element(each.begin(), each.end()) + 1;
     return {from_data(each, {static_cast<int64_t>(each.size())}, options_.device), bound};
   }
@@ -161,6 +189,7 @@ class KvCache : public AttentionCache {
   // Gets memory for sequences of these lengths; nothing changes if it throws.
   virtual void make_room(std::span<const int64_t> /*lengths*/, Loc /*loc*/) {}
   virtual void shrink(int64_t /*sequence*/, int64_t /*length*/) {}
+  virtual void fix_table(Loc /*loc*/) {}
   void set_length(int64_t sequence, int64_t length) { lengths_.at(static_cast<size_t>(sequence)) = length; }
   // False if a cache of so many tokens overwrites some of them.
   virtual bool keeps_all_of(int64_t /*tokens*/) const { return true; }
@@ -215,10 +244,13 @@ class KvCache : public AttentionCache {
     return memory_of(layer);
   }
   void end_layer(int64_t layer) {
-    if (layer < shape_.layers - 1) return;
-    for (size_t b = 0; b < lengths_.size(); ++b) lengths_[b] += counts_[b];
-    explicit_ = false;
-    rows_ = 0;
+    if (layer == shape_.layers - 1) end_step();
+  }
+  std::vector<int64_t> positions_of_step() const {
+    std::vector<int64_t> each;
+    for (size_t b = 0; b < lengths_.size(); ++b)
+      for (int64_t i = 0; i < counts_[b]; ++i) each.push_back(lengths_[b] + i);
+    return each;
   }
   // [B, H, T, D] as the rows of a step, [B T, H, D]
   static Tensor rows_of(const Tensor& x) {
@@ -253,8 +285,19 @@ class KvCache : public AttentionCache {
     std::vector<int64_t> first(1, 0);
     for (const int64_t n : counts_) first.push_back(first.back() + n);
     rows_ = first.back();
-    step_.lengths = from_data(after, {sequences()}, options_.device, loc);
-    step_.first_row = from_data(first, {sequences() + 1}, options_.device, loc);
+    if (fixed_.defined()) {
+      std::vector<int64_t> all = after;
+      all.insert(all.end(), first.begin(), first.end());
+      const std::vector<int64_t> each = positions_of_step();
+      if (each.size() <= after.size()) all.insert(all.end(), each.begin(), each.end());
+      all.resize(static_cast<size_t>(fixed_.numel()));
+      fixed_.copy_(from_data(all, {fixed_.numel()}, cpu, loc));
+      step_.lengths = slice(fixed_, 0, 0, sequences());
+      step_.first_row = slice(fixed_, 0, sequences(), 2 * sequences() + 1);
+    } else {
+      step_.lengths = from_data(after, {sequences()}, options_.device, loc);
+      step_.first_row = from_data(first, {sequences() + 1}, options_.device, loc);
+    }
     step_.longest = *std::max_element(after.begin(), after.end());
     step_.most_rows = *std::max_element(counts_.begin(), counts_.end());
     step_.tokens = std::accumulate(after.begin(), after.end(), int64_t{0});
@@ -269,6 +312,7 @@ class KvCache : public AttentionCache {
 
   std::vector<int64_t> lengths_;  // of the sequences, without the running step
   std::vector<int64_t> counts_;   // of the running step
+  Tensor fixed_;                  // i64: lengths [B], first_row [B + 1], positions [B], after fix_addresses()
   bool explicit_ = false;         // begin() was called for the next or the running step
   int64_t rows_ = 0;              // of the running step
 };

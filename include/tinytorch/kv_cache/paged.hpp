@@ -86,6 +86,10 @@ class PagedCache : public KvCache {
       table.pop_back();
     }
   }
+  void fix_table(Loc loc) override {
+    fixed_table_ = zeros({sequences(), ceil_div(capacity(), page_)}, DType::i32, options_.device, loc);
+    step_.table = fixed_table_;
+  }
 
  private:
   void copy_page(int32_t from, int32_t to) {
@@ -97,17 +101,25 @@ class PagedCache : public KvCache {
   }
   // The tables of all sequences as one tensor i32 [B, width], for the kernels.
   void write_tables(Loc loc) {
-    size_t width = 1;
+    size_t width = fixed_table_.defined() ? static_cast<size_t>(fixed_table_.size(1)) : 1;
     for (const auto& table : tables_) width = std::max(width, table.size());
     std::vector<int32_t> rows(tables_.size() * width, 0);
     for (size_t b = 0; b < tables_.size(); ++b)
       std::copy(tables_[b].begin(), tables_[b].end(), rows.begin() + static_cast<std::ptrdiff_t>(b * width));
-    step_.table = from_data(rows, {sequences(), static_cast<int64_t>(width)}, options_.device, loc);
+    const Shape shape{sequences(), static_cast<int64_t>(width)};
+    if (!fixed_table_.defined()) {
+      step_.table = from_data(rows, shape, options_.device, loc);
+    } else if (rows != written_) {
+      fixed_table_.copy_(from_data(rows, shape, cpu, loc));
+      written_ = std::move(rows);
+    }
   }
 
   BlockPool pool_;
   int64_t page_;
   std::vector<std::vector<int32_t>> tables_;
+  Tensor fixed_table_;            // i32 [B, pages of capacity()], after fix_addresses()
+  std::vector<int32_t> written_;  // its values
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,104 @@
+// GraphDecode: decoding steps of one token per sequence as CUDA graphs. A step of GPT-2 launches some 150
+// kernels, whose launches take longer than their work; a graph launches all of them at once.
+//
+//   GraphDecode decode(model, cache);
+//   const DecodeStep step = decode(counts, tokens);    // counts[b]: 1 if sequence b has a token, else 0
+//   step.best, step.logits                             // valid until the next call
+//
+// There is one graph for each power of two of rows and of tokens, so that 1,000 tokens need a handful of
+// captures. Rows beyond the sequences' tokens pad a step: they belong to no sequence and write nothing. A
+// graph reads tokens, positions, lengths and page tables from device memory, where the host writes them
+// before each replay; a replay allocates nothing. On the CPU the same steps run without graphs.
+#pragma once
+
+#include <bit>
+#include <map>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
+#include <tinytorch/kv_cache/cache.hpp>
+#include <tinytorch/transformer/language_model.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct DecodeStep {
+  Tensor logits;   // [rows, V] on the model's device; row i belongs to the i-th sequence with a token
+  Tensor best;     // i64 [rows] on the model's device: the first of the largest logits
+  Tensor largest;  // [rows]: its logit
+};
+
+// The model is in evaluation mode, and it and the cache outlive this object.
+class GraphDecode {
+ public:
+  GraphDecode(LanguageModel& model, KvCache& cache, TT_LOC) : model_(model), cache_(cache) {
+    cache.fix_addresses(loc);
+    tokens_ = zeros({cache.sequences()}, DType::i64, model.device(), loc);
+  }
+
+  DecodeStep operator()(std::span<const int64_t> counts, std::span<const int64_t> tokens, TT_LOC) {
+    const int64_t count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const bool single = std::ranges::all_of(counts, [](int64_t n) { return n == 0 || n == 1; });
+    if (!single || count != std::ssize(tokens) || count == 0) {
+      fail("TT-KV-01",
+           "a graph's step has one token for each of some sequences, got " + std::to_string(tokens.size()) +
+               " tokens for " + std::to_string(count),
+           loc);
+    }
+    const NoGrad no_grad;
+    cache_.begin(counts, loc);
+    std::vector<int64_t> ids(tokens.begin(), tokens.end());
+    ids.resize(static_cast<size_t>(cache_.sequences()));
+    tokens_.copy_(from_data(ids, {cache_.sequences()}, cpu, loc));
+    int64_t longest = 1;
+    for (size_t b = 0; b < counts.size(); ++b)
+      longest = std::max(longest, cache_.length(static_cast<int64_t>(b)) + counts[b]);
+    const int64_t rows = std::min(bucket(count), cache_.sequences());
+    const int64_t bound = std::max(bucket(std::max(longest, kShortest)), longest);
+    cache_.pad_step(rows, bound, loc);
+    const DecodeStep all = run(rows, bound, loc);
+    return {slice(all.logits, 0, 0, count), slice(all.best, 0, 0, count), slice(all.largest, 0, 0, count)};
+  }
+
+  int64_t captures() const { return captures_; }
+
+ private:
+  static constexpr int64_t kShortest = 256;  // lengths up to this share a graph
+
+  struct Captured {
+    explicit Captured(int device) : graph(device) {}
+    backend::cuda::Graph graph;
+    DecodeStep step;
+  };
+
+  static int64_t bucket(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+
+  DecodeStep compute(int64_t rows) {
+    const Tensor x = model_.features(slice(tokens_, 0, 0, rows).unsqueeze(0), &cache_).select(0, 0);
+    const Tensor logits = model_.head(x);  // [rows, V]
+    const Tensor best = argmax(logits, -1);
+    return {logits, best, max(logits, {-1})};
+  }
+
+  // The first step of a bucket runs as it is, which makes what is made once. The second one is captured.
+  DecodeStep run(int64_t rows, int64_t bound, Loc loc) {
+    if (model_.device().is_cpu()) return compute(rows);
+    const auto [found, is_new] = graphs_.try_emplace({rows, bound}, model_.device().index);
+    if (is_new) return compute(rows);
+    Captured& captured = found->second;
+    if (!captured.graph.is_captured()) {
+      captured.graph.capture([&] { captured.step = compute(rows); }, loc);
+      ++captures_;
+    } else {
+      cache_.end_step();
+    }
+    captured.graph.replay(loc);
+    return captured.step;
+  }
+
+  LanguageModel& model_;
+  KvCache& cache_;
+  Tensor tokens_;                                           // i64 [sequences]
+  std::map<std::pair<int64_t, int64_t>, Captured> graphs_;  // by rows and longest sequence
+  int64_t captures_ = 0;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

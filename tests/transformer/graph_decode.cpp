@@ -1,0 +1,149 @@
+#include <tinytorch/transformer/graph_decode.hpp>
+
+#include <cmath>
+#include <support/errors.hpp>
+#include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+#include <tinytorch/transformer/llama.hpp>
+
+namespace tt = tinytorch;
+
+namespace {
+
+constexpr int64_t kVocabulary = 61, kContext = 560, kSequences = 5;
+
+tt::Gpt2 small_gpt2() {
+  tt::manual_seed(5);
+  tt::Gpt2 model({.vocabulary = kVocabulary,
+                  .context = kContext,
+                  .features = 24,
+                  .layers = 2,
+                  .heads = 3,
+                  .deviation = 0.4});
+  model.eval();
+  model.to(tt::default_device());
+  return model;
+}
+tt::Llama small_llama() {
+  tt::manual_seed(6);
+  tt::Llama model({.vocabulary = kVocabulary,
+                   .context = kContext,
+                   .features = 32,
+                   .layers = 2,
+                   .heads = 4,
+                   .groups = 2,
+                   .hidden = 48,
+                   .deviation = 0.4});
+  model.eval();
+  model.to(tt::default_device());
+  return model;
+}
+tt::ContiguousCache plain_cache(const tt::LanguageModel& model) {
+  return tt::ContiguousCache(model.kv_shape(), {.sequences = kSequences, .capacity = kContext});
+}
+
+// Random steps: each sequence has a token with probability `share`. A second cache, without graphs, says what
+// the logits are.
+void check_steps(tt::LanguageModel& model, tt::KvCache& cache, int64_t steps, double share) {
+  const tt::NoGrad no_grad;
+  tt::GraphDecode decode(model, cache);
+  tt::ContiguousCache plain = plain_cache(model);
+  tt::Generator g(9);
+  double worst = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<int64_t> counts, tokens;
+    for (int64_t b = 0; b < kSequences; ++b) {
+      const bool has = cache.length(b) < kContext && (g.uniform() < share || (b == 0 && step % 2 == 0));
+      counts.push_back(has);
+      if (has) tokens.push_back(static_cast<int64_t>(g.uniform(0, kVocabulary)));
+    }
+    if (tokens.empty()) continue;
+    const tt::DecodeStep got = decode(counts, tokens);
+    plain.begin(counts);
+    const tt::Tensor wanted =
+        model.head(model.features(tt::from_data(tokens, {1, std::ssize(tokens)}), &plain).select(0, 0));
+    const auto x = got.logits.to_vector<double>(), y = wanted.to_vector<double>();
+    REQUIRE(x.size() == y.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      worst = std::isnan(x[i] - y[i]) ? INFINITY : std::max(worst, std::abs(x[i] - y[i]));
+    const auto best = got.best.to_vector<int64_t>();
+    const auto largest = got.largest.to_vector<double>();
+    for (size_t r = 0; r < best.size(); ++r) {
+      const auto row = x.begin() + static_cast<std::ptrdiff_t>(r * kVocabulary);
+      CHECK(best[r] == std::max_element(row, row + kVocabulary) - row);
+      CHECK(largest[r] == row[best[r]]);
+    }
+    for (int64_t b = 0; b < kSequences; ++b) CHECK(cache.length(b) == plain.length(b));
+  }
+  CHECK(worst < 2e-4);
+  // 1, 2, 4 and 5 rows; up to 256 tokens and more
+  if (!model.device().is_cpu()) CHECK(decode.captures() > 0);
+  CHECK(decode.captures() <= 8);
+}
+
+}  // namespace
+
+TEST_CASE("a graph's steps give the logits of plain steps, whichever sequences have a token") {
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::ContiguousCache contiguous = plain_cache(gpt2);
+  check_steps(gpt2, contiguous, 60, 0.5);
+  tt::PagedCache paged(gpt2.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 300, .page = 7});
+  check_steps(gpt2, paged, 60, 0.3);
+  tt::Llama llama = small_llama();
+  tt::PagedCache pages(llama.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 200, .page = 16});
+  check_steps(llama, pages, 60, 0.7);
+}
+
+TEST_CASE("a few graphs serve hundreds of tokens") {
+  tt::Llama llama = small_llama();
+  tt::PagedCache pages(llama.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 200, .page = 16});
+  check_steps(llama, pages, 300, 0.9);
+}
+
+TEST_CASE("prompts, forks and truncations between the steps") {
+  const tt::NoGrad no_grad;
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::PagedCache cache(gpt2.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 200, .page = 4});
+  tt::GraphDecode decode(gpt2, cache);
+  tt::ContiguousCache plain = plain_cache(gpt2);
+  const auto prompt = tt::from_data(std::vector<int64_t>{3, 1, 4, 1, 5, 9, 2}, {1, 7});
+  const std::vector<int64_t> one = {7, 0, 0, 0, 0}, both = {1, 0, 0, 1, 0};
+  for (tt::KvCache* c : {static_cast<tt::KvCache*>(&cache), static_cast<tt::KvCache*>(&plain)}) {
+    c->begin(one);
+    (void)gpt2.features(prompt, c);
+  }
+  const std::vector<int64_t> other = {0, 0, 0, 7, 0};
+  plain.begin(other);
+  (void)gpt2.features(prompt, &plain);
+  cache.fork(0, 3);
+  for (int64_t step = 0; step < 12; ++step) {
+    const std::vector<int64_t> tokens = {step, 2 * step};
+    const tt::Tensor x = decode(both, tokens).logits.clone();
+    plain.begin(both);
+    const tt::Tensor y = gpt2.head(gpt2.features(tt::from_data(tokens, {1, 2}), &plain).select(0, 0));
+    CHECK(tt::max(tt::abs(x - y)).item() < 1e-4);
+    if (step == 6) {
+      cache.truncate(3, 9);
+      plain.truncate(3, 9);
+    }
+  }
+}
+
+TEST_CASE("steps that are no steps of single tokens are refused") {
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::ContiguousCache cache = plain_cache(gpt2);
+  tt::GraphDecode decode(gpt2, cache);
+  const auto step = [&](std::vector<int64_t> counts, std::vector<int64_t> tokens) {
+    return [&, counts, tokens] { (void)decode(counts, tokens); };
+  };
+  test::expect_error("TT-KV-01", "one token for each", step({2, 0, 0, 0, 0}, {1, 1}));
+  test::expect_error("TT-KV-01", "one token for each", step({1, 0, 0, 0, 0}, {}));
+  test::expect_error("TT-KV-01", "one token for each", step({0, 0, 0, 0, 0}, {}));
+  test::expect_error("TT-KV-01", "5 sequences", step({1}, {1}));
+  CHECK(cache.length(0) == 0);
+}
