@@ -50,6 +50,9 @@ void check_equal(tt::LanguageModel& model, const std::vector<int32_t>& prompt, t
   CHECK(out.tokens == plain.tokens);
   CHECK(out.text == plain.text);
   CHECK(out.reason == plain.reason);
+  CHECK(out.logprobs.size() == plain.logprobs.size());
+  for (size_t i = 0; i < out.logprobs.size(); ++i)
+    CHECK(out.logprobs[i].own == doctest::Approx(plain.logprobs[i].own));
   CHECK(calls[0] == calls[1]);
   // A pass gives a token besides the accepted ones, unless an accepted one ends the text.
   const int64_t more = out.passes + out.accepted - std::ssize(calls[1]);
@@ -147,6 +150,7 @@ TEST_CASE("greedy and sampled texts with prompt lookup are those of generate, fo
           if (g.below(3) == 0) options.sampling.repetition_penalty = 1.2;
           if (g.below(3) == 0) options.end_tokens = std::vector<int64_t>{5, 17, 40};
           if (g.below(3) == 0) options.at_context_end = tt::GenerateOptions::ContextEnd::stop;
+          if (g.below(3) == 0) options.logit_bias = {{3, 4.0}, {7, -2.0}}, options.logprobs = 2;
           if (g.below(3) == 0) options.cache = false;
           if (g.below(2) == 0) options.decode = letters, options.stop = {"A", "BC"};
           const auto length = 1 + static_cast<int64_t>(g.below(80));

@@ -76,6 +76,7 @@ class DraftModel : public DraftSource {
  private:
   LanguageModel& model_;
   SamplingOptions sampling_{};
+  std::vector<std::pair<int32_t, double>> logit_bias_;
   Generator generator_{0};
   std::optional<generation::Continuation> continuation_;
   std::vector<int32_t> seen_;  // the tokens in its cache
@@ -190,7 +191,7 @@ inline int64_t judge(generation::Text& text, const Tensor& logits, const Proposa
     const int32_t token = drawn ? accept_or_redraw(text.probabilities(row, loc), drafts.tokens[d],
                                                    drafts.drawn_from[d], text.generator())
                                 : text.sample(row, loc);
-    text.take(token);
+    text.take(token, row, loc);
     const bool accepted = i < count && token == drafts.tokens[d];
     if (!accepted || text.done()) return i + accepted;
   }
@@ -264,7 +265,7 @@ inline void DraftModel::begin(const LanguageModel& model, int64_t longest, const
              "\n  hint: a draft model needs the same tokens, and is best trained on the same texts",
          loc);
   }
-  sampling_ = options.sampling;
+  sampling_ = options.sampling, logit_bias_ = options.logit_bias;
   generator_ = Generator(~options.seed);  // independent of the random numbers of the text
   continuation_.emplace(model_, longest, options, loc);
   seen_.clear();
@@ -280,7 +281,7 @@ inline Proposal DraftModel::propose(std::span<const int32_t> text, int64_t most)
   continuation_->truncate(std::min<int64_t>(agreed, std::ssize(all) - 1));
   Proposal out;
   for (int64_t i = 0; i < most; ++i) {
-    const Tensor logits = continuation_->next(all);
+    const Tensor logits = generation::biased(continuation_->next(all), logit_bias_);
     seen_ = all;
     out.drawn_from.push_back(next_token_probabilities(logits, all, sampling_));
     out.tokens.push_back(speculation::draw(out.drawn_from.back(), generator_.uniform()));
