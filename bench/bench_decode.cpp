@@ -131,7 +131,7 @@ class Scripted : public tt::Gpt2 {
     tt::Tensor logits = Gpt2::head(x);  // [rows, V]
     for (int64_t row = 0; row < (script.empty() ? 0 : logits.size(0)); ++row) {
       const int64_t next = script[static_cast<size_t>(end_ - logits.size(0) + row + 1)];
-      tt::slice(logits.select(0, row), 0, next, next + 1).add_(1e4);
+      tt::slice(logits.select(0, row), 0, next, next + 1).add_(tt::full({1}, 1e4));
     }
     return logits;
   }

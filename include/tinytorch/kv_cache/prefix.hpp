@@ -51,6 +51,8 @@ class PrefixCache : public PageReserve {
   int64_t match(int64_t sequence, std::span<const int32_t> tokens, std::string_view salt = {}, TT_LOC);
   // What match() would return; changes nothing.
   int64_t find(std::span<const int32_t> tokens, std::string_view salt = {}) const;
+  // Pages that match() would take and that no sequence holds.
+  int64_t cached_pages_of(std::span<const int32_t> tokens, std::string_view salt = {}) const;
   // Keeps the full pages of a sequence that begins with `tokens`; tokens that are not computed yet do not
   // count. A page of which an equal one is kept is exchanged for that, so that the memory is needed once. A
   // page that several sequences hold enters when one of them holds it alone.
@@ -187,6 +189,12 @@ inline std::vector<int32_t> PrefixCache::chain(std::span<const int32_t> tokens, 
 inline int64_t PrefixCache::find(std::span<const int32_t> tokens, std::string_view salt) const {
   int64_t collisions = 0;
   return std::ssize(chain(tokens, salt, collisions)) * cache_.page();
+}
+inline int64_t PrefixCache::cached_pages_of(std::span<const int32_t> tokens, std::string_view salt) const {
+  int64_t collisions = 0, cached = 0;
+  for (const int32_t node : chain(tokens, salt, collisions))
+    cached += cache_.pool_.holders(at(node).page) == 1;
+  return cached;
 }
 inline int64_t PrefixCache::match(int64_t sequence, std::span<const int32_t> tokens, std::string_view salt,
                                   Loc loc) {
