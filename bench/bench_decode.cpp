@@ -2,6 +2,7 @@
 //
 //   bench_decode                     a step at several lengths, a prompt, and how the time of a text grows
 //   bench_decode --json out.json --uncached
+//   bench_decode --only speculation  one part: steps, prompt, growth, speculation or prefix
 //   bench_decode --serve             answers requests on stdin; bench/compare_decode.py alternates it with a
 //   peer
 // A step reads all weights and the cached keys and values once. Its share is the speed of that relative to a
@@ -15,9 +16,10 @@
 #include <gemm_race.hpp>
 #include <iostream>
 #include <read_bandwidth.hpp>
-#include <tinytorch/transformer/generate.hpp>
+#include <tinytorch/kv_cache/prefix.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
+#include <tinytorch/transformer/speculative.hpp>
 
 using nlohmann::json;
 namespace tt = tinytorch;
@@ -116,6 +118,152 @@ json growth(tt::Gpt2& model, int64_t rounds, bool uncached) {
   return out;
 }
 
+// GPT-2 that computes all it has to, and then writes a text that is known before: the weights are random, and
+// so would be its texts.
+class Scripted : public tt::Gpt2 {
+ public:
+  using Gpt2::Gpt2;
+  tt::Tensor features(const tt::Tensor& tokens, tt::AttentionCache* cache) override {
+    if (!script.empty()) end_ = cache->position() + tokens.size(1);
+    return Gpt2::features(tokens, cache);
+  }
+  tt::Tensor head(const tt::Tensor& x) override {
+    tt::Tensor logits = Gpt2::head(x);  // [rows, V]
+    for (int64_t row = 0; row < (script.empty() ? 0 : logits.size(0)); ++row) {
+      const int64_t next = script[static_cast<size_t>(end_ - logits.size(0) + row + 1)];
+      tt::slice(logits.select(0, row), 0, next, next + 1).add_(tt::full({1}, 1e4));
+    }
+    return logits;
+  }
+  std::vector<int32_t> script;  // the text with its prompt, or empty
+
+ private:
+  int64_t end_ = 0;  // the tokens up to the last row
+};
+
+// Tokens whose frequencies fall like those of words: token t is 1 / (t + 1) as frequent as token 0. So pairs
+// of tokens occur again, as in any text, and drafts are made, of which few are right.
+int32_t word_like(tt::Generator& g) {
+  return static_cast<int32_t>(std::min(50256.0, std::exp(g.uniform() * std::log(50257.0)) - 1));
+}
+
+// A text of `count` tokens after a prompt of 256 by prompt lookup, in turn with plain decoding.
+json speculation(Scripted& model, const char* name, bool copies, int64_t rounds) {
+  constexpr size_t kPrompt = 256, kCount = 128;
+  tt::Generator g(copies ? 2 : 1);
+  std::vector<int32_t> text;
+  while (text.size() < kPrompt) text.push_back(word_like(g));
+  while (text.size() <= kPrompt + kCount) {  // 24 tokens of the prompt, then 3 others
+    const size_t from = static_cast<size_t>(g.below(kPrompt - 24));
+    for (size_t i = 0; copies && i < 24; ++i) text.push_back(text[from + i]);
+    for (int i = 0; i < 3; ++i) text.push_back(word_like(g));
+  }
+  model.script = text;
+  const std::span<const int32_t> prompt = std::span(text).first(kPrompt);
+  const tt::GenerateOptions options{
+      .max_tokens = kCount, .sampling = {.temperature = 0}, .end_tokens = std::vector<int64_t>{}};
+  const SteadyClock clock;
+  std::vector<double> plain, drafted, prompts;
+  tt::SpeculativeText out;
+  for (int64_t r = 0; r < rounds; ++r) {
+    // The prompt is computed alike by both; it is measured alone, and not counted.
+    const double t0 = clock();
+    (void)tt::generate(model, prompt, {.max_tokens = 1, .sampling = {.temperature = 0}});
+    const double t1 = clock();
+    const tt::Generated wanted = tt::generate(model, prompt, options);
+    const double t2 = clock();
+    tt::PromptLookup lookup;
+    out = tt::generate_speculative(model, prompt, options, lookup);
+    const double t3 = clock();
+    if (out.tokens != wanted.tokens) throw std::runtime_error("speculation changed the text");
+    plain.push_back(t2 - t1 - (t1 - t0)), drafted.push_back(t3 - t2 - (t1 - t0));
+  }
+  model.script.clear();
+  const std::vector<double> ratios = bench::quartiles(plain, drafted);
+  fmt::print(
+      "prompt lookup, {}: {:.2f} times the speed of plain decoding ({:.2f}-{:.2f}); {} passes for {} tokens, "
+      "{} of {} drafts accepted\n",
+      name, ratios[1], ratios[0], ratios[2], out.passes, kCount, out.accepted, out.proposed);
+  return {{"text", name},
+          {"tokens", kCount},
+          {"speedup", ratios[1]},
+          {"quartiles", ratios},
+          {"passes", out.passes},
+          {"proposed", out.proposed},
+          {"accepted", out.accepted},
+          {"plain_seconds", tt::statistics::median(plain)}};
+}
+
+// What a pass with several rows costs, relative to one row.
+json rows_of_a_pass(tt::Gpt2& model, int64_t rounds) {
+  tt::ContiguousCache cache(model.kv_shape(), {.capacity = 512, .device = tt::cpu});
+  (void)model.features(tokens(256), &cache);
+  std::vector<bench::Contender> contenders;
+  const std::vector<int64_t> rows{1, 2, 4, 8};
+  std::vector<tt::Tensor> inputs;
+  for (const int64_t n : rows) inputs.push_back(tokens(n));
+  for (const tt::Tensor& input : inputs) {
+    contenders.push_back({"rows", [&] {
+                            const tt::backend::cpu::ProductsByRows by_rows;
+                            (void)model.head(model.features(input, &cache).select(0, 0));
+                            cache.truncate(0, 256);
+                          }});
+  }
+  const auto taken = bench::race(contenders, rounds, 2e-2);
+  json out = json::array();
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const std::vector<double> ratios = bench::quartiles(taken[i], taken[0]);
+    fmt::print("a pass with {} rows takes {:.2f} times as long as one with 1 ({:.2f}-{:.2f})\n", rows[i],
+               ratios[1], ratios[0], ratios[2]);
+    out.push_back({{"rows", rows[i]}, {"of_one_row", ratios[1]}, {"quartiles", ratios}});
+  }
+  return out;
+}
+
+// Time to the first token of a prompt of 2048 tokens that another text has had, and 32 new ones.
+json prefix_hit(int64_t rounds) {
+  constexpr int64_t kShared = 2048, kNew = 32, kAll = kShared + kNew;
+  tt::Gpt2 model(tt::Gpt2Config{.context = kAll});
+  model.eval();
+  tt::PagedCache cache(model.kv_shape(), {.capacity = kAll, .device = tt::cpu}, {.pages = 300, .page = 16});
+  const SteadyClock clock;
+  std::vector<double> cold, hit;
+  tt::Generator g(1);
+  std::vector<int32_t> prompt(kAll);
+  for (int32_t& t : prompt) t = word_like(g);
+  const auto first_token = [&](tt::PrefixCache& prefix, int64_t expected) {
+    for (size_t i = kShared; i < prompt.size(); ++i) prompt[i] = word_like(g);
+    const double start = clock();
+    const int64_t known = prefix.match(0, prompt);
+    if (known != expected) throw std::runtime_error("the prefix cache found another number of tokens");
+    const std::vector<int64_t> ids(prompt.begin() + known, prompt.end());
+    cache.begin(std::vector<int64_t>{std::ssize(ids)});
+    (void)tt::argmax(step(model, tt::from_data(ids, {1, std::ssize(ids)}, tt::cpu), cache), -1)
+        .item<int64_t>();
+    const double seconds = clock() - start;
+    prefix.keep(0, prompt);
+    cache.clear();
+    return seconds;
+  };
+  for (int64_t r = 0; r < rounds; ++r) {
+    tt::PrefixCache prefix(cache);
+    cold.push_back(first_token(prefix, 0));
+    hit.push_back(first_token(prefix, kShared));
+  }
+  const std::vector<double> ratios = bench::quartiles(cold, hit);
+  fmt::print(
+      "first token after {} tokens, of which {} are shared: {:.2f} s cold, {:.3f} s with a hit, {:.1f} times "
+      "as fast ({:.1f}-{:.1f})\n",
+      kAll, kShared, tt::statistics::median(cold), tt::statistics::median(hit), ratios[1], ratios[0],
+      ratios[2]);
+  return {{"shared", kShared},
+          {"new", kNew},
+          {"cold_seconds", tt::statistics::median(cold)},
+          {"hit_seconds", tt::statistics::median(hit)},
+          {"speedup", ratios[1]},
+          {"quartiles", ratios}};
+}
+
 // {"save": FOLDER} writes the weights. {"prompt": [tokens]} computes these from the start and answers
 // "seconds" and "next", the most likely token; {"next": TOKEN} goes on with one token.
 int serve(tt::Gpt2& model) {
@@ -144,32 +292,45 @@ int run(int argc, char** argv) {
   int64_t rounds = 11;
   bool uncached = false, serving = false;
   int threads = 0;
-  std::string path;
+  std::string path, only;
   app.add_option("--rounds", rounds, "rounds of each measurement")->check(CLI::Range(1, 1000));
   app.add_flag("--uncached", uncached,
                "also write a text of 1000 tokens without a cache, which takes minutes");
   app.add_option("--threads", threads, "worker threads; 0: one for each processor")
       ->check(CLI::Range(0, 1024));
   app.add_flag("--serve", serving, "answer requests on standard input");
+  app.add_option("--only", only, "measure one part")
+      ->check(CLI::IsMember({"steps", "prompt", "growth", "speculation", "prefix"}));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
   if (threads > 0) tt::set_thread_count(threads);
   const bench::ResultsFile file(path);
   json out = {{"machine", bench::provenance()}, {"rounds", rounds}, {"threads", tt::thread_count()}};
   tt::manual_seed(1);
-  tt::Gpt2 model(tt::Gpt2Config{});
+  Scripted model(tt::Gpt2Config{});
   model.eval();
   const tt::NoGrad no_grad;
   if (serving) return serve(model);
+  const auto wanted = [&](const char* part) { return only.empty() || only == part; };
+  const int64_t few = std::min<int64_t>(rounds, 3);
   for (const tt::DType dtype : {tt::f32, tt::bf16, tt::i8}) {
     for (const int64_t length : {16, 512, 1000}) {
+      if (!wanted("steps")) continue;
       out["steps"].push_back(steps_at(model, dtype, length, rounds));
       file.keep(out);
     }
   }
-  out["prompt"] = prompt_of(model, 512, std::min<int64_t>(rounds, 7));
+  if (wanted("prompt")) out["prompt"] = prompt_of(model, 512, std::min<int64_t>(rounds, 7));
   file.keep(out);
-  out["growth"] = growth(model, std::min<int64_t>(rounds, 3), uncached);
+  if (wanted("growth")) out["growth"] = growth(model, few, uncached);
+  file.keep(out);
+  if (wanted("speculation")) {
+    out["rows"] = rows_of_a_pass(model, rounds);
+    out["speculation"].push_back(speculation(model, "copy-heavy text", true, few));
+    out["speculation"].push_back(speculation(model, "free text", false, few));
+    file.keep(out);
+  }
+  if (wanted("prefix")) out["prefix"] = prefix_hit(few);
   file.finish(out);
   return 0;
 }

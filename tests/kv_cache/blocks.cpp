@@ -51,3 +51,29 @@ TEST_CASE("a page that nobody holds is neither shared nor given back; sizes are 
   test::expect_error("TT-KV-01", "got 0", [] { tt::BlockPool none(0); });
   test::expect_error("TT-KV-01", "pages", [] { tt::BlockPool many(int64_t{1} << 31); });
 }
+
+TEST_CASE("a kept page is cached when no sequence holds it, until it is dropped") {
+  tt::BlockPool pool(3);
+  const auto counts = [&] { return std::vector<int64_t>{pool.free(), pool.held(), pool.cached()}; };
+  using Counts = std::vector<int64_t>;
+  const int32_t page = pool.take();
+  pool.keep(page);
+  CHECK(counts() == Counts{2, 1, 0});
+  CHECK(pool.holders(page) == 2);
+  pool.give_back(page);
+  CHECK(counts() == Counts{2, 0, 1});
+  test::expect_error("TT-KV-07", "no sequence holds it", [&] { pool.give_back(page); });
+  test::expect_error("TT-KV-07", "kept already", [&] { pool.keep(page); });
+  pool.share(page);
+  pool.share(page);
+  CHECK(counts() == Counts{2, 1, 0});
+  pool.drop(page);
+  CHECK(pool.holders(page) == 2);
+  test::expect_error("TT-KV-07", "not kept", [&] { pool.drop(page); });
+  pool.keep(page);
+  pool.give_back(page), pool.give_back(page);
+  CHECK(counts() == Counts{2, 0, 1});
+  pool.drop(page);
+  CHECK(counts() == Counts{3, 0, 0});
+  test::expect_error("TT-KV-07", "nobody holds it", [&] { pool.keep(page); });
+}

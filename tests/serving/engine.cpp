@@ -97,7 +97,7 @@ std::vector<tt::Generated> together(Engine& engine, const std::vector<tt::TextRe
       CHECK(texts.emplace(e.id, std::move(e.text)).second);
     }
     const EngineCounts c = engine.counts();
-    CHECK(c.free_pages + c.held_pages == c.total_pages);
+    CHECK(c.free_pages + c.held_pages + c.cached_pages == c.total_pages);
   }
   CHECK(engine.counts().held_pages == 0);
   std::vector<tt::Generated> out;
@@ -266,4 +266,63 @@ TEST_CASE("requests and options that cannot work are refused") {
   CHECK(engine.idle());
   CHECK(engine.submit({.prompt = {1}, .options = {.max_tokens = 15}}) == 0);
   test::expect_error("TT-SERVE-01", "at least 1", [&] { (void)Engine(gpt2, {.scheduler = {.budget = 0}}); });
+}
+
+TEST_CASE(
+    "with a prefix cache texts have the bits that they have without, and beginnings are computed once") {
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::Llama llama = small_llama();
+  for (tt::LanguageModel* model :
+       {static_cast<tt::LanguageModel*>(&gpt2), static_cast<tt::LanguageModel*>(&llama)}) {
+    for (const auto dtype : {std::optional<tt::DType>(), std::optional(tt::i8)}) {
+      std::vector<tt::TextRequest> requests = draw_requests(30, 8);
+      for (size_t i = 0; i < requests.size(); ++i) {  // two of three begin like others
+        std::vector<int32_t>& prompt = requests[i].prompt;
+        if (i % 3 > 0) prompt.insert(prompt.begin(), 21, static_cast<int32_t>(i % 3));
+        if (prompt.size() > 60) prompt.resize(60);
+      }
+      EngineOptions options{.cache_dtype = dtype};
+      const std::vector<tt::Generated> alone = one_by_one(*model, requests, options);
+      options.prefix_cache = true;
+      // Plenty of memory, and so little that requests are preempted and cached pages evicted.
+      for (const SchedulerOptions& s :
+           {SchedulerOptions{.budget = 512, .sequences = 64, .pages = 800, .page = 8},
+            SchedulerOptions{.budget = 40, .sequences = 16, .pages = 30, .page = 4}}) {
+        options.scheduler = s;
+        Engine engine(*model, options);
+        const std::vector<tt::Generated> company = together(engine, requests, 1);
+        REQUIRE(company.size() == alone.size());
+        int64_t different = 0;
+        for (size_t i = 0; i < alone.size(); ++i) different += !equal_bits(alone[i], company[i]);
+        CHECK(different == 0);
+        const EngineCounts c = engine.counts();
+        CHECK(c.prefix.hits > 5);
+        CHECK(c.prefix.reused > 100);
+        CHECK((c.preemptions > 0) == (s.page == 4));
+        CHECK((c.prefix.evicted > 0) == (s.page == 4));
+      }
+    }
+  }
+}
+
+TEST_CASE("requests share pages only with those of the same salt") {
+  tt::Llama llama = small_llama();
+  Engine engine(llama,
+                {.scheduler = {.budget = 100, .sequences = 4, .pages = 60, .page = 4}, .prefix_cache = true});
+  const tt::TextRequest request{.prompt = std::vector<int32_t>(22, 5), .options = {.max_tokens = 3}};
+  std::vector<int64_t> computed;
+  for (const char* user : {"alice", "bob", "alice", "bob", ""}) {
+    const int64_t before = engine.counts().tokens;
+    engine.submit(request, user);
+    while (!engine.idle()) engine.step();
+    computed.push_back(engine.counts().tokens - before);
+  }
+  CHECK(computed == std::vector<int64_t>{24, 24, 4, 4, 24});  // 20 tokens are in full pages
+  CHECK(engine.counts().prefix.reused == 40);
+  // A request that is cancelled while it waits or runs leaves no page held.
+  const int64_t first = engine.submit(request, "alice");
+  engine.step();
+  CHECK(engine.counts().held_pages == 6);
+  CHECK(engine.cancel(first));
+  CHECK(engine.counts().held_pages == 0);
 }

@@ -93,3 +93,51 @@ TEST_CASE("a long prompt does not stop the others: steps stay within the budget'
   CHECK(chunked.requests.at(0).end < 200 * 7.5e-3);
   CHECK(chunked.requests.at(8).first_token > whole.requests.at(8).first_token);
 }
+
+TEST_CASE(
+    "with a prefix cache of any size every request ends, no step breaks a promise, and beginnings are "
+    "reused") {
+  tinytorch::Generator generator(2);
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(generator.uniform(0, static_cast<double>(n)));
+  };
+  int64_t preemptions = 0, reused = 0;
+  for (uint64_t run = 0; run < 300; ++run) {
+    SchedulerOptions o;
+    o.page = 1 + below(20);
+    o.budget = 1 + below(60);
+    o.sequences = 1 + below(12);
+    const int64_t prompt = 1 + below(80), text = 1 + below(40);
+    o.pages = tinytorch::ceil_div(prompt + text, o.page) + below(10);
+    std::vector<Arrival> arrivals = random_arrivals(run, 40, 1 + 100 * generator.uniform(), prompt, text);
+    for (Arrival& a : arrivals) a.group = below(3), a.shared = below(a.request.prompt + 1);
+    const SimulationReport r = simulate(o, arrivals, {}, true), without = simulate(o, arrivals);
+    for (const Arrival& a : arrivals) {
+      const RequestReport& request = r.requests.at(a.request.id);
+      if (request.written != a.ends_after || request.end < request.first_token) FAIL("run ", run);
+    }
+    CHECK(r.most_pages <= o.pages);
+    CHECK(without.reused == 0);
+    if (r.preemptions == 0 && without.preemptions == 0) CHECK(r.tokens + r.reused == without.tokens);
+    preemptions += r.preemptions, reused += r.reused;
+  }
+  CHECK(preemptions > 100);
+  CHECK(reused > 10'000);
+}
+
+TEST_CASE("32 requests with one beginning of 1600 tokens fit in the pages of three, and begin much earlier") {
+  const SchedulerOptions o{.budget = 512, .sequences = 64, .pages = 340, .page = 16};
+  std::vector<Arrival> arrivals;
+  for (int64_t i = 0; i < 32; ++i) {
+    arrivals.push_back({.at = i == 0 ? 0.0 : 1.0,  // the first one has filled the cache by then
+                        .request = {.id = i, .prompt = 1632, .most_new = 48},
+                        .group = 1,
+                        .shared = 1600});
+  }
+  const SimulationReport with = simulate(o, arrivals, {}, true), without = simulate(o, arrivals);
+  CHECK(with.reused == 31 * 1600);
+  CHECK(with.most_pages == 100 + 31 * 5);  // 100 common pages, and 80 tokens of its own for each
+  CHECK(with.preemptions == 0);
+  const auto last = [](const SimulationReport& r) { return r.requests.at(31).first_token - 1; };
+  CHECK(last(without) > 5 * last(with));
+}

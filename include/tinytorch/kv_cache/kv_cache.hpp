@@ -9,4 +9,5 @@
 #include <tinytorch/kv_cache/cache.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/kv_cache/prefix.hpp>
 #include <tinytorch/kv_cache/ring.hpp>

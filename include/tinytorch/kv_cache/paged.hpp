@@ -14,6 +14,15 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// Keeps pages that no sequence holds, and gives them up one by one when the pool has no free page
+// (prefix.hpp).
+class PageReserve {
+ public:
+  virtual ~PageReserve() = default;
+  // Called if the pool has cached pages and no free one: makes one of them free.
+  virtual void free_page() = 0;
+};
+
 struct PageOptions {
   int64_t pages = 0;  // of the pool
   int64_t page = 16;  // tokens of a page
@@ -47,35 +56,31 @@ class PagedCache : public KvCache {
   }
 
  protected:
-  // The pages that the step writes to: new ones, and copies of shared ones. All are taken before anything
-  // changes, so that a step for which they do not suffice leaves the cache as it was.
+  // The pages that the step writes to: new ones, and copies of shared ones. They are counted before one is
+  // taken, so that a step for which they do not suffice leaves the cache as it was.
   void make_room(std::span<const int64_t> lengths, Loc loc) override {
     struct Change {
       size_t sequence, place;  // place: in the table of the sequence
-      int32_t page, copied;    // the new page; the shared one that it is a copy of, or -1
+      int32_t copied;          // the shared page that the new one is a copy of, or -1
     };
     std::vector<Change> changes;
-    try {
-      for (size_t b = 0; b < tables_.size(); ++b) {
-        const int64_t before = length(static_cast<int64_t>(b)), after = lengths[b];
-        if (after == before) continue;
-        const auto held = static_cast<int64_t>(tables_[b].size());
-        for (int64_t place = before / page_; place < ceil_div(after, page_); ++place) {
-          const bool is_new = place >= held;
-          const int32_t old = is_new ? -1 : tables_[b][static_cast<size_t>(place)];
-          if (!is_new && pool_.holders(old) == 1) continue;
-          changes.push_back({b, static_cast<size_t>(place), pool_.take(loc), old});
-        }
+    for (size_t b = 0; b < tables_.size(); ++b) {
+      const int64_t before = length(static_cast<int64_t>(b)), after = lengths[b];
+      if (after == before) continue;
+      const auto held = static_cast<int64_t>(tables_[b].size());
+      for (int64_t place = before / page_; place < ceil_div(after, page_); ++place) {
+        const int32_t old = place >= held ? -1 : tables_[b][static_cast<size_t>(place)];
+        if (old < 0 || pool_.holders(old) > 1) changes.push_back({b, static_cast<size_t>(place), old});
       }
-    } catch (...) {
-      for (const Change& c : changes) pool_.give_back(c.page, loc);
-      throw;
     }
+    require_pages(std::ssize(changes), loc);
     for (const Change& c : changes) {
-      if (c.copied >= 0) copy_page(c.copied, c.page);
+      if (pool_.free() == 0) reserve_->free_page();
+      const int32_t page = pool_.take(loc);
+      if (c.copied >= 0) copy_page(c.copied, page);
       if (c.copied >= 0) pool_.give_back(c.copied, loc);
       tables_[c.sequence].resize(std::max(tables_[c.sequence].size(), c.place + 1));
-      tables_[c.sequence][c.place] = c.page;
+      tables_[c.sequence][c.place] = page;
     }
     write_tables(loc);
   }
@@ -92,6 +97,16 @@ class PagedCache : public KvCache {
   }
 
  private:
+  friend class PrefixCache;
+  void require_pages(int64_t pages, Loc loc) const {
+    const int64_t usable = pool_.free() + pool_.cached();
+    if (pages <= usable) return;
+    fail("TT-KV-06",
+         "the step needs " + std::to_string(pages) + " pages, and of all " + std::to_string(pool_.total()) +
+             " pages of the cache " + std::to_string(usable) +
+             " are not in use\n  hint: a larger pool, or wait until a sequence ends",
+         loc);
+  }
   void copy_page(int32_t from, int32_t to) {
     for (const KvMemory& m : layers_) {
       for (const Tensor& plane : {m.keys, m.values, m.key_scales, m.value_scales}) {
@@ -120,6 +135,7 @@ class PagedCache : public KvCache {
   std::vector<std::vector<int32_t>> tables_;
   Tensor fixed_table_;            // i32 [B, pages of capacity()], after fix_addresses()
   std::vector<int32_t> written_;  // its values
+  PageReserve* reserve_ = nullptr;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

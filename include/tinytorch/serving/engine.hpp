@@ -16,7 +16,7 @@
 #include <map>
 #include <memory>
 #include <tinytorch/backend/cpu/gemm.hpp>
-#include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/kv_cache/prefix.hpp>
 #include <tinytorch/serving/scheduler.hpp>
 #include <tinytorch/transformer/generate.hpp>
 
@@ -28,6 +28,9 @@ struct EngineOptions {
   std::optional<DType> cache_dtype{};
   // True: a text does not depend on the texts beside it. False: each product takes its fastest order.
   bool batch_invariant = true;
+  // True: a request that begins like an earlier one with the same salt takes over the pages of the common
+  // beginning (kv_cache/prefix.hpp). With batch_invariant, on the CPU, no bit of a text changes.
+  bool prefix_cache = false;
 };
 
 struct Ended {
@@ -43,6 +46,8 @@ struct EngineCounts {
   int64_t free_pages = 0, held_pages = 0, total_pages = 0;
   int64_t steps = 0, tokens = 0;  // tokens that passes have computed, recomputed ones included
   int64_t preemptions = 0;
+  int64_t cached_pages = 0;  // which no request holds; free + held + cached = total
+  PrefixCounts prefix{};
 };
 
 // One thread at a time may use an engine. The model must outlive it, and is in evaluation mode while a step
@@ -53,7 +58,7 @@ class Engine {
   Engine(LanguageModel& model, const EngineOptions& options, TT_LOC)
       : model_(model),
         options_(options),
-        scheduler_(options.scheduler, loc),
+        scheduler_(options.scheduler, options.prefix_cache ? &shared_pages_ : nullptr, loc),
         cache_(model.kv_shape(),
                {.sequences = options.scheduler.sequences,
                 .capacity = model.context(),
@@ -61,12 +66,16 @@ class Engine {
                 .dtype = options.cache_dtype.value_or(dtype_of_weights(model))},
                {.pages = options.scheduler.pages, .page = options.scheduler.page}, loc) {
     for (int64_t slot = options.scheduler.sequences; slot-- > 0;) free_slots_.push_back(slot);
+    if (options.prefix_cache) prefix_.emplace(cache_, PrefixOptions{}, loc);
   }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   // Queues a request and returns its number. TT-SERVE-02 if it can never run: a token outside of the
   // vocabulary, a prompt longer than the context, or more tokens than the cache has room for. A text that
-  // reaches the context ends there; at_context_end is not looked at.
-  int64_t submit(TextRequest request, TT_LOC) {
+  // reaches the context ends there; at_context_end is not looked at. Requests share pages of a prefix cache
+  // only with those of the same salt, such as the user's name.
+  int64_t submit(TextRequest request, std::string salt = {}, TT_LOC) {
     request.options.at_context_end = GenerateOptions::ContextEnd::stop;
     for (const int32_t token : request.prompt) {
       if (token >= 0 && token < model_.vocabulary()) continue;
@@ -77,6 +86,7 @@ class Engine {
     }
     const int64_t id = next_id_;
     auto entry = std::make_unique<Entry>(std::move(request), model_, loc);
+    entry->salt = std::move(salt);
     const auto prompt = static_cast<int64_t>(entry->request.prompt.size());
     const int64_t room = model_.context() - prompt + 1;  // the last new token is not computed
     if (entry->text.done()) {                            // no token was asked for
@@ -114,7 +124,9 @@ class Engine {
             cache_.pool().total(),
             steps_,
             tokens_,
-            preemptions_};
+            preemptions_,
+            cache_.pool().cached(),
+            prefix_ ? prefix_->counts() : PrefixCounts{}};
   }
   const PagedCache& cache() const { return cache_; }
 
@@ -129,6 +141,7 @@ class Engine {
     const Pass pass = plan(step);
     const Tensor logits = compute(pass, loc);
     ++steps_, tokens_ += step.tokens();
+    keep_pages(step);
     std::vector<int64_t> over;
     for (size_t row = 0; row < pass.sampling.size(); ++row) {
       const int64_t id = pass.sampling[row];
@@ -151,6 +164,7 @@ class Engine {
     TextRequest request;
     generation::Text text;  // refers to request
     int64_t slot = -1;      // its sequence in the cache; -1: none
+    std::string salt{};
     bool cancelled = false;
   };
   // The rows of a pass, in the order of the cache's sequences.
@@ -177,10 +191,7 @@ class Engine {
     std::map<int64_t, const StepPart*> by_slot;
     for (const StepPart& part : step.parts) {
       Entry& entry = *entries_.at(part.id);
-      if (entry.slot < 0) {
-        entry.slot = free_slots_.back();
-        free_slots_.pop_back();
-      }
+      take_slot(entry);
       by_slot[entry.slot] = &part;
     }
     Pass pass;
@@ -231,6 +242,20 @@ class Engine {
     return Ended{id, std::move(entry.text).result()};
   }
 
+  void take_slot(Entry& entry) {
+    if (entry.slot >= 0) return;
+    entry.slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  // Pages that this step has filled serve later requests.
+  void keep_pages(const Step& step) {
+    const int64_t page = options_.scheduler.page;
+    for (const StepPart& part : step.parts) {
+      const Entry& entry = *entries_.at(part.id);
+      if (prefix_ && part.first / page < (part.first + part.count) / page)
+        prefix_->keep(entry.slot, entry.text.tokens(), entry.salt);
+    }
+  }
   void release(Entry& entry) {
     if (entry.slot < 0) return;
     cache_.truncate(entry.slot, 0);
@@ -247,16 +272,46 @@ class Engine {
     for (const int64_t id : ids) scheduler_.cancel(id), forget(id);
   }
   // The scheduler counts pages by lengths, and the pool by holders: a page that leaks makes them differ.
+  // Where requests share pages, the scheduler asks the pool, so the tables are counted instead.
   void require_balance() const {
-    if (cache_.pool().held() == scheduler_.held_pages()) return;
+    const int64_t needed = prefix_ ? pages_in_tables() : scheduler_.held_pages();
+    if (cache_.pool().held() == needed) return;
     throw std::logic_error("the engine's cache holds " + std::to_string(cache_.pool().held()) +
-                           " pages, and its requests need " + std::to_string(scheduler_.held_pages()));
+                           " pages, and its requests need " + std::to_string(needed));
   }
+  int64_t pages_in_tables() const {
+    std::vector<bool> held(static_cast<size_t>(cache_.pool().total()));
+    for (const auto& [id, entry] : entries_) {
+      if (entry->slot < 0) continue;
+      for (const int32_t page : cache_.table(entry->slot)) held[static_cast<size_t>(page)] = true;
+    }
+    return std::ranges::count(held, true);
+  }
+
+  // What the scheduler asks about pages that requests share.
+  struct PagesOfEngine : SharedPages {
+    explicit PagesOfEngine(Engine& e) : engine(e) {}
+    Reuse reusable(int64_t id) const override {
+      const Entry& entry = *engine.entries_.at(id);
+      return {engine.prefix_->find(entry.text.tokens(), entry.salt),
+              engine.prefix_->cached_pages_of(entry.text.tokens(), entry.salt)};
+    }
+    int64_t begin(int64_t id) override {
+      Entry& entry = *engine.entries_.at(id);
+      engine.take_slot(entry);
+      return engine.prefix_->match(entry.slot, entry.text.tokens(), entry.salt);
+    }
+    void give_back(int64_t id) override { engine.release(*engine.entries_.at(id)); }
+    int64_t available() const override { return engine.cache_.pool().free() + engine.cache_.pool().cached(); }
+    Engine& engine;
+  };
 
   LanguageModel& model_;
   EngineOptions options_;
+  PagesOfEngine shared_pages_{*this};
   Scheduler scheduler_;
   PagedCache cache_;
+  std::optional<PrefixCache> prefix_;
   std::map<int64_t, std::unique_ptr<Entry>> entries_;  // waiting and running requests
   std::vector<Ended> finished_;                        // requests that ended without a step
   std::vector<int64_t> free_slots_;

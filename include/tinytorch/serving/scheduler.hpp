@@ -15,7 +15,8 @@
 // What holds in every step, and why:
 //   progress       the oldest running request is never preempted for a younger one, and a request is admitted
 //                  only if the whole of it fits beside the running ones: so nobody waits for ever
-//   pages          free + held = total, because only pages_for() of a running request are held
+//   pages          free + held = total, because only pages_for() of a running request are held; with a prefix
+//                  cache (SharedPages), cached pages that nobody holds count as free
 //   budget         a step has at most `budget` tokens and `sequences` requests
 #pragma once
 
@@ -61,9 +62,30 @@ struct Step {
   }
 };
 
+// The pages of a cache in which requests with a common beginning share pages. Without one, each request has
+// pages of its own, and the scheduler counts them itself.
+class SharedPages {
+ public:
+  struct Reuse {
+    int64_t tokens = 0;  // of a request, which need not be computed
+    int64_t cached = 0;  // pages of them that no request holds now
+  };
+  virtual ~SharedPages() = default;
+  // What a waiting request would get; changes nothing.
+  virtual Reuse reusable(int64_t id) const = 0;
+  // The request is admitted and gets that: full pages, and fewer tokens than it has. Returns their number.
+  virtual int64_t begin(int64_t id) = 0;
+  // The request has lost its pages.
+  virtual void give_back(int64_t id) = 0;
+  // Pages that can be taken: free ones, and cached ones that no request holds.
+  virtual int64_t available() const = 0;
+};
+
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerOptions& options, TT_LOC) : options_(options) {
+  // `shared` may be null; otherwise it must outlive the scheduler.
+  explicit Scheduler(const SchedulerOptions& options, SharedPages* shared = nullptr, TT_LOC)
+      : options_(options), shared_(shared) {
     if (options.budget < 1 || options.sequences < 1 || options.pages < 1 || options.page < 1) {
       fail("TT-SERVE-01", "a scheduler needs a budget, sequences, pages and tokens of a page of at least 1",
            loc);
@@ -95,6 +117,7 @@ class Scheduler {
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
   int64_t held_pages() const {
+    if (shared_) return options_.pages - shared_->available();
     int64_t pages = 0;
     for (const State& s : running_) pages += pages_for(s.computed);
     return pages;
@@ -165,7 +188,13 @@ class Scheduler {
   void preempt(Step& step, int64_t& free) {
     State s = running_.back();
     running_.pop_back();
-    free += pages_for(s.computed);
+    if (shared_) {  // pages that others hold too do not become free
+      const int64_t before = shared_->available();
+      shared_->give_back(s.request.id);
+      free += shared_->available() - before;
+    } else {
+      free += pages_for(s.computed);
+    }
     s.computed = 0;
     step.preempted.push_back(s.request.id);
     waiting_.push_front(s);
@@ -194,9 +223,13 @@ class Scheduler {
     if (options_.batching == Batching::static_batch && !running_.empty() && !fresh_batch()) return;
     while (!waiting_.empty() && budget > 0 && running() < options_.sequences) {
       const State s = waiting_.front();
-      if (pages_for(s.length()) + promised(step) > free) return;
+      const SharedPages::Reuse reuse = shared_ ? shared_->reusable(s.request.id) : SharedPages::Reuse{};
+      const int64_t added = pages_for(s.length()) - pages_for(reuse.tokens) + reuse.cached;
+      if (added + promised(step) > free) return;
       waiting_.pop_front();
       running_.push_back(s);
+      if (shared_) running_.back().computed = shared_->begin(s.request.id);
+      free -= reuse.cached;
       add_chunk(step, running_.back(), budget, free);
     }
   }
@@ -216,6 +249,7 @@ class Scheduler {
   }
 
   SchedulerOptions options_;
+  SharedPages* shared_;
   std::vector<State> running_;  // in the order of admission
   std::deque<State> waiting_;
 };

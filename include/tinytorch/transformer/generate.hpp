@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/transformer/language_model.hpp>
@@ -181,10 +182,20 @@ class Text {
     return given_ + std::min(room, std::max<int64_t>(0, options_.max_tokens));
   }
 
+  int64_t may_write() const { return options_.max_tokens - std::ssize(out_.tokens); }  // new tokens, at most
+
   // Samples the next token from its logits [V].
-  void add(const Tensor& logits, Loc loc) {
-    const int32_t token =
-        sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
+  void add(const Tensor& logits, Loc loc) { take(sample(logits, loc), logits, loc); }
+  int32_t sample(const Tensor& logits, Loc loc) {
+    return sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
+  }
+  // The probability of each next token, [V], and the random numbers by which one is drawn.
+  std::vector<double> probabilities(const Tensor& logits, Loc loc) const {
+    return next_token_probabilities(biased(logits, options_.logit_bias), all_, options_.sampling, loc);
+  }
+  Generator& generator() { return generator_; }
+  // The next token is this one, which was sampled from these logits.
+  void take(int32_t token, const Tensor& logits, Loc loc) {
     const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
     if (!ends) {
       all_.push_back(token), out_.tokens.push_back(token);
@@ -223,14 +234,18 @@ class Text {
   bool done_ = false;
 };
 
-// Logits [V] of the token after `tokens`, on the CPU.
-inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens) {
+// Logits [rows, V] of the features [1, T, C] of the last `rows` tokens, on the CPU.
+inline Tensor last_logits(LanguageModel& model, const Tensor& features, int64_t rows) {
+  const int64_t T = features.size(1);
+  return model.head(slice(features, 1, T - rows, T).select(0, 0)).to(cpu);
+}
+// Logits [rows, V] of the token after `tokens`, on the CPU, and before it those of the last tokens.
+inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens, int64_t rows) {
   const size_t length = std::min(tokens.size(), static_cast<size_t>(model.context()));
   const std::span<const int32_t> seen = tokens.last(length);
   const std::vector<int64_t> ids(seen.begin(), seen.end());
   const Tensor input = from_data(ids, {1, static_cast<int64_t>(length)}, model.device());
-  const Tensor last = model.features(input).select(1, -1);  // [1, C]
-  return model.head(last).select(0, 0).to(cpu);
+  return last_logits(model, model.features(input), rows);
 }
 
 inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
@@ -241,7 +256,7 @@ inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequence
           .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype())};
 }
 
-// Logits [V] of the token after a growing sequence, on the CPU.
+// Logits of the tokens after a growing sequence, on the CPU.
 class Continuation {
  public:
   // The sequence will have at most `longest` tokens.
@@ -251,13 +266,25 @@ class Continuation {
     cache_.emplace(model.kv_shape(), cache_options(model, 1, std::min(longest, model.context()), options),
                    loc);
   }
-  Tensor next(std::span<const int32_t> tokens) {
-    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens);
+  // [V]: of the token after `tokens`.
+  Tensor next(std::span<const int32_t> tokens) { return rows(tokens, 1).select(0, 0); }
+  // [count, V]: row i predicts the token after all but the last count - 1 - i tokens. Only tokens that are
+  // not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU, rows that
+  // are computed together have the bits that they would have one by one.
+  Tensor rows(std::span<const int32_t> tokens, int64_t count) {
+    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
     const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
     const std::vector<int64_t> ids(added.begin(), added.end());
     const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
-    const Tensor last = model_.features(input, &*cache_).select(1, -1);  // [1, C]
-    return model_.head(last).select(0, 0).to(cpu);
+    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
+    return last_logits(model_, model_.features(input, &*cache_), count);
+  }
+  // The longest text of which the model sees every token.
+  int64_t all_seen() const { return cache_ ? cache_->capacity() : model_.context(); }
+  int64_t cached() const { return cache_ ? cache_->length(0) : 0; }
+  // Forgets the cached tokens from `length` on.
+  void truncate(int64_t length) {
+    if (cached() > length) cache_->truncate(0, length);
   }
 
  private:

@@ -27,6 +27,7 @@
 #include <tinytorch/transformer/pretokenize.hpp>
 #include <tinytorch/transformer/pretraining.hpp>
 #include <tinytorch/transformer/sampling.hpp>
+#include <tinytorch/transformer/speculative.hpp>
 #include <tinytorch/transformer/token_data.hpp>
 #include <tinytorch/transformer/token_tables.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
