@@ -38,7 +38,9 @@ inline std::string brief_text(const Error& error) {
   std::string text = error.what();
   text.resize(std::min(text.size(), text.find("\n  at ")));
   if (text.starts_with(error.code() + ": ")) text.erase(0, error.code().size() + 2);
-  for (size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;) text.replace(at, 3, "; ");
+  for (size_t at = 0; (at = text.find('\n')) != std::string::npos;)
+    text.replace(at, text.find_first_not_of(" \n", at) - at, "; ");
+  for (size_t at = 0; (at = text.find("  ")) != std::string::npos;) text.erase(at, 1);
   return text;
 }
 
