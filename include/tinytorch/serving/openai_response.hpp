@@ -33,7 +33,8 @@ class Utf8Pieces {
 
 inline std::string valid_utf8(std::string_view bytes) {
   Utf8Pieces pieces;
-  return pieces.add(bytes) + pieces.finish();
+  const std::string begin = pieces.add(bytes);
+  return begin + pieces.finish();
 }
 
 struct ReplyHead {

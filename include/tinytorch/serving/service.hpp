@@ -238,6 +238,10 @@ class BasicService {
   void drop(const std::shared_ptr<State>& state);
   void step();
   void left(const std::shared_ptr<State>& state);
+  void publish() {
+    const std::lock_guard lock(mutex_);
+    counts_ = engine_.counts();
+  }
 
   Engine& engine_;
   const ServiceOptions options_;
@@ -346,7 +350,9 @@ void BasicService<Engine>::drop(const std::shared_ptr<State>& state) {
 template <class Engine>
 void BasicService<Engine>::step() {
   try {
-    for (auto& ended : engine_.step()) {
+    auto all = engine_.step();
+    publish();  // before anybody learns of the ends, so that a client who asks then sees them
+    for (auto& ended : all) {
       const auto found = running_.find(ended.id);
       if (found == running_.end()) continue;
       const Running& r = found->second;
