@@ -21,7 +21,7 @@ inline constexpr const char* kPage = R"html(<!doctype html>
 <h1 id="name">tinytorch</h1>
 <div id="log" aria-live="polite"></div>
 <form id="form">
-  <textarea id="text" rows="3" aria-label="Message" placeholder="Write a message" required></textarea>
+  <textarea id="text" rows="3" aria-label="Message" title="Enter sends the message" required></textarea>
   <label>temperature <input id="temperature" type="number" min="0" max="2" step="0.1" value="0.7"></label>
   <label>tokens <input id="most" type="number" min="1" value="100"></label>
   <label>API key <input id="key" type="password" autocomplete="off"></label>

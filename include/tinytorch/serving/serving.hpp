@@ -1,5 +1,5 @@
-// Umbrella header of serving/: which requests compute which tokens in a step, a simulation of it, and a server
-// of OpenAI's API without its sockets.
+// Umbrella header of serving/: which requests compute which tokens in a step, a simulation of it, and a
+// server of OpenAI's API without its sockets.
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
 #pragma once
