@@ -43,6 +43,7 @@ json describe(const CudaCase& c) {
           {"tokens", c.tokens},
           {"options", c.options},
           {"operands", c.operands},
+          {"rivals", c.rivals},
           {"torch", c.row.empty() ? "" : bench::call_of(c.row).torch}};
 }
 

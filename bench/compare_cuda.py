@@ -5,8 +5,9 @@
     python3 bench/compare_cuda.py --from bench/results/cuda.json --readme bench/README.md     only prints and writes the table
 
 Both programs stay alive and answer one request at a time. Both prepare a case (PyTorch compiles it), then it is measured
-in rounds: ours, each variant of PyTorch, and in the next round in reverse order. The ratio of a round is PyTorch's time /
-ours (above 1: ours is faster). The result is the median over the rounds, for the variant of PyTorch that is fastest.
+in rounds: ours, each variant of PyTorch, and in the next round in reverse order. A case can have rivals, which are
+other cases of our program; each is measured by a process of its own in the same rounds. The ratio of a round is PyTorch's
+time / ours (above 1: ours is faster). The result is the median over the rounds, for the variant of PyTorch that is fastest.
 Bandwidth goals are shares of the bandwidth of the largest copy in the same run, by the faster of both programs. A row of
 the table has the geometric mean over its cases and the worst case. The exit status is 1 if a case failed or if there was
 no time for it; the report lists these cases.
@@ -184,8 +185,23 @@ class Comparison:
         device = ["--device", args.device]
         self.ours = Contender([args.bench, "--serve", *device, "--shrink", str(args.shrink)])
         os.environ.setdefault("TORCHINDUCTOR_MAX_AUTOTUNE_REPORT_CHOICES_STATS", "0")
-        self.peer = Contender([args.python, str(HERE / "peers/cuda_torch.py"), *device])
+        self.peer = None if args.alone else Contender([args.python, str(HERE / "peers/cuda_torch.py"), *device])
+        self.rivals = {}  # name of a column -> a process of our program
+        self.bytes = {}  # of each case, by its name
         self.failures = []
+
+    def list(self):
+        cases = self.ours.ask({"do": "list"})["cases"]
+        self.bytes = {case["name"]: case["bytes"] for case in cases}
+        return [{**case, "peers": []} for case in cases] if self.args.alone else cases
+
+    def rival(self, column):
+        if column not in self.rivals:
+            self.rivals[column] = Contender(self.ours.command)
+        return self.rivals[column]
+
+    def contenders(self):
+        return [c for c in (self.ours, self.peer, *self.rivals.values()) if c]
 
     def fail(self, case, who, message):
         self.failures.append({"case": case["name"], "who": who, "error": message})
@@ -212,6 +228,13 @@ class Comparison:
                 ready.append((variant, self.peer, {"variant": variant}, prepared))
             except Failed as error:
                 self.fail(case, variant, str(error))
+        for column, name in case.get("rivals", {}).items():
+            try:
+                prepared = self.rival(column).ask({"do": "prepare", "name": name}, 60)
+                self.check_mode(case, column, prepared)
+                ready.append((column, self.rival(column), {}, prepared))
+            except Failed as error:
+                self.fail(case, column, str(error))
         return ready
 
     def measure(self, case, ready):
@@ -249,7 +272,7 @@ class Comparison:
             return None
         ready = self.prepare(case)
         times = self.measure(case, ready) if ready else {}
-        for contender in (self.ours, self.peer):
+        for contender in self.contenders():
             try:
                 contender.ask({"do": "release"}, 60)
             except Failed as error:
@@ -268,7 +291,10 @@ class Comparison:
             peer_seconds, _ = median_and_quartiles(times[name])
             ratio, spread = median_and_quartiles([theirs / own for theirs, own in zip(times[name], times["ours"])])
             result["peers"][name] = {"seconds": peer_seconds, "ratio": ratio, "quartiles": spread, "mode": prepared["mode"]}
-            result["peers"][name]["prepared_in"] = round(prepared["prepared_in"], 2)
+            if name in case.get("rivals", {}):
+                result["peers"][name]["speed"] = ratio * case["bytes"] / self.bytes[case["rivals"][name]]
+            else:
+                result["peers"][name]["prepared_in"] = round(prepared["prepared_in"], 2)
             if "peak_bytes" in prepared:
                 result["peers"][name]["peak_bytes"] = prepared["peak_bytes"]
         return result
@@ -290,6 +316,7 @@ def parse(argv):
         "--warm-processes", type=int, default=max(1, min(10, (os.cpu_count() or 2) - 2)),
         help="processes that compile PyTorch's cases before the measurement; 0: none",
     )
+    parser.add_argument("--alone", action="store_true", help="without PyTorch: only our cases and their rivals")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run, with --shrink 1024")
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--commit", help="commit that was built; default: HEAD of the repository")
@@ -311,7 +338,7 @@ def chosen(cases, only):
 def compare(args):
     start = time.monotonic()
     comparison = Comparison(args, start + args.seconds)
-    cases = chosen(comparison.ours.ask({"do": "list"})["cases"], args.only)
+    cases = chosen(comparison.list(), args.only)
     about = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": args.commit or first_line(["git", "rev-parse", "HEAD"]),
@@ -319,7 +346,7 @@ def compare(args):
         "seconds": args.seconds,
         "only": args.only,
         "ours": comparison.ours.ask({"do": "about"}),
-        "peer": comparison.peer.ask({"do": "about"}, 120),
+        "peer": comparison.peer.ask({"do": "about"}, 120) if comparison.peer else {},
         "nvcc": first_line(["sh", "-c", "nvcc --version | grep release"]),
         "gpu_before": gpu_state(),
     }
@@ -342,8 +369,8 @@ def compare(args):
             finish(args, report, cases)
     about["clock_min_median_max"] = clocks.stop()
     about["gpu_after"], about["wall_seconds"] = gpu_state(), round(time.monotonic() - start, 1)
-    comparison.ours.stop()
-    comparison.peer.stop()
+    for contender in comparison.contenders():
+        contender.stop()
     finish(args, report, cases)
     return report
 

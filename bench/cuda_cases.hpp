@@ -10,11 +10,13 @@
 //   sets, calls     a sample makes `calls` calls, alternating between `sets` sets of operands; together they
 //                   exceed the L2 cache, so every call misses it
 //   peers           variants of the peer to compare with
+//   rivals          other cases of this list to compare with, each under the name of its column
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <decode_cache.hpp>
 #include <gpt2_step.hpp>
 #include <map>
 #include <string>
@@ -39,6 +41,7 @@ struct CudaCase {
   std::string row = {};
   std::vector<std::vector<int64_t>> operands = {};
   int64_t sets = 1, calls = 1;
+  std::map<std::string, std::string> rivals = {};
 };
 
 // The row of OP that an op of the list is; empty if it is more than one call.
@@ -74,12 +77,15 @@ class CudaCaseList {
     linear();
     conv();
     attention();
+    decode();
+    append();
     whole_steps();
     gpt2_steps();
   }
   std::vector<CudaCase> cases;
 
  private:
+  static constexpr const char* kCopy = "copy 256 MiB f32";  // moves as much as a cache of 537 MB
   static constexpr double kRotation = 256e6;  // least bytes of all sets together: five L2 caches of an H200
   static constexpr double kSample = 4e-4;     // least seconds of a sample when the work runs at the peak
 
@@ -274,6 +280,57 @@ class CudaCaseList {
           c.flops = 2 * (backward ? 5 : 2) * elements * (rows + 1) / 2;
           add(std::move(c));
         }
+      }
+    }
+  }
+
+  // Caches of 256 to 537 MB of bf16, and the same tokens as i8. The first shape is the one with goals; the
+  // others are one long sequence, many short ones, one head of keys, as many heads of keys as of queries,
+  // narrow heads and small pages.
+  void decode() {
+    const DecodeShape kShapes[] = {{},
+                                   {.sequences = 1, .tokens = 131'072},
+                                   {.sequences = 256, .tokens = 512},
+                                   {.tokens = 16'384, .groups = 1},
+                                   {.sequences = 16, .tokens = 2048, .groups = 32},
+                                   {.tokens = 8192, .head_size = 64},
+                                   {.page = 16}};
+    for (const DecodeShape& shape : kShapes) {
+      const std::string group = &shape == kShapes ? "decode" : "decode_shapes";
+      DecodeShape contiguous = shape, integers = shape;
+      contiguous.page = 0, integers.cache = tt::i8;
+      const bool is_new = std::ranges::none_of(
+          cases, [&](const CudaCase& c) { return c.name == "decode " + contiguous.str(); });
+      if (is_new) decode_case(group + "_contiguous", contiguous, {{"copy", kCopy}});
+      decode_case(group, shape, {{"copy", kCopy}, {"contiguous", "decode " + contiguous.str()}});
+      decode_case(group + "_i8", integers, {{"copy", kCopy}, {"bf16", "decode " + shape.str()}});
+    }
+  }
+  void decode_case(const std::string& group, DecodeShape shape, std::map<std::string, std::string> rivals) {
+    CudaCase c{.name = "decode " + shape.str(), .group = group, .op = "decode", .dtype = tt::bf16};
+    shape.sequences = smaller(shape.sequences), shape.tokens = smaller(shape.tokens, 64);
+    const auto rows = static_cast<double>(shape.sequences * shape.heads * shape.head_size);
+    c.options = shape.options(), c.rivals = std::move(rivals);
+    c.bytes = shape.cache_bytes() + 2 * 2 * rows, c.tensor_bytes = shape.cache_bytes() / 2;
+    c.flops = 4 * rows * static_cast<double>(shape.tokens);
+    add(std::move(c));
+  }
+  // A chunk of 512 tokens of each of 64 prompts, and one token of each of 256 sequences.
+  void append() {
+    for (const tt::DType cache : {tt::bf16, tt::i8}) {
+      for (const auto& [sequences, rows] : {std::pair<int64_t, int64_t>{64, 512}, {256, 1}}) {
+        DecodeShape shape{.sequences = sequences, .tokens = 1024, .cache = cache};
+        CudaCase c{.name = "kv_append " + std::to_string(sequences) + "x" + std::to_string(rows) +
+                           ", 8 heads of 128, page 64, " + name_of(cache),
+                   .group = "kv_append",
+                   .op = "kv_append",
+                   .dtype = tt::bf16};
+        shape.sequences = smaller(sequences);
+        c.options = shape.options(), c.options["rows"] = rows, c.rivals = {{"copy", kCopy}};
+        const auto tokens = static_cast<double>(shape.sequences * rows);
+        c.tensor_bytes = 2 * tokens * static_cast<double>(shape.groups * shape.head_size);
+        c.bytes = 2 * c.tensor_bytes + tokens * shape.token_bytes();
+        add(std::move(c));
       }
     }
   }

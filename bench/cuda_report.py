@@ -15,6 +15,7 @@ BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # markers of a section of
 #   "memory"   smallest peak memory of the variants / our peak memory
 #   "share"    bandwidth / bandwidth of the copy, for cases whose largest tensor has at least 64 MB
 #   "moved"    the same for cases that read and write at least 64 MB in all
+#   "speed"    bandwidth / bandwidth of the only rival, by the same rounds
 ROWS = [
     (
         "softmax, layer norm, RMS norm forward / best of eager and compile",
@@ -93,7 +94,20 @@ ROWS = [
     ("log-softmax forward / best of eager and compile", ["log_softmax"], "ratio", ["eager", "compile"], None, None),
     ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
     ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
+    ("attention to a paged cache, bf16, pages of 64 tokens, 537 MB / copy bandwidth", ["decode"], "speed", ["copy"], 0.85, 0.95),
+    ("the same / own contiguous cache", ["decode"], "ratio", ["contiguous"], 0.95, 0.98),
+    ("the same, i8 cache / own bf16 cache", ["decode_i8"], "ratio", ["bf16"], 1.6, 1.8),
+    ("the same, contiguous cache / copy bandwidth", ["decode_contiguous"], "speed", ["copy"], None, None),
 ]
+# Attention to caches of other shapes, and the kernel that writes a cache, without goals.
+for text, group, kind, rival in (
+    ("attention to caches of other shapes, bf16 / copy bandwidth", "decode_shapes", "speed", "copy"),
+    ("the same / own contiguous cache", "decode_shapes", "ratio", "contiguous"),
+    ("the same, i8 cache / own bf16 cache", "decode_shapes_i8", "ratio", "bf16"),
+    ("the same, contiguous cache / copy bandwidth", "decode_shapes_contiguous", "speed", "copy"),
+    ("keys and values appended to a cache / copy bandwidth", "kv_append", "speed", "copy"),
+):
+    ROWS.append((text, [group], kind, [rival], None, None))
 # The grid of row shapes, by kind. Its rows are judged by the worst case instead of the mean, because the grid exists to
 # find single shapes that are slow.
 GRID = {
@@ -132,6 +146,8 @@ def value_of(result, kind, variants):
     if kind in ("share", "moved"):
         return result.get("share_of_copy"), ""
     there = [v for v in variants if v in result["peers"]]
+    if kind == "speed":
+        return (result["peers"][there[0]]["speed"], there[0]) if there else (None, "")
     if kind == "memory":
         there = [v for v in there if "peak_bytes" in result["peers"][v] and "peak_bytes" in result]
         ratios = [(result["peers"][v]["peak_bytes"] / result["peak_bytes"], v) for v in there]
@@ -255,7 +271,8 @@ def print_report(report):
         peers = []
         for name, p in r["peers"].items():
             low, high = p["quartiles"]
-            peers.append(f"{name} {p['ratio']:.2f} ({low:.2f}-{high:.2f})")
+            speed = f", speed {p['speed']:.2f}" if "speed" in p else ""
+            peers.append(f"{name} {p['ratio']:.2f} ({low:.2f}-{high:.2f}{speed})")
         share = f"{r['share_of_copy']:.2f}" if "share_of_copy" in r else ""
         speeds = f"{r['seconds'] * 1e6:>10.2f} {r['gb_per_s']:>7.0f} {r['tflop_per_s']:>8.1f} {share:>8}"
         print(f"{r['name']:<54} {speeds}  {', '.join(peers)}{'' if r['mode'] == 'graph' else ' *'}")

@@ -114,6 +114,24 @@ inline Work attention_work(const CudaCase& c, tt::Device device) {
   };
 }
 
+inline Work decode_work(const CudaCase& c, tt::Device device) {
+  const DecodeShape shape = DecodeShape::of(c.options);
+  const tt::KvMemory memory = filled_cache(shape, 1, device);
+  const Tensor q = normal({shape.sequences, shape.heads, shape.head_size}, c.dtype, device);
+  return [memory, q]() -> Tensors { return {tt::cached_attention(q, memory)}; };
+}
+inline Work append_work(const CudaCase& c, tt::Device device) {
+  const DecodeShape shape = DecodeShape::of(c.options);
+  const int64_t rows = c.options.at("rows");
+  const tt::KvMemory memory = filled_cache(shape, rows, device);
+  const tt::Shape step{shape.sequences * rows, shape.groups, shape.head_size};
+  const Tensor k = normal(step, c.dtype, device), v = normal(step, c.dtype, device);
+  return [memory, k, v]() -> Tensors {
+    tt::kv_append(memory, k, v);
+    return {};
+  };
+}
+
 inline Work adamw_work(const CudaCase& c, tt::Device device) {
   tt::NamedTensors parameters;
   for (const tt::Shape& shape : CudaCaseList::adamw_shapes(c.shape)) {
@@ -156,6 +174,8 @@ inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);
   if (c.op == "conv2d") return conv_work(c, device);
   if (c.op.starts_with("attention")) return attention_work(c, device);
+  if (c.op == "decode") return decode_work(c, device);
+  if (c.op == "kv_append") return append_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
   if (c.op == "gpt2_step") return Gpt2Step::of(c.shape, c.options).work(c.dtype, device);

@@ -8,6 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr uint64_t kBroken = 25;  // the seed of a text that fails at its first token
+
 // An engine without a model: each text has a letter for each token, and a page for each text. The tests
 // decide when a step may be computed, so that the result of a race is known.
 class LetterEngine {
@@ -15,6 +17,7 @@ class LetterEngine {
   struct Ended {
     int64_t id;
     Generated text;
+    std::exception_ptr error{};
   };
   struct Counts {
     int64_t running = 0, held_pages = 0, cancelled = 0, steps = 0;
@@ -40,6 +43,10 @@ class LetterEngine {
       text.written.tokens.push_back(0);
       const bool more = text.request.options.on_token(0, piece);
       if (!more) text.written.reason = FinishReason::callback;
+      if (text.request.options.seed == kBroken) {
+        out.push_back({id, text.written, std::make_exception_ptr(std::runtime_error("not a number"))});
+        continue;
+      }
       if (!more || std::ssize(text.written.tokens) == text.request.options.max_tokens)
         out.push_back({id, text.written});
     }
@@ -217,6 +224,19 @@ TEST_CASE("a request that the engine refuses fails alone, with the other texts o
   Call good = service.submit({letters(3, 3)}, {});
   CHECK(read_all(good, 1, false)[0] == "ddd");
   CHECK(service.counts().running == 0);
+}
+
+TEST_CASE("a text that fails ends its call alone") {
+  LetterEngine engine;
+  BasicService<LetterEngine> service(engine, {.most_texts = 8});
+  Call bad = service.submit({letters(5, 0), letters(5, kBroken)}, {}),
+       good = service.submit({letters(5, 1)}, {});
+  engine.allow(kAlways);
+  const ApiError error = refusal([&] { read_all(bad, 2, false); });
+  CHECK(error.status == 500);
+  CHECK(error.message.find("not a number") != std::string::npos);
+  CHECK(read_all(good, 1, false)[0] == "bbbbb");
+  CHECK(becomes_true([&] { return service.counts().running == 0; }));
 }
 
 TEST_CASE("a step that fails ends all calls, and later ones are served") {

@@ -25,6 +25,9 @@ groups = {"copy": ["eager"], "softmax": ["eager", "compile"], "softmax_backward"
           "elementwise": ["eager"], "conv2d": ["eager", "channels_last"], "gpt2_step": ["eager", "compile"]}
 cases = [{"name": f"{g} {i}", "group": g, "peers": p, "bytes": 3e8 if g == "copy" else 1.5e8, "flops": 0, "sets": 2,
           "calls": 2, "graph": True, "tokens": 8 if g == "gpt2_step" else 0, "tensor_bytes": 7e7 if i else 6e7} for g, p in groups.items() for i in (0, 1)]
+cases.append({**cases[0], "name": "decode", "group": "decode", "peers": [], "bytes": 1.5e8,
+              "rivals": {"copy": "copy 1", "contiguous": "decode, contiguous"}})
+cases.append({**cases[0], "name": "decode, contiguous", "group": "decode_contiguous", "peers": [], "bytes": 1.5e8})
 name, held = "", []
 for line in sys.stdin:
     request = json.loads(line)
@@ -37,7 +40,7 @@ for line in sys.stdin:
     if what == "release":
         held = []
     if what == "measure":
-        answer = {"seconds": times[variant]}
+        answer = {"seconds": times[variant] * (0.8 if name == "decode, contiguous" else 1)}
         if "gpt2" in name and len(held) > 1: answer = {"error": "out of memory"}
     kind = trouble.get(f"{name}/{variant}/{what}", "")
     if kind == "error": answer = {"error": "it broke"}
@@ -79,7 +82,7 @@ class CompareCuda(unittest.TestCase):
 
     def test_the_table_has_the_ratios_that_the_goals_define(self):
         status, report, _ = self.compare()
-        self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 12))
+        self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 14))
         self.assertAlmostEqual(report["copy_gb_per_s"], 3000)
         self.assertAlmostEqual(self.row(report, "softmax, layer norm")["value"], 1.2)  # against the faster variant of the peer
         self.assertAlmostEqual(self.row(report, "softmax backward")["value"], 1.2)
@@ -91,6 +94,18 @@ class CompareCuda(unittest.TestCase):
         self.assertAlmostEqual(share["value"], 0.5)
         self.assertEqual(cuda_report.verdict(self.row(report, "conv2d")), "least")
         self.assertEqual(cuda_report.verdict(share), "below")
+
+    def test_a_case_is_compared_with_its_rivals_which_processes_of_our_own_program_time(self):
+        status, report, printed = self.compare(None, "--alone", "--only", "decode")
+        self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 4))
+        self.assertEqual(report["about"]["peer"], {})
+        self.assertAlmostEqual(self.row(report, "attention to a paged cache")["value"], 0.5)  # half the bytes, equal time
+        contiguous = next(r for r in report["table"] if "own contiguous" in r["row"] and r["aim"])
+        self.assertAlmostEqual(contiguous["value"], 0.8)
+        self.assertIn("speed 0.50", printed)
+        _, report, _ = self.compare({"decode, contiguous/ours/prepare": "error"}, "--alone", "--only", "decode")
+        self.assertEqual([f["who"] for f in report["failures"]], ["contiguous", "ours"])  # as a rival, and as a case
+        self.assertAlmostEqual(self.row(report, "attention to a paged cache")["value"], 0.5)
 
     def test_memory_is_compared_as_peak_of_the_peer_over_peak_of_tinytorch(self):
         cases = [{"name": "step", "group": "gpt2_step", "tensor_bytes": 0}]
@@ -121,7 +136,7 @@ class CompareCuda(unittest.TestCase):
 
     def test_cases_that_do_not_fit_into_the_time_limit_are_failures(self):
         status, report, _ = self.compare(None, "--seconds", "0")
-        self.assertEqual((status, len(report["failures"]), report["cases"]), (1, 12, []))
+        self.assertEqual((status, len(report["failures"]), report["cases"]), (1, 14, []))
 
     def test_only_the_speed_section_of_a_readme_is_rewritten(self):
         readme = self.folder / "README.md"

@@ -51,9 +51,11 @@ class ServedModel {
   // characters without tokens.
   std::vector<TextRequest> texts(const ApiRequest& request, uint64_t otherwise) const;
 
-  // The bytes of a token. Special tokens, and numbers that the tokenizer does not have, have none.
-  std::string bytes_of(int32_t token) const {
-    if (token < 0 || token >= tokenizer_.vocabulary() || silent_.contains(token)) return "";
+  // The bytes of a token in a text. Special tokens, and numbers that the tokenizer does not have, have none.
+  std::string bytes_of(int32_t token) const { return silent_.contains(token) ? "" : name_of(token); }
+  // The bytes of a token, also of a special one.
+  std::string name_of(int32_t token) const {
+    if (token < 0 || token >= tokenizer_.vocabulary()) return "";
     try {
       return tokenizer_.decode(std::span(&token, 1));
     } catch (const Error&) {  // a gap in the vocabulary
@@ -157,6 +159,8 @@ inline TextRequest ServedModel::text(const ApiRequest& request, Tokens prompt) c
   GenerateOptions& o = out.options;
   o.max_tokens = request.max_tokens.value_or(otherwise);
   o.sampling = request.sampling;
+  o.logit_bias = request.logit_bias;
+  o.logprobs = request.logprobs;
   o.at_context_end = GenerateOptions::ContextEnd::stop;
   o.stop = request.stop;
   o.decode = [this](std::span<const int32_t> tokens) { return text_of(tokens); };
@@ -226,9 +230,17 @@ inline std::string Answer::whole() const {
   return whole_reply(head_, texts, usage_);
 }
 
-inline std::optional<std::vector<ReplyToken>> Answer::tokens_of(const Generated&) const {
+inline std::optional<std::vector<ReplyToken>> Answer::tokens_of(const Generated& text) const {
   if (!logprobs_) return std::nullopt;
-  return std::vector<ReplyToken>{};
+  std::vector<ReplyToken> out;
+  for (size_t i = 0; i < text.logprobs.size(); ++i) {
+    const int32_t token = text.tokens[i];
+    out.push_back(
+        {.token = {served_.name_of(token), text.logprobs[i].own}, .silent = served_.bytes_of(token).empty()});
+    for (const auto& [other, logprob] : text.logprobs[i].top)
+      out.back().top.push_back({served_.name_of(other), logprob});
+  }
+  return out;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::serving

@@ -56,6 +56,7 @@ struct LikelyToken {
 struct ReplyToken {
   LikelyToken token;
   std::vector<LikelyToken> top{};
+  bool silent = false;  // a special token, which is not part of the text
 };
 
 // A choice, or a part of one in a stream.
@@ -173,7 +174,7 @@ inline std::string completion_logprobs(const std::vector<ReplyToken>& tokens, in
   Utf8Pieces text;
   const auto start = [&](const ReplyToken& t) {
     const std::string shown = std::to_string(offset);
-    offset += characters(text.add(t.token.bytes));
+    if (!t.silent) offset += characters(text.add(t.token.bytes));
     return shown;
   };
   return "{\"tokens\":" + json_array(tokens, name) + ",\"token_logprobs\":" +

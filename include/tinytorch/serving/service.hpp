@@ -176,7 +176,8 @@ class Call {
   std::function<void(const std::shared_ptr<State>&)> leave_;
 };
 
-// Engine: submit(TextRequest) -> id, cancel(id), step() -> {id, text}..., idle(), counts(); see engine.hpp.
+// Engine: submit(TextRequest) -> id, cancel(id), step() -> {id, text, error}..., idle(), counts(), as in
+// engine.hpp.
 template <class Engine>
 class BasicService {
  public:
@@ -238,6 +239,18 @@ class BasicService {
   void drop(const std::shared_ptr<State>& state);
   void step();
   void left(const std::shared_ptr<State>& state);
+  static ApiError problem_of(const std::exception_ptr& thrown) {
+    std::string why = "an unknown error";
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      why = brief_text(error);
+    } catch (const std::exception& error) {
+      why = error.what();
+    } catch (...) {
+    }
+    return {500, "the text cannot go on: " + why, "server_error", "", "step_failed"};
+  }
   void publish() {
     const std::lock_guard lock(mutex_);
     counts_ = engine_.counts();
@@ -346,7 +359,8 @@ void BasicService<Engine>::drop(const std::shared_ptr<State>& state) {
   }
 }
 
-// An error in a step, such as logits that are not numbers, ends every call, because none of them can go on.
+// An error of one text, such as logits that are not numbers, ends its call. An error of the whole step ends
+// every call, because none of them can go on.
 template <class Engine>
 void BasicService<Engine>::step() {
   try {
@@ -355,14 +369,15 @@ void BasicService<Engine>::step() {
     for (auto& ended : all) {
       const auto found = running_.find(ended.id);
       if (found == running_.end()) continue;
-      const Running& r = found->second;
+      const Running r = found->second;
+      if (ended.error) r.state->fail(problem_of(ended.error));
       metrics_.ended(r.state->measure(r.choice, r.prompt));
       r.state->end(r.choice, std::move(ended.text));
       running_.erase(found);
+      if (ended.error) drop(r.state);
     }
-  } catch (const std::exception& error) {
-    const ApiError problem(500, std::string("the step failed: ") + error.what(), "server_error", "",
-                           "step_failed");
+  } catch (const std::exception&) {
+    const ApiError problem = problem_of(std::current_exception());
     while (!running_.empty()) {
       const auto state = running_.begin()->second.state;
       state->fail(problem);

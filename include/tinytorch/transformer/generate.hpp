@@ -25,8 +25,11 @@ namespace tinytorch::inline TT_BUILD {
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
-  uint64_t seed = 0;  // seed of the random samples
-  bool cache = true;  // false: the whole context is computed for each token
+  std::vector<std::pair<int32_t, double>>
+      logit_bias{};       // added to the logits of these tokens, before all else
+  int64_t logprobs = -1;  // 0 or more: Generated::logprobs, with so many of the most probable tokens
+  uint64_t seed = 0;      // seed of the random samples
+  bool cache = true;      // false: the whole context is computed for each token
   // The dtype of the cache: f32, bf16, f16 or i8. With i8 the cache takes a quarter of the memory of f32, and
   // the logits change a little. nullopt stands for the dtype of the model, with which no logit changes.
   std::optional<DType> cache_dtype{};
@@ -44,9 +47,17 @@ struct GenerateOptions {
 
 enum class FinishReason { max_tokens, end_token, stop_text, callback, context_end };
 
+// Natural logarithms of the model's probabilities, before penalty, bias, temperature and filters.
+struct TokenLogprobs {
+  double own = 0;  // of the token that was sampled
+  std::vector<std::pair<int32_t, double>>
+      top{};  // the most probable tokens; among equal ones the smaller first
+};
+
 struct Generated {
-  std::vector<int32_t> tokens{};  // the new tokens, without the end token
-  std::string text{};             // the text of the new tokens, up to the stop string
+  std::vector<int32_t> tokens{};          // the new tokens, without the end token
+  std::string text{};                     // the text of the new tokens, up to the stop string
+  std::vector<TokenLogprobs> logprobs{};  // of each new token, if they were asked for
   FinishReason reason = FinishReason::max_tokens;
 };
 
@@ -108,6 +119,33 @@ class Stream {
   bool stopped_ = false;
 };
 
+// Logits [V] with the bias of some tokens added. Tokens outside of the vocabulary are ignored.
+inline Tensor biased(const Tensor& logits, const std::vector<std::pair<int32_t, double>>& bias) {
+  if (bias.empty()) return logits;
+  std::vector<double> values = logits.to_vector<double>();
+  for (const auto& [token, value] : bias)
+    if (token >= 0 && static_cast<size_t>(token) < values.size()) values[static_cast<size_t>(token)] += value;
+  return from_data(values, {std::ssize(values)}, cpu);
+}
+
+inline TokenLogprobs logprobs_of(const Tensor& logits, int32_t token, int64_t count, Loc loc) {
+  const std::vector<double> x = sampling::values_of(logits, loc);
+  const double largest = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value - largest);
+  const double log_sum = largest + std::log(sum);
+  TokenLogprobs out{x[static_cast<size_t>(token)] - log_sum};
+  std::vector<int32_t> order(x.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + std::min<int64_t>(count, std::ssize(order));
+  std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
+    const double p = x[static_cast<size_t>(a)], q = x[static_cast<size_t>(b)];
+    return p > q || (p == q && a < b);
+  });
+  for (auto i = order.begin(); i != end; ++i) out.top.emplace_back(*i, x[static_cast<size_t>(*i)] - log_sum);
+  return out;
+}
+
 // A text that grows: its tokens, and what each new one decides.
 class Text {
  public:
@@ -145,9 +183,13 @@ class Text {
 
   // Samples the next token from its logits [V].
   void add(const Tensor& logits, Loc loc) {
-    const int32_t token = sample_token(logits, all_, options_.sampling, generator_, loc);
+    const int32_t token =
+        sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
     const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
-    if (!ends) all_.push_back(token), out_.tokens.push_back(token);
+    if (!ends) {
+      all_.push_back(token), out_.tokens.push_back(token);
+      if (options_.logprobs >= 0) out_.logprobs.push_back(logprobs_of(logits, token, options_.logprobs, loc));
+    }
     std::string piece(ends ? "" : stream_->advance(out_.tokens));
     const bool full = stops() && std::ssize(all_) > context_;
     const bool last = ends || full || std::ssize(out_.tokens) == options_.max_tokens;

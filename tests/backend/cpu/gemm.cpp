@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
@@ -175,6 +176,63 @@ TEST_CASE("the same bits at one, two and three threads") {
       CHECK(std::memcmp(out.data(), reference.data(), out.size() * sizeof(float)) == 0);
     }
   }
+}
+
+// The promise of products_by_rows(), for weights of a linear layer and for any other strides.
+TEST_CASE_TEMPLATE("by rows, the bits of a row do not depend on the rows beside it", T, float, double,
+                   tt::BFloat16, tt::Half) {
+  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const cpu::ProductsByRows by_rows;
+  tt::Generator g(11);
+  for (const auto& [N, K] : {std::pair{1, 1}, {5, 7}, {33, 64}, {130, 129}, {64, 1100}, {1000, 96}}) {
+    const int64_t M = 203;
+    std::vector<T> a(static_cast<size_t>(M * K)), b(static_cast<size_t>(K * N));
+    for (auto* v : {&a, &b})
+      for (T& x : *v) x = T(g.uniform(-1, 1));
+    for (const bool weights : {true, false}) {
+      for (const bool accumulate : {false, true}) {
+        const View right{b.data(), tt::dtype_of<T>, {K, N}, {weights ? 1 : N, weights ? K : 1}};
+        const auto rows = [&](int64_t first, int64_t count, int threads) {
+          tt::set_thread_count(threads);
+          std::vector<Sum> out(static_cast<size_t>(count * N), Sum(0.5));
+          cpu::gemm({out.data(), tt::dtype_of<Sum>, {count, N}, {N, 1}},
+                    {a.data() + first * K, tt::dtype_of<T>, {count, K}, {K, 1}}, right, accumulate);
+          return out;
+        };
+        const std::vector<Sum> all = rows(0, M, 2);
+        for (const auto& [first, count] :
+             {std::pair{0, 1}, {7, 1}, {100, 2}, {3, 5}, {50, 8}, {60, 9}, {90, 64}, {202, 1}}) {
+          const std::vector<Sum> some = rows(first, count, 1);
+          CHECK(std::memcmp(some.data(), all.data() + first * N, some.size() * sizeof(Sum)) == 0);
+        }
+        double worst = 0;
+        for (int64_t i = 0; i < M; ++i) {
+          for (int64_t j = 0; j < N; ++j) {
+            double sum = accumulate ? 0.5 : 0, size = std::abs(sum);
+            for (int64_t k = 0; k < K; ++k) {
+              const double x = static_cast<double>(a[static_cast<size_t>(i * K + k)]);
+              const double y = static_cast<double>(b[static_cast<size_t>(weights ? j * K + k : k * N + j)]);
+              sum += x * y, size += std::abs(x * y);
+            }
+            const double error = std::abs(static_cast<double>(all[static_cast<size_t>(i * N + j)]) - sum);
+            worst = std::max(worst, error / (size * std::numeric_limits<Sum>::epsilon()));
+          }
+        }
+        CHECK(worst < 8 + std::sqrt(static_cast<double>(K)));
+      }
+    }
+  }
+  tt::set_thread_count(2);
+}
+TEST_CASE("products_by_rows() is set until the end of the scope") {
+  CHECK(!cpu::products_by_rows());
+  {
+    const cpu::ProductsByRows on;
+    CHECK(cpu::products_by_rows());
+    const cpu::ProductsByRows off(false);
+    CHECK(!cpu::products_by_rows());
+  }
+  CHECK(!cpu::products_by_rows());
 }
 
 TEST_CASE("the epilogue gets each sum once, before it is rounded to c, for any dtype and strides of c") {

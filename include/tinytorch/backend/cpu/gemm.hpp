@@ -17,6 +17,24 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true,
                  const Epilogue& epilogue = {});
 
+// True on a thread whose products add the terms of each row in one order, whatever the number of rows: the
+// bits of a row of C do not depend on the rows beside it. By default, each size of product takes the order in
+// which it is fastest. Products with weights as of a linear layer (contiguous along K) keep most of their
+// speed; others are computed row by row.
+TT_API bool& products_by_rows();
+
+// Sets products_by_rows() until the end of the C++ scope.
+class ProductsByRows {
+ public:
+  explicit ProductsByRows(bool on = true) : before_(products_by_rows()) { products_by_rows() = on; }
+  ~ProductsByRows() { products_by_rows() = before_; }
+  ProductsByRows(const ProductsByRows&) = delete;
+  ProductsByRows& operator=(const ProductsByRows&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
@@ -118,6 +136,25 @@ void write_row(const View& v, int64_t i, int64_t j, int64_t n, const T* values) 
   });
 }
 
+// A product under products_by_rows(), without the epilogue. False if each row is a product of its own.
+template <class T, class S>
+bool gemm_by_rows(T* c, int64_t c_row, const Matrix<S>& a, const Matrix<S>& b, int64_t M, int64_t N,
+                  int64_t K, bool accumulate, bool parallel) {
+  parallel = parallel && 2 * M * N * K > kParallelFlops;
+  if (b.row != 1 && K > 1) return false;
+  if constexpr (std::is_same_v<S, T> && std::is_floating_point_v<T>) {
+    if (a.col != 1 && K > 1) return false;
+    dot_product(c, c_row, a, b, M, N, K, accumulate, parallel);
+    return true;
+  } else if constexpr (std::is_same_v<S, BFloat16>) {
+    Scratch<float> rows(M * K);
+    for (int64_t i = 0; i < M; ++i) convert_run(rows.data() + i * K, 1, a.data + i * a.row, a.col, K);
+    dot_product(c, c_row, Matrix<float>{rows.data(), K, 1}, b, M, N, K, accumulate, parallel);
+    return true;
+  }
+  return false;
+}
+
 template <class T>
 void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate, bool parallel,
              const Epilogue& epilogue) {
@@ -134,6 +171,20 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
   dispatch_source<T>(a.dtype, [&]<class S>(const S*) {
     const Matrix<S> matrix_a{a.as<const S>(), a.strides[0], a.strides[1]};
     const Matrix<S> matrix_b{b.as<const S>(), b.strides[0], b.strides[1]};
+    if (std::is_floating_point_v<T> && products_by_rows()) {
+      if (gemm_by_rows(c, c_row, matrix_a, matrix_b, M, N, K, accumulate, parallel)) return epilogue(all);
+      if (M > 1) {
+        const auto row = [&](const View& v, int64_t i) {
+          return View{v.as<char>() + i * v.strides[0] * static_cast<int64_t>(size_of(v.dtype)),
+                      v.dtype,
+                      {1, v.shape[1]},
+                      v.strides};
+        };
+        for (int64_t i = 0; i < M; ++i)
+          gemm_as<T>(c + i * c_row, c_row, row(a, i), b, accumulate, parallel, Epilogue());
+        return epilogue(all);
+      }
+    }
     if constexpr (std::is_same_v<S, T> && std::is_floating_point_v<T>) {
       if (gemm_unpacked(c, c_row, matrix_a, matrix_b, M, N, K, accumulate, parallel)) return epilogue(all);
     }
@@ -155,6 +206,11 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
     }
     gemm_blocked<T, S>(c, c_row, matrix_a, matrix_b, M, N, K, accumulate, parallel, epilogue);
   });
+}
+
+TT_API bool& products_by_rows() {
+  thread_local bool on = false;
+  return on;
 }
 
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate, bool parallel,

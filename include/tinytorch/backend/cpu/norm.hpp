@@ -70,7 +70,8 @@ void normalize_row(const NormRows<T>& a, int64_t r) {
 
 template <class T>
 void normalize_rows(const NormRows<T>& a) {
-  if (a.C < kShortNorm && a.rows > 1) return normalize_short_rows(a);
+  if (a.C < kShortNorm)
+    return normalize_short_rows(a);  // a lone row, too: its bits must not depend on others
   for_each_row(a.rows, a.C, [&](int64_t r) { normalize_row(a, r); });
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <tinytorch/backend/cpu/gemm/micro_kernel.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd_widen.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -147,6 +148,8 @@ void direct_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b,
 
 inline constexpr int kDotCols = kSimdBytes == 64 ? 4 : 2;  // columns of B in a tile
 inline constexpr int kDotRows = 4;                         // rows of A in a tile, at most
+inline constexpr int64_t kDotElements = int64_t{1} << 17;  // elements of A in a block of rows
+inline constexpr int64_t kDotPrefetchBytes = 2048;         // prefetch distance in each column
 
 // Pairwise sum of kCount consecutive numbers, halved at each step.
 template <int64_t kCount, class T>
@@ -167,61 +170,108 @@ template <class T>
   return sum_of<kLanes<T>>(x);
 }
 
-// c [kRows, kCols] = or += dot products of rows of a and columns of b.
-template <class T, int kRows, int kCols>
-[[gnu::noinline]] void dot_tile(int64_t depth, const T* a, int64_t a_row, const T* b, int64_t b_col, T* c,
-                                int64_t c_row, bool accumulate) {
-  constexpr int64_t kL = kLanes<T>;
+// kLanes<float> consecutive elements as floats.
+template <class S>
+[[gnu::always_inline]] inline Simd<float> load_floats(const S* p) {
+  if constexpr (std::is_same_v<S, float>) {
+    return simd_load(p);
+  } else if constexpr (std::is_same_v<S, BFloat16>) {  // bf16 is the upper half of a float
+    const Simd<uint32_t> wide = widen_words(p) << 16;
+    return reinterpret_cast<Simd<float>>(wide);
+  } else {
+    return __builtin_convertvector(widen_bytes(p), Simd<float>);
+  }
+}
+
+// c [kRows, kCols] = or += dot products of rows of a and columns of b, whose elements are S.
+template <class T, class S, int kRows, int kCols>
+[[gnu::noinline]] void dot_tile(int64_t depth, const T* a, int64_t a_row, const S* b, int64_t b_col, T* c,
+                                int64_t c_row, int64_t c_col, bool accumulate) {
+  constexpr int64_t kL = kLanes<T>, kAhead = kDotPrefetchBytes / static_cast<int64_t>(sizeof(S));
   Simd<T> sum[kRows][kCols] = {};
-  const auto step = [&](auto&& load, int64_t k) __attribute__((always_inline)) {
+  const auto step = [&](auto&& load_a, auto&& load_b, int64_t k) __attribute__((always_inline)) {
     Simd<T> column[kCols];
     TT_UNROLL
-    for (int j = 0; j < kCols; ++j) column[j] = load(b + j * b_col + k);
+    for (int j = 0; j < kCols; ++j) keep_in_register(column[j] = load_b(b + j * b_col + k));
     TT_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      const Simd<T> row = load(a + i * a_row + k);
+      const Simd<T> row = load_a(a + i * a_row + k);
       TT_UNROLL
       for (int j = 0; j < kCols; ++j) sum[i][j] += row * column[j];
     }
   };
+  const auto load = [](const T* p) __attribute__((always_inline)) { return simd_load(p); };
+  const auto load_column = [](const S* p) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<T, S>)
+      return simd_load(p);
+    else
+      return load_floats(p);
+  };
   int64_t k = 0;
-  for (; k + kL <= depth; k += kL) step([](const T* p) { return simd_load(p); }, k);
+  for (; k + kL <= depth; k += kL) {
+    if constexpr (kRows <= 2) {
+      TT_UNROLL
+      for (int j = 0; j < kCols; ++j) prefetch<false>(b + j * b_col + k + kAhead, 1);
+    }
+    step(load, load_column, k);
+  }
   if (k < depth) {
     const FirstLanes<T> rest(depth - k);
-    step([&rest](const T* p) { return rest.load(p); }, k);
+    if constexpr (std::is_same_v<T, S>) {
+      const auto part = [&rest](const T* p) { return rest.load(p); };
+      step(part, part, k);
+    } else {
+      T column[kCols][kL] = {};
+      for (int j = 0; j < kCols; ++j)
+        for (int64_t i = k; i < depth; ++i) column[j][i - k] = convert<T>(b[j * b_col + i]);
+      for (int i = 0; i < kRows; ++i)
+        for (int j = 0; j < kCols; ++j) sum[i][j] += rest.load(a + i * a_row + k) * simd_load(column[j]);
+    }
   }
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kCols; ++j) {
-      T& out = c[i * c_row + j];
+      T& out = c[i * c_row + j * c_col];
       const T value = sum_of_lanes<T>(sum[i][j]);
       out = accumulate ? multiply_add(value, T(1), out) : value;
     }
   }
 }
 
-template <class T, int kCols>
-void dot_rows(int64_t M, int64_t depth, const Matrix<T>& a, const T* b, int64_t b_col, T* c, int64_t c_row,
-              bool accumulate) {
+template <class T, class S, int kCols>
+void dot_rows(int64_t M, int64_t depth, const Matrix<T>& a, const S* b, int64_t b_col, T* c, int64_t c_row,
+              int64_t c_col, bool accumulate) {
   int64_t i = 0;
   const auto rows = [&]<int kRows>() {
     for (; i + kRows <= M; i += kRows)
-      dot_tile<T, kRows, kCols>(depth, a.data + i * a.row, a.row, b, b_col, c + i * c_row, c_row, accumulate);
+      dot_tile<T, S, kRows, kCols>(depth, a.data + i * a.row, a.row, b, b_col, c + i * c_row, c_row, c_col,
+                                   accumulate);
   };
   rows.template operator()<kDotRows>();
   rows.template operator()<2>();
   rows.template operator()<1>();
 }
 
-// c [M, N] = or += a [M, K] b [K, N]; a.col == 1 and b.row == 1.
-template <class T>
-void dot_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N, int64_t K,
+// c [M, N] = or += a [M, K] b [K, N]; a.col == 1 and b.row == 1. The bits of an element of C depend on its
+// row of A and its column of B alone, not on M or N. The columns of a tile come from kDotCols parts of a
+// task's columns, so that a thread reads as many long sequential streams, as in gemm/gemv.hpp. A block of
+// rows of A stays in the L2 cache while B is read past it.
+template <class T, class S>
+void dot_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<S>& b, int64_t M, int64_t N, int64_t K,
                  bool accumulate, bool parallel) {
   const int64_t grain = ceil_div(ceil_div(100'000, M * K), kDotCols) * kDotCols;
+  const int64_t block = std::max<int64_t>(kDotRows, kDotElements / K / kDotRows * kDotRows);
   maybe_parallel(parallel, N, grain, [&](int64_t begin, int64_t end) {
-    int64_t j = begin;
-    for (; j + kDotCols <= end; j += kDotCols)
-      dot_rows<T, kDotCols>(M, K, a, b.data + j * b.col, b.col, c + j, c_row, accumulate);
-    for (; j < end; ++j) dot_rows<T, 1>(M, K, a, b.data + j * b.col, b.col, c + j, c_row, accumulate);
+    const int64_t part = (end - begin) / kDotCols;
+    for (int64_t i = 0; i < M; i += block) {
+      const int64_t rows = std::min(block, M - i);
+      const Matrix<T> above{a.data + i * a.row, a.row, a.col};
+      T* const to = c + i * c_row;
+      for (int64_t j = begin; j < begin + part; ++j)
+        dot_rows<T, S, kDotCols>(rows, K, above, b.data + j * b.col, part * b.col, to + j, c_row, part,
+                                 accumulate);
+      for (int64_t j = begin + kDotCols * part; j < end; ++j)
+        dot_rows<T, S, 1>(rows, K, above, b.data + j * b.col, b.col, to + j, c_row, 1, accumulate);
+    }
   });
 }
 

@@ -28,26 +28,12 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 #include <algorithm>
 #include <bit>
 #include <tinytorch/backend/cpu/gemm/direct.hpp>
-#include <tinytorch/core/simd_widen.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kGemvRows = 4;
 inline constexpr int64_t kGemvPrefetchBytes = 2048;      // prefetch distance in bytes, for each row
 inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // bytes that make another thread worthwhile
-
-// kLanes<float> consecutive elements as floats.
-template <class S>
-[[gnu::always_inline]] inline Simd<float> load_floats(const S* p) {
-  if constexpr (std::is_same_v<S, float>) {
-    return simd_load(p);
-  } else if constexpr (std::is_same_v<S, BFloat16>) {  // bf16 is the upper half of a float
-    const Simd<uint32_t> wide = widen_words(p) << 16;
-    return reinterpret_cast<Simd<float>>(wide);
-  } else {
-    return __builtin_convertvector(widen_bytes(p), Simd<float>);
-  }
-}
 
 // y[r] = dot product of the row at w + r * spacing with x, for kRows rows.
 template <int64_t kRows, class S>

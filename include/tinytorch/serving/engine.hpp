@@ -1,0 +1,267 @@
+// Engine: a language model that writes many texts at once. The scheduler (scheduler.hpp) decides what a step
+// computes, a paged cache keeps the keys and values, and one pass of the model computes the rows of all.
+//
+//   Engine engine(model, {.scheduler = {.sequences = 64, .pages = 1024}});
+//   const int64_t id = engine.submit({prompt, {.max_tokens = 100}});
+//   while (!engine.idle())
+//     for (const Ended& e : engine.step()) use(e.id, e.text);
+//
+// On the CPU a text does not depend on the texts beside it, nor on the load of the server: the same request
+// gives the same bits alone and in any company. Every kernel computes a row by itself, attention to the cache
+// in one order, and products add the terms of a row in one order (backend::cpu::ProductsByRows). On a GPU the
+// library's products choose an algorithm by the number of rows, so logits may differ there by rounding.
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/serving/scheduler.hpp>
+#include <tinytorch/transformer/generate.hpp>
+
+namespace tinytorch::inline TT_BUILD::serving {
+
+struct EngineOptions {
+  SchedulerOptions scheduler{};  // the cache has scheduler.pages pages of scheduler.page tokens
+  // The dtype of the cache: f32, f64, bf16, f16 or i8. nullopt: that of the model.
+  std::optional<DType> cache_dtype{};
+  // True: a text does not depend on the texts beside it. False: each product takes its fastest order.
+  bool batch_invariant = true;
+};
+
+struct Ended {
+  int64_t id;
+  Generated text;
+  // What the request's callback or decoder threw, or TT-NN-26 if its logits were not finite. The text ends
+  // before the token at which it was thrown.
+  std::exception_ptr error{};
+};
+
+struct EngineCounts {
+  int64_t running = 0, waiting = 0;  // requests
+  int64_t free_pages = 0, held_pages = 0, total_pages = 0;
+  int64_t steps = 0, tokens = 0;  // tokens that passes have computed, recomputed ones included
+  int64_t preemptions = 0;
+};
+
+// One thread at a time may use an engine. The model must outlive it, and is in evaluation mode while a step
+// is computed.
+class Engine {
+ public:
+  // TT-KV-01 if the model has no kv_shape(), TT-SERVE-01 if an option is out of range.
+  Engine(LanguageModel& model, const EngineOptions& options, TT_LOC)
+      : model_(model),
+        options_(options),
+        scheduler_(options.scheduler, loc),
+        cache_(model.kv_shape(),
+               {.sequences = options.scheduler.sequences,
+                .capacity = model.context(),
+                .device = model.device(),
+                .dtype = options.cache_dtype.value_or(dtype_of_weights(model))},
+               {.pages = options.scheduler.pages, .page = options.scheduler.page}, loc) {
+    for (int64_t slot = options.scheduler.sequences; slot-- > 0;) free_slots_.push_back(slot);
+  }
+
+  // Queues a request and returns its number. TT-SERVE-02 if it can never run: a token outside of the
+  // vocabulary, a prompt longer than the context, or more tokens than the cache has room for. A text that
+  // reaches the context ends there; at_context_end is not looked at.
+  int64_t submit(TextRequest request, TT_LOC) {
+    request.options.at_context_end = GenerateOptions::ContextEnd::stop;
+    for (const int32_t token : request.prompt) {
+      if (token >= 0 && token < model_.vocabulary()) continue;
+      fail("TT-SERVE-02",
+           "token " + std::to_string(token) + " is outside of the model's vocabulary of " +
+               std::to_string(model_.vocabulary()) + "\n  hint: use the tokenizer of this model",
+           loc);
+    }
+    const int64_t id = next_id_;
+    auto entry = std::make_unique<Entry>(std::move(request), model_, loc);
+    const auto prompt = static_cast<int64_t>(entry->request.prompt.size());
+    const int64_t room = model_.context() - prompt + 1;  // the last new token is not computed
+    if (entry->text.done()) {                            // no token was asked for
+      finished_.push_back({id, std::move(entry->text).result()});
+    } else {
+      const int64_t most = std::min(entry->request.options.max_tokens, room);
+      scheduler_.submit({.id = id, .prompt = prompt, .most_new = most}, loc);
+      entries_.emplace(id, std::move(entry));
+    }
+    ++next_id_;
+    return id;
+  }
+
+  // Forgets a request, and frees its pages at once. Within a callback of a step, it ends with that step.
+  // False if there is no such request, or if it has ended.
+  bool cancel(int64_t id) {
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) return false;
+    if (in_step_) {
+      found->second->cancelled = true;
+      return true;
+    }
+    scheduler_.cancel(id);
+    release(*found->second);
+    entries_.erase(found);
+    return true;
+  }
+
+  bool idle() const { return scheduler_.idle() && finished_.empty(); }
+  EngineCounts counts() const {
+    return {scheduler_.running(),
+            scheduler_.waiting(),
+            cache_.pool().free(),
+            cache_.pool().held(),
+            cache_.pool().total(),
+            steps_,
+            tokens_,
+            preemptions_};
+  }
+  const PagedCache& cache() const { return cache_; }
+
+  // Computes the next step, and returns the requests that have ended in it. If the pass throws, no request
+  // has changed, and the step can be tried again.
+  std::vector<Ended> step(TT_LOC) {
+    std::vector<Ended> ended = std::exchange(finished_, {});
+    const Step step = scheduler_.next();
+    for (const int64_t id : step.preempted) release(*entries_.at(id)), ++preemptions_;
+    if (step.parts.empty()) return ended;
+    const Flag in_step(in_step_);
+    const Pass pass = plan(step);
+    const Tensor logits = compute(pass, loc);
+    ++steps_, tokens_ += step.tokens();
+    std::vector<int64_t> over;
+    for (size_t row = 0; row < pass.sampling.size(); ++row) {
+      const int64_t id = pass.sampling[row];
+      if (std::optional<Ended> e = add_token(id, logits.select(0, static_cast<int64_t>(row)), loc)) {
+        ended.push_back(std::move(*e));
+        over.push_back(id);
+      }
+    }
+    scheduler_.finish(step, over);
+    for (const int64_t id : over) forget(id);
+    drop_cancelled();
+    require_balance();
+    return ended;
+  }
+
+ private:
+  struct Entry {
+    Entry(TextRequest r, const LanguageModel& model, Loc loc)
+        : request(std::move(r)), text(model, request.prompt, request.options, loc) {}
+    TextRequest request;
+    generation::Text text;  // refers to request
+    int64_t slot = -1;      // its sequence in the cache; -1: none
+    bool cancelled = false;
+  };
+  // The rows of a pass, in the order of the cache's sequences.
+  struct Pass {
+    std::vector<int64_t> counts;    // rows of each sequence
+    std::vector<int64_t> tokens;    // of all rows
+    std::vector<int64_t> last;      // rows whose logits are wanted
+    std::vector<int64_t> sampling;  // and the requests that they belong to
+  };
+  struct Flag {
+    explicit Flag(bool& f) : flag(f) { flag = true; }
+    ~Flag() { flag = false; }
+    Flag(const Flag&) = delete;
+    Flag& operator=(const Flag&) = delete;
+    bool& flag;
+  };
+
+  static DType dtype_of_weights(const LanguageModel& model) {
+    const Tensors parameters = model.parameters();
+    return parameters.empty() ? DType::f32 : parameters[0].dtype();
+  }
+
+  Pass plan(const Step& step) {
+    std::map<int64_t, const StepPart*> by_slot;
+    for (const StepPart& part : step.parts) {
+      Entry& entry = *entries_.at(part.id);
+      if (entry.slot < 0) {
+        entry.slot = free_slots_.back();
+        free_slots_.pop_back();
+      }
+      by_slot[entry.slot] = &part;
+    }
+    Pass pass;
+    pass.counts.assign(static_cast<size_t>(cache_.sequences()), 0);
+    for (const auto& [slot, part] : by_slot) {
+      const std::span<const int32_t> all = entries_.at(part->id)->text.tokens();
+      const auto tokens = all.subspan(static_cast<size_t>(part->first), static_cast<size_t>(part->count));
+      pass.counts[static_cast<size_t>(slot)] = part->count;
+      pass.tokens.insert(pass.tokens.end(), tokens.begin(), tokens.end());
+      if (!part->samples) continue;
+      pass.last.push_back(std::ssize(pass.tokens) - 1);
+      pass.sampling.push_back(part->id);
+    }
+    return pass;
+  }
+
+  // Logits [sampling requests, V] on the CPU.
+  Tensor compute(const Pass& pass, Loc loc) {
+    const NoGrad no_grad;
+    const generation::EvaluationMode evaluation(model_);
+    const backend::cpu::ProductsByRows by_rows(options_.batch_invariant);
+    std::vector<int64_t> before;
+    for (int64_t slot = 0; slot < cache_.sequences(); ++slot) before.push_back(cache_.length(slot));
+    try {
+      cache_.begin(pass.counts, loc);
+      const Tensor input = from_data(pass.tokens, {1, std::ssize(pass.tokens)}, model_.device());
+      const Tensor x = model_.features(input, &cache_).select(0, 0);
+      if (pass.last.empty()) return {};
+      const Tensor rows = index_select(x, 0, from_data(pass.last, {std::ssize(pass.last)}, model_.device()));
+      return model_.head(rows).to(cpu);
+    } catch (...) {  // gives back the pages that the step took
+      for (size_t slot = 0; slot < before.size(); ++slot)
+        cache_.truncate(static_cast<int64_t>(slot), before[slot]);
+      throw;
+    }
+  }
+
+  // Samples the next token of a request. Returns its text if it has ended.
+  std::optional<Ended> add_token(int64_t id, const Tensor& logits, Loc loc) {
+    Entry& entry = *entries_.at(id);
+    if (entry.cancelled) return std::nullopt;
+    try {
+      entry.text.add(logits, loc);
+    } catch (...) {
+      return Ended{id, std::move(entry.text).result(), std::current_exception()};
+    }
+    if (!entry.text.done()) return std::nullopt;
+    return Ended{id, std::move(entry.text).result()};
+  }
+
+  void release(Entry& entry) {
+    if (entry.slot < 0) return;
+    cache_.truncate(entry.slot, 0);
+    free_slots_.push_back(std::exchange(entry.slot, -1));
+  }
+  void forget(int64_t id) {
+    release(*entries_.at(id));
+    entries_.erase(id);
+  }
+  void drop_cancelled() {
+    std::vector<int64_t> ids;
+    for (const auto& [id, entry] : entries_)
+      if (entry->cancelled) ids.push_back(id);
+    for (const int64_t id : ids) scheduler_.cancel(id), forget(id);
+  }
+  // The scheduler counts pages by lengths, and the pool by holders: a page that leaks makes them differ.
+  void require_balance() const {
+    if (cache_.pool().held() == scheduler_.held_pages()) return;
+    throw std::logic_error("the engine's cache holds " + std::to_string(cache_.pool().held()) +
+                           " pages, and its requests need " + std::to_string(scheduler_.held_pages()));
+  }
+
+  LanguageModel& model_;
+  EngineOptions options_;
+  Scheduler scheduler_;
+  PagedCache cache_;
+  std::map<int64_t, std::unique_ptr<Entry>> entries_;  // waiting and running requests
+  std::vector<Ended> finished_;                        // requests that ended without a step
+  std::vector<int64_t> free_slots_;
+  int64_t next_id_ = 0, steps_ = 0, tokens_ = 0, preemptions_ = 0;
+  bool in_step_ = false;
+};
+
+}  // namespace tinytorch::inline TT_BUILD::serving
