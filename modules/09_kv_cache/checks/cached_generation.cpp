@@ -123,15 +123,15 @@ TEST_CASE("9.3 the work of a token does not grow like the text, and twice the te
     }
     void end_work(Cost cost) override { flops += cost.flops; }
   };
-  Recorder model(160);
+  Recorder model(32);
   const auto work_of = [&](int64_t tokens) {
     Counter counter;
     const Observing observing(counter);
     generate(model, prompt_of(1), greedy_options(tokens));
     return counter.flops;
   };
-  const double n = work_of(75), twice = work_of(150);
-  expect("FLOPs of 150 tokens, in those of 75: at most 2.3; without a cache, 4; got " + shown(twice / n),
+  const double n = work_of(15), twice = work_of(30);
+  expect("FLOPs of 30 tokens, in those of 15: at most 2.3; without a cache, 4; got " + shown(twice / n),
          twice <= 2.3 * n);
 }
 

@@ -20,7 +20,7 @@ std::vector<int64_t> slots_by_writing(int64_t sinks, int64_t ring, int64_t token
 }
 KvView ring_view(int64_t sinks, int64_t ring) {
   KvView kv;
-  kv.batch = 3, kv.groups = 2, kv.head_size = 4, kv.page = sinks + ring, kv.sinks = sinks, kv.ring = ring;
+  kv.batch = 3, kv.groups = 2, kv.head_size = 4, kv.page = sinks + ring + 3, kv.sinks = sinks, kv.ring = ring;
   return kv;
 }
 std::string ring_text(int64_t sinks, int64_t ring) {
