@@ -15,7 +15,12 @@ constexpr int64_t kVocabulary = 23;
 class Recorder : public LanguageModel {
  public:
   explicit Recorder(int64_t context, bool cached = true)
-      : gpt({.vocabulary = kVocabulary, .context = context, .features = 12, .layers = 2, .heads = 3}),
+      : gpt({.vocabulary = kVocabulary,
+             .context = context,
+             .features = 12,
+             .layers = 2,
+             .heads = 3,
+             .tied = false}),
         cached_(cached) {
     add("gpt", gpt);
     to(f64);
@@ -111,8 +116,13 @@ TEST_CASE("9.3 a text longer than the context goes on from its last tokens") {
   const Tokens32 prompt = prompt_of(5);
   expect_equal("12 tokens behind 5, context 8", generate(model, prompt, greedy_options(12)).tokens,
                model.greedy(prompt, 12));
+  const NoGrad no_grad;
+  const Tokens32 many = prompt_of(20);
+  expect_close("logits after 20 tokens, context 8: those of the last 8",
+               generation::next_logits(model, many).to_vector<double>(), model.logits(many), {kVocabulary},
+               {.dtype = f64, .roundings = 1e5});
   expect_equal("forward passes: one row while the text fits, then 8 tokens each", model.lengths,
-               std::vector<int64_t>{5, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8, 8});
+               std::vector<int64_t>{5, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8, 8, 8});
 }
 
 TEST_CASE("9.3 the work of a token does not grow like the text, and twice the text is twice the work") {
