@@ -1,23 +1,16 @@
 // Attention to a cache on CUDA (contract: backend/cpu/attention_decode.hpp): the tokens of a sequence are
 // divided into splits of kDecodeSplit, one block each, so that a single long sequence fills the device; this
-// header launches them and merges their sums.
+// header merges their sums.
 //
 // The sums of a split are relative to its largest score m_s, as powers of 2:
 //   out = sum_s 2^(m_s - m) o_s / sum_s 2^(m_s - m) w_s,     m = the largest m_s
 // Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 //
-// Task 9.13: splits_of, merge_splits_kernel, launch_decode. The given parts of this header are in
+// Task 9.15: merge_splits_kernel. The given parts of this header are in
 // modules/09_kv_cache/frame/tinytorch/backend/cuda/kernels/attention_split.cuh, which includes this file.
 #pragma once
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-// The number of splits of a sequence of `length` tokens: kDecodeSplit of the tokens that the cache still
-// holds each, the last one the rest; at least 1.
-__host__ __device__ inline int64_t splits_of(const KvView& kv, int64_t length) {
-  const int64_t splits = (kv.held(length) + kDecodeSplit - 1) / kDecodeSplit;
-  return splits > 0 ? splits : 1;
-}
 
 // Merges the splits of query row n, head h: block n H + h, whose threads have columns of the head.
 //
@@ -45,24 +38,6 @@ static __global__ void __launch_bounds__(kDecodeThreads)
       sum += exp2_of(from[s * size] - top) * from[s * size + kPartialHead + d];
     out.write(n * out.row + h * out.head + d * out.col, weight == A(0) ? A(0) : sum / weight);
   }
-}
-
-// attention_paged_kernel with a block for each sequence, head of keys, group of kRows query rows and split:
-// call.splits splits, and call.row_groups groups of the most rows that a sequence has, which are
-// kv.most_rows * call.shared. Then merge_splits_kernel with a block for each row and head of `out`; if there
-// is only one split, the first kernel writes the results itself, and partial is empty.
-template <class A, class K, int kHead, int kRows, bool kVector>
-void launch_decode(const View& out, const View& q, const KvView& kv, DecodeCall call) {
-  const int64_t N = q.shape[0], H = q.shape[1];
-  call.row_groups = ceil_div(kv.most_rows * call.shared, kRows);
-  const int64_t blocks = call.splits * call.row_groups * kv.groups * kv.batch;
-  const DeviceScratch<A> partial(call.splits > 1 ? N * H * call.splits * (kPartialHead + kv.head_size) : 0);
-  launch(attention_paged_kernel<A, K, kHead, kRows, kVector>,
-         {dim3(static_cast<unsigned>(blocks)), dim3(kDecodeThreads)}, partial.data(), StepRows<A>(out),
-         StepRows<A>(q), kv, call);
-  if (call.splits == 1) return;
-  launch(merge_splits_kernel<A>, {dim3(static_cast<unsigned>(N * H)), dim3(kDecodeThreads)}, StepRows<A>(out),
-         static_cast<const A*>(partial.data()), kv, call);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
