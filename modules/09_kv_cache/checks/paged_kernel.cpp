@@ -51,6 +51,7 @@ TEST_CASE("9.13 windows and rings") {
   for (const int64_t window : {1, 3, 50}) check({.past = {40}, .rows = {2}, .window = window});
   for (const int64_t past : {2, 8, 9, 60})
     check({.kind = Kind::ring, .past = {past}, .rows = {1}, .heads = 2, .groups = 1, .sinks = 3, .ring = 6});
+  check({.kind = Kind::ring, .past = {60}, .rows = {1}, .sinks = 3, .ring = 6, .window = 4});
 }
 
 TEST_CASE("9.13 a sequence without tokens gives zeros") {
