@@ -33,7 +33,7 @@ struct RunningSoftmax {
 // Row number `row` of the keys or values (KvView::row_of) as D numbers. K is the type of their memory;
 // integers are multiplied by the scale of the row.
 template <class K, class T>
-void read_row(T* out, const void* pool, const float* scales, int64_t row, int64_t D) {
+void read_cached_row(T* out, const void* pool, const float* scales, int64_t row, int64_t D) {
   const K* const x = static_cast<const K*>(pool) + row * D;
   for (int64_t d = 0; d < D; ++d) out[d] = convert<T>(x[d]);
   if constexpr (std::is_same_v<K, int8_t>) {

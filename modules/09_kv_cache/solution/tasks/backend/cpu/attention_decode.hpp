@@ -32,7 +32,8 @@ void add_token(RunningSoftmax<T>& row, T* out, T score, const T* value, int64_t 
 // The rows first_row[b] to first_row[b + 1] of the step are the last of the lengths[b] tokens of the
 // sequence, so row n is at position lengths[b] - (first_row[b + 1] - n). It sees tokens up to its position,
 // less than `window` away if window > 0. The cache has held(length) tokens; token_of(i, length) is the number
-// of the i-th of them, and row_of(run(b, t, t + 1), g) is where it lies (read_row). Zeros if it sees none.
+// of the i-th of them, and row_of(run(b, t, t + 1), g) is where it lies (read_cached_row). Zeros if it sees
+// none.
 template <class K, class T>
 void attend_row(T* out, const T* q, const KvView& kv, int64_t b, int64_t g, int64_t n, T scale,
                 int64_t window) {
@@ -45,8 +46,8 @@ void attend_row(T* out, const T* q, const KvView& kv, int64_t b, int64_t g, int6
     const int64_t t = kv.token_of(i, length);
     if (t > position || (window > 0 && position - t >= window)) continue;
     const int64_t at = kv.row_of(kv.run(b, t, t + 1), g);
-    read_row<K>(key.data(), kv.keys, kv.key_scales, at, D);
-    read_row<K>(value.data(), kv.values, kv.value_scales, at, D);
+    read_cached_row<K>(key.data(), kv.keys, kv.key_scales, at, D);
+    read_cached_row<K>(value.data(), kv.values, kv.value_scales, at, D);
     add_token(row, out, scale * dot_of(q, key.data(), D), value.data(), D);
   }
   for (int64_t d = 0; d < D && row.weight > 0; ++d) out[d] /= row.weight;
@@ -66,8 +67,8 @@ void attend_group(T* out, const T* q, const KvView& kv, int64_t b, int64_t g, in
   for (int64_t r = 0; r < count * shared; ++r) std::fill_n(out + place(r), D, T(0));
   for (int64_t i = 0; i < kv.held(length); ++i) {
     const int64_t t = kv.token_of(i, length), at = kv.row_of(kv.run(b, t, t + 1), g);
-    read_row<K>(key.data(), kv.keys, kv.key_scales, at, D);
-    read_row<K>(value.data(), kv.values, kv.value_scales, at, D);
+    read_cached_row<K>(key.data(), kv.keys, kv.key_scales, at, D);
+    read_cached_row<K>(value.data(), kv.values, kv.value_scales, at, D);
     for (int64_t r = 0; r < count * shared; ++r) {
       const int64_t position = length - count + r / shared;
       if (t > position || (window > 0 && position - t >= window)) continue;
