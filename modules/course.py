@@ -34,6 +34,8 @@ class Task:
         self.optimize = entry.get("optimize", "-O0")
         self.bodies = entry.get("bodies", False)
         self.speed = entry.get("speed")
+        # The headers of kernels that the check is linked with; its launcher may be in a header that includes the task's.
+        self.kernels = [f"tinytorch/{f}" for f in entry.get("kernels", [self.file])]
 
     @property
     def speed_program(self):
@@ -417,7 +419,7 @@ class Workshop:
     def kernels(self, task, student, below, device, place, how):
         """Jobs that compile a task's kernels with flags `how`. The library's headers call kernels of other headers; a student's
         headers do not."""
-        folders, sources = [*student, *below], {f"{place}-kernels": [task.header]}
+        folders, sources = [*student, *below], {f"{place}-kernels": task.kernels}
         if not student:
             helpers = ["activation_grad", "bias_activation", "column_sums", "dropout", "elementwise", "norm", "reduce", "scan"]
             sources["library-kernels"] = [f"tinytorch/backend/cuda/kernels/{h}.cuh" for h in helpers]

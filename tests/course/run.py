@@ -86,10 +86,11 @@ def prove_task(task, device, folder, shop):
 
 def migrate_all(modules, folder):
     """Migrates the solutions of the last version (last_version.tar.xz) into folder/MODULE. Returns {id of a task: notes of the
-    migration}."""
+    migration}; a task that the last version did not have is not in it."""
     left = {}
     with tarfile.open(Path(__file__).with_name("last_version.tar.xz")) as old:
-        for task in (t for m in modules for t in m.tasks):
+        names = set(old.getnames())
+        for task in (t for m in modules for t in m.tasks if f"{m.id}/{migrate.before(t.header)}" in names):
             text = old.extractfile(f"{task.module.id}/{migrate.before(task.header)}").read().decode()
             text, left[task.id] = migrate.migrated(task.module, task.header, text)
             course.write_whole(folder / task.module.id / task.path, text)
@@ -168,8 +169,8 @@ def prove_whole(modules, device, folder, shop):
 
 
 # Folders of include/tinytorch that each module adds. A release up to a module has the folders of the modules up to it.
-ADDED = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"],
-         "05": ["benchmarking", "profiling"]}
+ADDED = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["kv_cache", "transformer"],
+         "05": ["benchmarking", "profiling"], "09": ["serving"]}
 
 
 def prove_prefix(module):
@@ -253,9 +254,10 @@ def main():
             if task.speed and options.device == "sim" and (options.speed or options.library or everything):
                 submit(prove_speed, task)
         if options.migrated or everything:
-            left, chosen = migrate_all(modules, folder / "migrated"), tasks
+            left = migrate_all(modules, folder / "migrated")
+            chosen = [t for t in tasks if t.id in left]
             if (options.migrated or 0) > 0:
-                chosen = random.Random(options.draw).sample(tasks, min(options.migrated, len(tasks)))
+                chosen = random.Random(options.draw).sample(chosen, min(options.migrated, len(chosen)))
             for task in chosen:
                 jobs.append(pool.submit(prove_migrated, task, options.device, folder / "migrated", shop, left[task.id]))
         if options.tasks or options.answers or everything:

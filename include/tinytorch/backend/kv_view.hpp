@@ -41,11 +41,11 @@ struct KvView {
   // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
   int64_t longest = 0, most_rows = 0;
 
-  constexpr int64_t slot(int64_t token) const {
+  TT_HOST_DEVICE int64_t slot(int64_t token) const {
     return ring > 0 && token >= sinks ? sinks + (token - sinks) % ring : token;
   }
   // The longest run of tokens from `token` on, at most up to `end`, in sequence b.
-  constexpr KvRun run(int64_t b, int64_t token, int64_t end) const {
+  TT_HOST_DEVICE KvRun run(int64_t b, int64_t token, int64_t end) const {
     const int64_t s = slot(token);
     int64_t count = end - token < page - s % page ? end - token : page - s % page;
     if (ring > 0) {
@@ -55,14 +55,16 @@ struct KvView {
     return {s % page, table ? table[b * table_width + s / page] : b, count};
   }
   // The row of head g, in rows of D elements from the start of the pool; also the index of its scale.
-  constexpr int64_t row_of(const KvRun& r, int64_t g) const { return (r.page * groups + g) * page + r.row; }
+  TT_HOST_DEVICE int64_t row_of(const KvRun& r, int64_t g) const {
+    return (r.page * groups + g) * page + r.row;
+  }
   // A sequence of `length` tokens still has held(length) of them: the sinks, and those behind the
   // skipped(length) tokens that were overwritten. They are numbered 0, 1, ... without a gap.
-  constexpr int64_t skipped(int64_t length) const {
+  TT_HOST_DEVICE int64_t skipped(int64_t length) const {
     return ring > 0 && length > sinks + ring ? length - sinks - ring : 0;
   }
-  constexpr int64_t held(int64_t length) const { return length - skipped(length); }
-  constexpr int64_t token_of(int64_t number, int64_t length) const {
+  TT_HOST_DEVICE int64_t held(int64_t length) const { return length - skipped(length); }
+  TT_HOST_DEVICE int64_t token_of(int64_t number, int64_t length) const {
     return number < sinks ? number : number + skipped(length);
   }
 };

@@ -53,6 +53,17 @@ TEST_CASE("NaN and infinity reach the rows that see them, and no others") {
   }
 }
 
+TEST_CASE("a row of a sequence without tokens gives zeros") {
+  const KvCase c{.past = {60}, .rows = {1}, .heads = 2, .groups = 1, .head_size = 8};
+  KvScene<Array> scene(c);
+  scene.fill(kernels::kv_append);
+  Array q = Array::random(f32, {1, 2, 8}, 3), out(f32, {1, 2, 8});
+  kernels::attention_decode(out.view(), q.view(), scene.view({60}, {1}), 1,
+                            0);  // leaves sums in scratch memory
+  kernels::attention_decode(out.view(), q.view(), scene.view({-1}, {1}), 1, 0);
+  CHECK(out.values() == std::vector<double>(16, 0));
+}
+
 TEST_CASE("queries and caches of dtypes that do not fit are refused; a step without rows is accepted") {
   const KvCase c{.dtype = f64, .queries = f64};
   KvScene<Array> scene(c);

@@ -293,6 +293,10 @@ class DecodeStep {
     DecodeRows<T, K> rows(kv_, window_, group.sequence, group.head, q, position, group.rows);
     OnlineRow<T> own[kDecodeRows];
     const int64_t held = kv_.held(length);
+    if (from >= to) {  // a sequence without tokens
+      std::fill_n(state, group.rows, OnlineRow<T>{});
+      std::fill_n(sums, group.rows * D, T(0));
+    }
     for (int64_t s = from; s < to; ++s) {
       const bool first = s == from;
       rows.run(s * kSplit, std::min((s + 1) * kSplit, held), first ? state : own, first ? sums : part);

@@ -1,0 +1,204 @@
+// KvCache: what all caches of keys and values have in common. A step appends tokens to some sequences and
+// attends; when its last layer is done, the tokens belong to the cache.
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 9.1. It is cut
+// from the library's header by modules/frames.py.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tinytorch/kv_cache/attention_cache.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct KvCacheOptions {
+  int64_t sequences = 1;
+  int64_t capacity = 0;              // tokens of a sequence
+  Device device = default_device();  // that of the model
+  DType dtype = DType::f32;  // of the memory: f32, f64, bf16, f16, or i8 with a scale per token and head
+};
+
+class KvCache : public AttentionCache {
+ public:
+  KvCache(const KvShape& shape, const KvCacheOptions& options, TT_LOC) : shape_(shape), options_(options) {
+    if (!shape.exists() || shape.groups < 1 || shape.head_size < 1 || options.sequences < 1 ||
+        options.capacity < 1) {
+      fail("TT-KV-01",
+           "a cache needs layers, groups, a head size, sequences and a capacity of at least 1\n  hint: "
+           "model.kv_shape() has the first three; it has none for a model that does not use a cache",
+           loc);
+    }
+    if (!is_floating(options.dtype) && options.dtype != DType::i8) {
+      fail("TT-DTYPE-02",
+           std::string("a cache cannot have elements of ") + name_of(options.dtype) +
+               "\n  rule: f32, f64, bf16, f16 or i8",
+           loc);
+    }
+    lengths_.assign(static_cast<size_t>(options.sequences), 0);
+  }
+
+  int64_t sequences() const { return options_.sequences; }
+  int64_t capacity() const { return options_.capacity; }
+  int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+  const KvShape& shape() const { return shape_; }
+  DType dtype() const { return options_.dtype; }
+  int64_t bytes_per_token() const;                          // task 9.1
+  void begin(std::span<const int64_t> counts, TT_LOC);      // task 9.1
+  void truncate(int64_t sequence, int64_t length, TT_LOC);  // task 9.1
+  void clear() {
+    for (int64_t b = 0; b < sequences(); ++b) truncate(b, 0);
+  }
+
+  int64_t position() const override {
+    if (explicit_) return positions();  // throws: one number would be wrong for some tokens
+    const bool equal =
+        std::all_of(lengths_.begin(), lengths_.end(), [&](int64_t n) { return n == lengths_[0]; });
+    if (equal) return lengths_[0];
+    fail("TT-KV-01",
+         "the sequences of this cache have different lengths\n  hint: call begin() with the number of tokens "
+         "of each, and pass the tokens of all in one row");
+  }
+  inline Positions positions() const override;  // task 9.1
+
+  Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                const AttentionOptions& rules) override {
+    if (!rules.causal || rules.dropout > 0 || rules.lengths.defined())
+      fail("TT-KV-04", "attention to a cache is causal, without dropout and without lengths");
+    const KvMemory memory = begin_layer(layer, k);
+    const int64_t B = q.size(0), H = q.size(1), T = q.size(2), D = q.size(3);
+    // The first step of all sequences sees its own tokens alone. They are still in q, k and v, which the
+    // kernel for whole sequences reads as tiles of matrix products.
+    const bool fresh = !explicit_ && T > 1 && memory.longest == T && keeps_all_of(T);
+    Tensor y;
+    if (fresh) {
+      kv_append(memory, rows_of(k), rows_of(v));
+      y = scaled_dot_product_attention(q, k, v, rules);
+    } else if (memory.most_rows > 1 && !keeps_all_of(memory.longest)) {
+      y = attend_one_by_one(memory, q, k, v, rules);
+    } else {
+      kv_append(memory, rows_of(k), rows_of(v));
+      const Tensor out = cached_attention(rows_of(q), memory, {rules.scale, rules.window});
+      y = out.reshape({B, T, H, D}).transpose(1, 2);
+    }
+    end_layer(layer);
+    return y;
+  }
+  inline KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) override;  // task 9.1
+
+ protected:
+  // Gets memory for sequences of these lengths; nothing changes if it throws.
+  virtual void make_room(std::span<const int64_t> /*lengths*/, Loc /*loc*/) {}
+  virtual void shrink(int64_t /*sequence*/, int64_t /*length*/) {}
+  void set_length(int64_t sequence, int64_t length) { lengths_.at(static_cast<size_t>(sequence)) = length; }
+  // False if a cache of so many tokens overwrites some of them.
+  virtual bool keeps_all_of(int64_t /*tokens*/) const { return true; }
+  // All keys and values of a layer, [B, G, S, D] of this dtype, or nothing if they are not in one piece. They
+  // show the tokens of the running step once these are appended.
+  virtual std::optional<KeysAndValues> in_one_piece(const KvMemory& /*memory*/, DType /*dtype*/) const {
+    return std::nullopt;
+  }
+  virtual void require_room(int64_t sequence, int64_t length, Loc loc) const {
+    if (length <= capacity()) return;
+    fail("TT-KV-02",
+         "sequence " + std::to_string(sequence) + " would have " + std::to_string(length) +
+             " tokens, more than the capacity of " + std::to_string(capacity()) +
+             "\n  hint: KvCacheOptions::capacity, or a RingCache, which keeps the last tokens",
+         loc);
+  }
+  // Gives each layer empty planes [pages, G, page, D], and their scales. A derived cache calls it once.
+  void add_layers(int64_t pages, int64_t page, Loc loc) {
+    const Shape shape{pages, shape_.groups, page, shape_.head_size}, scales{pages, shape_.groups, page};
+    for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+      KvMemory& m = layers_.emplace_back();
+      m.keys = empty(shape, options_.dtype, options_.device, loc);
+      m.values = empty(shape, options_.dtype, options_.device, loc);
+      if (options_.dtype != DType::i8) continue;
+      m.key_scales = empty(scales, DType::f32, options_.device, loc);
+      m.value_scales = empty(scales, DType::f32, options_.device, loc);
+    }
+  }
+
+  KvShape shape_;
+  KvCacheOptions options_;
+  std::vector<KvMemory> layers_;  // the planes of each layer
+  KvMemory step_;                 // all but the planes: table, ring, and what the running step adds
+
+ private:
+  // Checks the new keys [B, G, T, D] of a layer, and begins a step at the first layer.
+  KvMemory begin_layer(int64_t layer, const Tensor& k) {
+    const int64_t B = k.size(0), T = k.size(2);
+    if (layer == 0 && !explicit_) {
+      if (B != sequences()) {
+        fail("TT-KV-01", "a cache of " + std::to_string(sequences()) + " sequences got a batch of " +
+                             std::to_string(B) +
+                             "\n  hint: KvCacheOptions::sequences, or begin() for a step with some of them");
+      }
+      begin(std::vector<int64_t>(static_cast<size_t>(B), T));
+      explicit_ = false;
+    }
+    if (B * T != rows_) {
+      fail("TT-KV-01", "the step of this cache has " + std::to_string(rows_) + " tokens, and layer " +
+                           std::to_string(layer) + " got " + std::to_string(B * T));
+    }
+    return memory_of(layer);
+  }
+  void end_layer(int64_t layer);  // task 9.1
+  // [B, H, T, D] as the rows of a step, [B T, H, D]
+  static Tensor rows_of(const Tensor& x) {
+    return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
+  }
+  // Where a token overwrites another one, an earlier token of the same step would miss that: each gets a step
+  // of its own.
+  Tensor attend_one_by_one(KvMemory memory, const Tensor& q, const Tensor& k, const Tensor& v,
+                           const AttentionOptions& rules) const {
+    if (explicit_) {
+      fail("TT-KV-04",
+           "a step of begin() with several tokens of a sequence does not fit a cache that overwrites "
+           "tokens\n  hint: give each sequence one token a step");
+    }
+    std::vector<int64_t> first(static_cast<size_t>(sequences()) + 1), after = lengths_;
+    std::iota(first.begin(), first.end(), int64_t{0});
+    memory.first_row = from_data(first, {sequences() + 1}, options_.device);
+    memory.most_rows = 1;
+    Tensors parts;
+    for (int64_t t = 0; t < q.size(2); ++t) {
+      for (int64_t& length : after) ++length;
+      memory.lengths = from_data(after, {sequences()}, options_.device);
+      memory.longest = *std::max_element(after.begin(), after.end());
+      const auto token = [&](const Tensor& x) { return rows_of(slice(x, 2, t, t + 1)); };
+      kv_append(memory, token(k), token(v));
+      parts.push_back(cached_attention(token(q), memory, {rules.scale, rules.window}).unsqueeze(2));
+    }
+    return cat(parts, 2);
+  }
+
+  void describe_step(const std::vector<int64_t>& after, Loc loc) {
+    std::vector<int64_t> first(1, 0);
+    for (const int64_t n : counts_) first.push_back(first.back() + n);
+    rows_ = first.back();
+    step_.lengths = from_data(after, {sequences()}, options_.device, loc);
+    step_.first_row = from_data(first, {sequences() + 1}, options_.device, loc);
+    step_.longest = *std::max_element(after.begin(), after.end());
+    step_.most_rows = *std::max_element(counts_.begin(), counts_.end());
+    step_.tokens = std::accumulate(after.begin(), after.end(), int64_t{0});
+  }
+  KvMemory memory_of(int64_t layer) const {
+    const KvMemory& planes = layers_.at(static_cast<size_t>(layer));
+    KvMemory m = step_;
+    m.keys = planes.keys, m.values = planes.values;
+    m.key_scales = planes.key_scales, m.value_scales = planes.value_scales;
+    return m;
+  }
+
+  std::vector<int64_t> lengths_;  // of the sequences, without the running step
+  std::vector<int64_t> counts_;   // of the running step
+  bool explicit_ = false;         // begin() was called for the next or the running step
+  int64_t rows_ = 0;              // of the running step
+};
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tasks/kv_cache/cache.hpp>

@@ -1,0 +1,242 @@
+// Text generation: each token is sampled from the model's logits at the last position.
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 9.3. It is cut
+// from the library's header by modules/frames.py.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/io/text.hpp>
+#include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/transformer/language_model.hpp>
+#include <tinytorch/transformer/sampling.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct GenerateOptions {
+  int64_t max_tokens = 100;
+  SamplingOptions sampling{};
+  uint64_t seed = 0;  // seed of the random samples
+  bool cache = true;  // false: the whole context is computed for each token
+  // The dtype of the cache: f32, bf16, f16 or i8. With i8 the cache takes a quarter of the memory of f32, and
+  // the logits change a little. nullopt stands for the dtype of the model, with which no logit changes.
+  std::optional<DType> cache_dtype{};
+  // What happens when the sequence reaches the model's context.
+  enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
+  // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
+  // none.
+  std::optional<std::vector<int64_t>> end_tokens{};
+  std::vector<std::string> stop{};  // the first of these strings in the text ends it; needs a decoder
+  std::function<std::string(std::span<const int32_t>)> decode{};
+  // Called after each token, also the end token, with the text that has become final (empty without a
+  // decoder). Generation stops if it returns false. The concatenated pieces are Generated::text.
+  std::function<bool(int32_t token, std::string_view text)> on_token{};
+};
+
+enum class FinishReason { max_tokens, end_token, stop_text, callback, context_end };
+
+struct Generated {
+  std::vector<int32_t> tokens{};  // the new tokens, without the end token
+  std::string text{};             // the text of the new tokens, up to the stop string
+  FinishReason reason = FinishReason::max_tokens;
+};
+
+namespace generation {
+
+// The length of the text that can no longer change. The end of the text may still change if it is the
+// beginning of a stop string, or an unfinished character, for which some decoders emit U+FFFD.
+inline size_t certain_length(const std::string& text, const std::vector<std::string>& stops) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  size_t certain = text.size();
+  const size_t invalid = find_invalid_utf8(text);
+  if (text.size() - invalid < 4) certain = invalid;
+  if (text.ends_with(kReplacement)) certain = text.size() - kReplacement.size();
+  for (const std::string& stop : stops) {
+    for (size_t n = std::min(stop.size(), text.size()); n > 0; --n) {
+      if (text.ends_with(std::string_view(stop).substr(0, n))) {
+        certain = std::min(certain, text.size() - n);
+        break;
+      }
+    }
+  }
+  return certain;
+}
+inline size_t first_stop(const std::string& text, const std::vector<std::string>& stops) {
+  size_t at = std::string::npos;
+  for (const std::string& stop : stops) at = std::min(at, stop.empty() ? at : text.find(stop));
+  return at;
+}
+
+// The text of the tokens so far, and how much of it has been passed on. Text that has been passed on is never
+// taken back.
+class Stream {
+ public:
+  explicit Stream(const GenerateOptions& options) : options_(options) {}
+
+  // Returns the text that has become final. stopped() tells if a stop string was found.
+  std::string_view advance(std::span<const int32_t> tokens) {
+    if (!options_.decode) return {};
+    text_ = options_.decode(tokens);
+    const size_t stop = first_stop(text_, options_.stop);
+    stopped_ = stop != std::string::npos;
+    if (stopped_) text_.resize(stop);
+    return hand_on(stopped_ ? text_.size() : certain_length(text_, options_.stop));
+  }
+  // Returns the text that was held back, after the last token.
+  std::string_view flush() { return hand_on(text_.size()); }
+  bool stopped() const { return stopped_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string_view hand_on(size_t end) {
+    const size_t from = std::min(shown_, text_.size());
+    shown_ = std::max(end, from);
+    return std::string_view(text_).substr(from, shown_ - from);
+  }
+  const GenerateOptions& options_;
+  std::string text_;
+  size_t shown_ = 0;
+  bool stopped_ = false;
+};
+
+// A text that grows: its tokens, and what each new one decides.
+class Text {
+ public:
+  Text(const LanguageModel& model, std::span<const int32_t> prompt, const GenerateOptions& options, Loc loc)
+      : options_(options),
+        end_tokens_(options.end_tokens.value_or(model.end_tokens())),
+        generator_(options.seed),
+        stream_(std::make_unique<Stream>(options)),
+        context_(model.context()),
+        given_(std::ssize(prompt)),
+        all_(prompt.begin(), prompt.end()) {
+    if (prompt.empty()) {
+      fail("TT-NN-27", "generate: the prompt is empty\n  hint: begin with the model's start token", loc);
+    }
+    if (!options.stop.empty() && !options.decode) {
+      fail("TT-NN-27", "generate: stop strings need a decoder\n  hint: set GenerateOptions::decode", loc);
+    }
+    if (stops() && given_ > context_) {
+      fail("TT-NN-27",
+           "generate: the prompt has " + std::to_string(given_) +
+               " tokens, more than the model's context of " + std::to_string(context_) +
+               "\n  hint: cut it, or let at_context_end be slide, which uses the last ones",
+           loc);
+    }
+    done_ = options.max_tokens <= 0;
+  }
+
+  std::span<const int32_t> tokens() const { return all_; }  // with the prompt
+  bool done() const { return done_; }
+  // The number of tokens, with the prompt, that the model may be asked for.
+  int64_t longest() const {
+    const int64_t room = std::max<int64_t>(0, context_ - given_);
+    return given_ + std::min(room, std::max<int64_t>(0, options_.max_tokens));
+  }
+
+  // Samples the next token from its logits [V].
+  void add(const Tensor& logits, Loc loc) {
+    const int32_t token = sample_token(logits, all_, options_.sampling, generator_, loc);
+    const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
+    if (!ends) all_.push_back(token), out_.tokens.push_back(token);
+    std::string piece(ends ? "" : stream_->advance(out_.tokens));
+    const bool full = stops() && std::ssize(all_) > context_;
+    const bool last = ends || full || std::ssize(out_.tokens) == options_.max_tokens;
+    if (last) piece += stream_->flush();
+    const bool go_on = !options_.on_token || options_.on_token(token, piece);
+    if (ends)
+      out_.reason = FinishReason::end_token;
+    else if (stream_->stopped())
+      out_.reason = FinishReason::stop_text;
+    else if (!go_on)
+      out_.reason = FinishReason::callback;
+    else if (full)
+      out_.reason = FinishReason::context_end;
+    done_ = last || out_.reason != FinishReason::max_tokens;
+  }
+  Generated result() && {
+    out_.text = stream_->text();
+    return std::move(out_);
+  }
+
+ private:
+  bool stops() const { return options_.at_context_end == GenerateOptions::ContextEnd::stop; }
+
+  const GenerateOptions& options_;
+  std::vector<int64_t> end_tokens_;
+  Generator generator_;
+  std::unique_ptr<Stream> stream_;
+  int64_t context_, given_;
+  std::vector<int32_t> all_;
+  Generated out_;
+  bool done_ = false;
+};
+
+inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens);  // task 9.3
+
+inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
+                                    const GenerateOptions& options) {
+  return {.sequences = sequences,
+          .capacity = capacity,
+          .device = model.device(),
+          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype())};
+}
+
+// Logits [V] of the token after a growing sequence, on the CPU.
+class Continuation {
+ public:
+  // The sequence will have at most `longest` tokens.
+  Continuation(LanguageModel& model, int64_t longest, const GenerateOptions& options, Loc loc)
+      : model_(model) {
+    if (!options.cache || !model.kv_shape().exists() || model.parameters().empty()) return;
+    cache_.emplace(model.kv_shape(), cache_options(model, 1, std::min(longest, model.context()), options),
+                   loc);
+  }
+  Tensor next(std::span<const int32_t> tokens);  // task 9.3
+
+ private:
+  LanguageModel& model_;
+  std::optional<ContiguousCache> cache_;
+};
+
+// Sets evaluation mode until the end of the scope.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Module& model_;
+  bool was_training_;
+};
+
+}  // namespace generation
+
+// Continues `prompt`, which has at least one token.
+inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
+                          const GenerateOptions& options = {}, TT_LOC) {
+  const NoGrad no_grad;
+  const generation::EvaluationMode evaluation(model);
+  generation::Text text(model, prompt, options, loc);
+  generation::Continuation continuation(model, text.longest(), options, loc);
+  while (!text.done()) text.add(continuation.next(text.tokens()), loc);
+  return std::move(text).result();
+}
+
+struct TextRequest {
+  std::vector<int32_t> prompt;
+  GenerateOptions options{};
+};
+
+inline std::vector<Generated> generate_batch(LanguageModel& model, std::span<const TextRequest> requests,
+                                             TT_LOC);  // task 9.3
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tasks/transformer/generate.hpp>
