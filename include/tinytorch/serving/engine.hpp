@@ -139,13 +139,13 @@ class Engine {
     if (step.parts.empty()) return ended;
     const Flag in_step(in_step_);
     const Pass pass = plan(step);
-    const Tensor logits = compute(pass, loc);
+    const generation::HostStep computed = compute(pass, loc);
     ++steps_, tokens_ += step.tokens();
     keep_pages(step);
     std::vector<int64_t> over;
     for (size_t row = 0; row < pass.sampling.size(); ++row) {
       const int64_t id = pass.sampling[row];
-      if (std::optional<Ended> e = add_token(id, logits.select(0, static_cast<int64_t>(row)), loc)) {
+      if (std::optional<Ended> e = add_token(id, computed, static_cast<int64_t>(row), loc)) {
         ended.push_back(std::move(*e));
         over.push_back(id);
       }
@@ -208,20 +208,25 @@ class Engine {
     return pass;
   }
 
-  // Logits [sampling requests, V] on the CPU.
-  Tensor compute(const Pass& pass, Loc loc) {
+  // Logits [sampling requests, V].
+  generation::HostStep compute(const Pass& pass, Loc loc) {
     const NoGrad no_grad;
     const generation::EvaluationMode evaluation(model_);
     const backend::cpu::ProductsByRows by_rows(options_.batch_invariant);
     std::vector<int64_t> before;
     for (int64_t slot = 0; slot < cache_.sequences(); ++slot) before.push_back(cache_.length(slot));
+    const bool graph = !model_.device().is_cpu() && pass.sampling.size() == pass.tokens.size();
     try {
+      if (graph) {
+        if (!decode_) decode_.emplace(model_, cache_, loc);
+        return generation::to_host((*decode_)(pass.counts, pass.tokens, loc), all_take_best(pass));
+      }
       cache_.begin(pass.counts, loc);
       const Tensor input = from_data(pass.tokens, {1, std::ssize(pass.tokens)}, model_.device());
       const Tensor x = model_.features(input, &cache_).select(0, 0);
       if (pass.last.empty()) return {};
       const Tensor rows = index_select(x, 0, from_data(pass.last, {std::ssize(pass.last)}, model_.device()));
-      return model_.head(rows).to(cpu);
+      return {model_.head(rows).to(cpu)};
     } catch (...) {  // gives back the pages that the step took
       for (size_t slot = 0; slot < before.size(); ++slot)
         cache_.truncate(static_cast<int64_t>(slot), before[slot]);
@@ -230,11 +235,11 @@ class Engine {
   }
 
   // Samples the next token of a request. Returns its text if it has ended.
-  std::optional<Ended> add_token(int64_t id, const Tensor& logits, Loc loc) {
+  std::optional<Ended> add_token(int64_t id, const generation::HostStep& step, int64_t row, Loc loc) {
     Entry& entry = *entries_.at(id);
     if (entry.cancelled) return std::nullopt;
     try {
-      entry.text.add(logits, loc);
+      entry.text.add(step, row, loc);
     } catch (...) {
       return Ended{id, std::move(entry.text).result(), std::current_exception()};
     }
@@ -242,6 +247,9 @@ class Engine {
     return Ended{id, std::move(entry.text).result()};
   }
 
+  bool all_take_best(const Pass& pass) const {
+    return std::ranges::all_of(pass.sampling, [&](int64_t id) { return entries_.at(id)->text.takes_best(); });
+  }
   void take_slot(Entry& entry) {
     if (entry.slot >= 0) return;
     entry.slot = free_slots_.back();
@@ -311,6 +319,7 @@ class Engine {
   PagesOfEngine shared_pages_{*this};
   Scheduler scheduler_;
   PagedCache cache_;
+  std::optional<GraphDecode> decode_{};  // on a GPU
   std::optional<PrefixCache> prefix_;
   std::map<int64_t, std::unique_ptr<Entry>> entries_;  // waiting and running requests
   std::vector<Ended> finished_;                        // requests that ended without a step

@@ -18,6 +18,7 @@
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 #include <tinytorch/transformer/sampling.hpp>
 
@@ -147,6 +148,17 @@ inline TokenLogprobs logprobs_of(const Tensor& logits, int32_t token, int64_t co
   return out;
 }
 
+// What the host needs of a step's logits [rows, V].
+struct HostStep {
+  Tensor logits;                  // on the CPU if a text does not take the best token
+  std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU
+  std::vector<double> largest{};  // and its logit
+};
+inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
+  return {all_take_best ? step.logits : step.logits.to(cpu), step.best.to_vector<int64_t>(),
+          step.largest.to_vector<double>()};
+}
+
 // A text that grows: its tokens, and what each new one decides.
 class Text {
  public:
@@ -186,6 +198,21 @@ class Text {
 
   // Samples the next token from its logits [V].
   void add(const Tensor& logits, Loc loc) { take(sample(logits, loc), logits, loc); }
+  // True if the next token is the first of the largest logits, so that a device need not send all logits.
+  bool takes_best() const {
+    const SamplingOptions& s = options_.sampling;
+    return s.temperature == 0 && s.repetition_penalty == 1 && options_.logit_bias.empty() &&
+           options_.logprobs < 0;
+  }
+  // Takes the next token from row `row` of a step on a device; `host` has its logits if not all texts take
+  // the best.
+  void add(const HostStep& step, int64_t row, Loc loc) {
+    const auto i = static_cast<size_t>(row);
+    if (takes_best() && i < step.best.size() && std::isfinite(step.largest[i]))
+      take(static_cast<int32_t>(step.best[i]), {}, loc);
+    else
+      add((step.logits.device().is_cpu() ? step.logits : step.logits.to(cpu)).select(0, row), loc);
+  }
   int32_t sample(const Tensor& logits, Loc loc) {
     return sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
   }
@@ -268,6 +295,15 @@ class Continuation {
   }
   // [V]: of the token after `tokens`.
   Tensor next(std::span<const int32_t> tokens) { return rows(tokens, 1).select(0, 0); }
+  // Adds the next token to a text.
+  void add_next(Text& text, Loc loc) {
+    const std::span<const int32_t> tokens = text.tokens();
+    const bool one = cache_ && std::ssize(tokens) <= cache_->capacity() && std::ssize(tokens) == cached() + 1;
+    if (!one || model_.device().is_cpu()) return text.add(next(tokens), loc);
+    if (!decode_) decode_.emplace(model_, *cache_, loc);
+    const int64_t counts[] = {1}, added[] = {tokens.back()};
+    text.add(to_host((*decode_)(counts, added, loc), text.takes_best()), 0, loc);
+  }
   // [count, V]: row i predicts the token after all but the last count - 1 - i tokens. Only tokens that are
   // not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU, rows that
   // are computed together have the bits that they would have one by one.
@@ -290,6 +326,7 @@ class Continuation {
  private:
   LanguageModel& model_;
   std::optional<ContiguousCache> cache_;
+  std::optional<GraphDecode> decode_;  // on a GPU
 };
 
 // Sets evaluation mode until the end of the scope.
@@ -314,7 +351,7 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
   const generation::EvaluationMode evaluation(model);
   generation::Text text(model, prompt, options, loc);
   generation::Continuation continuation(model, text.longest(), options, loc);
-  while (!text.done()) text.add(continuation.next(text.tokens()), loc);
+  while (!text.done()) continuation.add_next(text, loc);
   return std::move(text).result();
 }
 
