@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from suite.builds import cached_environment, commit
+from suite.builds import CLANG, cached_environment, commit, test_environment
 from suite.counting import Cut, count_lines, count_unittest
 from tools import CORES, GCC, ROOT, call, call_all, tail
 
@@ -128,6 +128,32 @@ def stage_browser(tally):
     if not tally.check(GCC.make("bench_board", env=cached_environment()), "build of bench_board", GCC.first_errors()):
         return
     run_checker(tally, "browser/run.py", GCC.folder / "bin" / "bench_board")
+
+
+def packages_of_client():
+    """A virtual environment with the package `openai` from PyPI, the client of the server's test, or None if it cannot be made."""
+    folder = ROOT / "build" / "openai-venv"
+    if not (folder / "ready").exists():
+        made = call([sys.executable, "-m", "venv", "--clear", folder], 300)
+        if made.code == 0:
+            made = call([folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "openai"], 600)
+        if made.code != 0:
+            return None
+        (folder / "ready").touch()
+    return folder
+
+
+def run_server_test(tally, build, *arguments):
+    """tests/serving/run.py with the server of a build."""
+    packages = packages_of_client()
+    run_checker(tally, "serving/run.py", build.folder / "bin" / "examples" / "serve", *arguments,
+                *(["--packages", packages] if packages else []), env=test_environment())
+
+
+def stage_server(tally):
+    """The server of `examples/serve.cpp` under clang++ and the sanitizers; ten thousand of its streams are aborted."""
+    if tally.check(CLANG.make("example_serve", env=cached_environment()), "build of example_serve", CLANG.first_errors()):
+        run_server_test(tally, CLANG, "--aborts", "10000")
 
 
 # --- Tests in Python ----------------------------------------------------------------------------------------------

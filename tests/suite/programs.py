@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from suite import checkers
 from suite.builds import cached_environment, commit, data_folder, test_environment
 from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
 
@@ -52,6 +53,9 @@ def stage_examples(tally):
             with tempfile.TemporaryDirectory() as folder:
                 seconds = check_runs_of(tally, name, path, SHORT_RUNS[name], Path(folder))
             tally.console.say(f"  {name}: {seconds:.1f} s")
+            continue
+        if name == "serve":  # it runs until a signal ends it
+            checkers.run_server_test(tally, GCC)
             continue
         arguments = []
         if name == "idx_folder":

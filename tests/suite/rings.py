@@ -33,7 +33,8 @@ SECOND = {"headers": checkers.stage_headers, "emulator": unit_tests.stage_emulat
           "fuzz": unit_tests.stage_fuzz, **{f"cuda-{a}": unit_tests.stage_cuda(a) for a in builds.CUDA},
           **{f"answers-{m}": checkers.stage_answers(m) for m in MODULES}, "library": checkers.stage_library,
           "commands": checkers.stage_commands, "lessons": checkers.stage_lessons, "milestones": checkers.stage_milestones,
-          "packaging": checkers.stage_packaging, "examples": programs.stage_examples, "browser": checkers.stage_browser,
+          "packaging": checkers.stage_packaging, "examples": programs.stage_examples,
+          "server": checkers.stage_server, "browser": checkers.stage_browser,
           "notebooks": programs.stage_notebooks}
 STAGES = {**FIRST, **SECOND}
 
