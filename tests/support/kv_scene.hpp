@@ -5,11 +5,11 @@
 // no token has written gives NaN.
 #pragma once
 
-#include <bit>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <support/array.hpp>
+#include <support/kv_numbers.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 
 namespace test {
@@ -151,27 +151,6 @@ class KvScene {
       }
     }
     return which == 0 && case_.format == KvFormat::i4 ? hadamard(x) : x;
-  }
-  // The normalized Hadamard transform of blocks of the largest power of two that divides the length.
-  static std::vector<double> hadamard(const std::vector<double>& x) {
-    size_t n = 1;
-    while (x.size() % (2 * n) == 0) n *= 2;
-    std::vector<double> y(x.size());
-    for (size_t i = 0; i < x.size(); ++i) {
-      for (size_t j = 0; j < n; ++j) {
-        const double sign = std::popcount((i % n) & j) % 2 == 0 ? 1 : -1;
-        y[i] += sign * x[i / n * n + j] / std::sqrt(static_cast<double>(n));
-      }
-    }
-    return y;
-  }
-  // The value of a number of 8 bits: 1 bit of sign, 4 of exponent, 3 of fraction.
-  static double of_float8(int bits) {
-    const int exponent = bits / 8 % 16, fraction = bits % 8;
-    if (bits % 128 == 127) return NAN;
-    const double magnitude =
-        exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
-    return bits >= 128 ? -magnitude : magnitude;
   }
   // Pages that no sequence has.
   std::vector<int64_t> free_pages() const {
