@@ -130,4 +130,41 @@ TEST_CASE("bytes of a token: keys and values of every layer and head, with the s
   CHECK(tt::ContiguousCache(shape, {.capacity = 1, .dtype = tt::bf16}).bytes_per_token() == 36'864);
   CHECK(tt::ContiguousCache(shape, {.capacity = 1}).bytes_per_token() == 73'728);
   CHECK(tt::ContiguousCache(shape, {.capacity = 1, .dtype = tt::i8}).bytes_per_token() == 2 * 12 * 12 * 68);
+  const auto bytes = [&](tt::KvFormat format) {
+    return tt::ContiguousCache(shape, {.capacity = 1, .format = format}).bytes_per_token();
+  };
+  CHECK(bytes(tt::KvFormat::fp8) == 2 * 12 * 12 * 68);
+  CHECK(bytes(tt::KvFormat::i4) == 2 * 12 * 12 * 36);  // 14 percent of f32
+}
+
+TEST_CASE(
+    "caches of fp8 and i4: logits near those of f32, of any steps; truncate() leaves the older tokens") {
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::Llama llama = small_llama();
+  const tt::NoGrad no_grad;
+  for (tt::LanguageModel* model :
+       {static_cast<tt::LanguageModel*>(&gpt2), static_cast<tt::LanguageModel*>(&llama)}) {
+    const tt::Tensor tokens = some_tokens(1, 40), others = some_tokens(1, 9, 5);
+    const tt::Tensor wanted = model->forward(tokens);
+    const double deviation = std::sqrt(tt::mean(tt::square(wanted)).item<double>());
+    for (const auto& [format, bound] : {std::pair{tt::KvFormat::fp8, 0.05}, {tt::KvFormat::i4, 0.2}}) {
+      const tt::KvCacheOptions options{.capacity = 64, .format = format};
+      tt::ContiguousCache cache(model->kv_shape(), options);
+      const tt::Tensor y = in_steps(*model, cache, tokens, {1, 9, 1, 9, 20});
+      const double error = std::sqrt(tt::mean(tt::square(y - wanted)).item<double>());
+      CAPTURE(name_of(format));
+      CHECK(error < bound * deviation);
+      CHECK(error > 0);
+      cache.truncate(0, 20);
+      (void)model->forward(others, &cache);
+      cache.truncate(0, 20);
+      tt::ContiguousCache fresh(model->kv_shape(), options);
+      (void)in_steps(*model, fresh, tt::slice(tokens, 1, 0, 20), {1, 9, 1, 9});
+      CHECK(difference(in_steps(*model, cache, tt::slice(tokens, 1, 20), {20}),
+                       in_steps(*model, fresh, tt::slice(tokens, 1, 20), {20})) == 0);
+      const tt::KvShape shape = model->kv_shape();
+      const tt::Tensor k = tt::zeros({1, shape.groups, 1, shape.head_size});
+      CHECK_THROWS_WITH_AS((void)fresh.append(0, k, k), doctest::Contains("in one piece"), tt::Error);
+    }
+  }
 }

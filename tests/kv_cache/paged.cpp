@@ -8,6 +8,12 @@ using namespace test;
 
 namespace {
 
+constexpr std::pair<tt::DType, tt::KvFormat> kFormats[] = {{tt::f32, tt::KvFormat::of_dtype},
+                                                           {tt::bf16, tt::KvFormat::of_dtype},
+                                                           {tt::i8, tt::KvFormat::of_dtype},
+                                                           {tt::f32, tt::KvFormat::fp8},
+                                                           {tt::f32, tt::KvFormat::i4}};
+
 // Fills the memory of a small cache with NaN by writing to every page, and gives the pages back.
 void poison(tt::PagedCache& cache) {
   const tt::KvShape shape = cache.shape();
@@ -31,13 +37,15 @@ TEST_CASE(
   tt::Gpt2 gpt2 = small_gpt2();
   for (tt::LanguageModel* model :
        {static_cast<tt::LanguageModel*>(&gpt2), static_cast<tt::LanguageModel*>(&llama)}) {
-    for (const tt::DType dtype : {tt::f32, tt::bf16, tt::i8}) {
+    for (const auto& [dtype, format] : kFormats) {
       const tt::Tensor tokens = some_tokens(2, 40);
-      tt::ContiguousCache whole(model->kv_shape(), {.sequences = 2, .capacity = 40, .dtype = dtype});
+      tt::ContiguousCache whole(model->kv_shape(),
+                                {.sequences = 2, .capacity = 40, .dtype = dtype, .format = format});
       const std::vector<int64_t> steps{17, 1, 1, 8, 13};
       const tt::Tensor wanted = in_steps(*model, whole, tokens, steps);
       for (const int64_t page : {1, 7, 16, 64}) {
-        tt::PagedCache cache(model->kv_shape(), {.sequences = 2, .capacity = 400, .dtype = dtype},
+        tt::PagedCache cache(model->kv_shape(),
+                             {.sequences = 2, .capacity = 400, .dtype = dtype, .format = format},
                              {.pages = 2 * ((40 + page - 1) / page) + 1, .page = page});
         poison(cache);
         CHECK(difference(in_steps(*model, cache, tokens, steps), wanted) == 0);
@@ -78,13 +86,17 @@ TEST_CASE("a fork shares all pages, and only the page that is written is copied"
   tt::Llama model = small_llama();
   const tt::NoGrad no_grad;
   const tt::Tensor start = some_tokens(1, 37), left = some_tokens(1, 9, 5), right = some_tokens(1, 20, 6);
-  const auto alone = [&](const tt::Tensor& rest) {
-    tt::ContiguousCache cache(model.kv_shape(), {.capacity = 60});
-    (void)model.forward(start, &cache);
-    return model.forward(rest, &cache);
-  };
-  for (const bool first_goes_on : {true, false}) {
-    tt::PagedCache cache(model.kv_shape(), {.sequences = 3, .capacity = 60}, {.pages = 20, .page = 8});
+  for (int i = 0; i < 10; ++i) {
+    const auto [dtype, format] = kFormats[i / 2];
+    const bool first_goes_on = i % 2 == 0;
+    const auto alone = [&](const tt::Tensor& rest) {
+      tt::ContiguousCache cache(model.kv_shape(), {.capacity = 60, .dtype = dtype, .format = format});
+      cache.begin(std::vector<int64_t>{37});  // its own tokens are read from the cache, too
+      (void)model.forward(start, &cache);
+      return model.forward(rest, &cache);
+    };
+    tt::PagedCache cache(model.kv_shape(), {.sequences = 3, .capacity = 60, .dtype = dtype, .format = format},
+                         {.pages = 20, .page = 8});
     const auto feed = [&](const std::vector<int64_t>& counts, const tt::Tensor& tokens) {
       cache.begin(counts);
       return model.forward(tokens, &cache);

@@ -7,7 +7,9 @@
 
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <support/array.hpp>
+#include <support/kv_numbers.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 
 namespace test {
@@ -16,7 +18,8 @@ enum class KvKind { contiguous, ring, paged };
 
 struct KvCase {
   KvKind kind = KvKind::contiguous;
-  DType dtype = DType::f32;      // of the cache
+  DType dtype = DType::f32;  // of the cache
+  KvFormat format = KvFormat::of_dtype;
   DType queries = DType::f32;    // of q, k, v and the result
   std::vector<int64_t> past{5};  // tokens before the step, of each sequence
   std::vector<int64_t> rows{1};  // tokens of the step
@@ -33,11 +36,12 @@ class KvScene {
   explicit KvScene(const KvCase& c)
       : case_(c),
         pages_(page_count()),
-        shape_{pages_, c.groups, page_size(), c.head_size},
-        keys_(garbage(c.dtype, shape_)),
-        values_(garbage(c.dtype, shape_)),
-        key_scales_(garbage(f32, {pages_, c.groups, page_size()})),
-        value_scales_(garbage(f32, {pages_, c.groups, page_size()})),
+        layout_(backend::kv_row_layout(c.format, c.dtype, c.head_size)),
+        shape_{pages_, c.groups, page_size(), layout_.elements},
+        keys_(garbage(layout_.dtype, shape_)),
+        values_(garbage(layout_.dtype, shape_)),
+        key_scales_(scale_garbage()),
+        value_scales_(scale_garbage()),
         table_(table()) {}
 
   int64_t sequences() const { return static_cast<int64_t>(case_.past.size()); }
@@ -54,11 +58,9 @@ class KvScene {
     first_row_.reset(new Memory(Memory::from(i64, {sequences() + 1}, first)));
     backend::KvView kv;
     kv.keys = keys_.view().data, kv.values = values_.view().data;
-    if (case_.dtype == DType::i8) {
-      kv.key_scales = key_scales_.view().template as<float>();
-      kv.value_scales = value_scales_.view().template as<float>();
-    }
-    kv.dtype = case_.dtype;
+    if (layout_.scales > 0)
+      kv.key_scales = key_scales_.view().data, kv.value_scales = value_scales_.view().data;
+    kv.dtype = case_.dtype, kv.format = case_.format;
     kv.batch = sequences(), kv.groups = case_.groups, kv.head_size = case_.head_size, kv.page = page_size();
     if (case_.kind == KvKind::paged) {
       kv.table = table_.view().template as<int32_t>();
@@ -101,8 +103,9 @@ class KvScene {
     return case_.queries == f64 ? x : rounded(case_.queries, x);
   }
 
-  // The result for queries q [N, H, D].
-  std::vector<double> expected(const std::vector<double>& q, double scale) const {
+  // The result for queries q [N, H, D]. For a format with a scale per group it is computed from what the
+  // cache holds, so that the error of the kernel is separate from that of the rounding.
+  std::vector<double> expected(const std::vector<double>& q, double scale) {
     const int64_t D = case_.head_size, shared = case_.heads / case_.groups;
     std::vector<double> out(q.size());
     int64_t first = 0;
@@ -123,6 +126,32 @@ class KvScene {
 
   Memory& keys() { return keys_; }
   Memory& values() { return values_; }
+  Memory& key_scales() { return key_scales_; }
+  Memory& value_scales() { return value_scales_; }
+  const backend::KvRowLayout& layout() const { return layout_; }
+
+  // The key or value of a token as fp8 or i4 says, by the definition: a key of i4 is rotated back.
+  std::vector<double> decoded(int which, int64_t b, int64_t token, int64_t g) {
+    const Planes& planes = planes_of(which);
+    const backend::KvView kv = view(case_.past, case_.rows);
+    std::vector<int32_t> table(1);
+    if (case_.kind == KvKind::paged) table = pages_of_all();
+    const int64_t s = kv.slot(token), page = s / page_size(), D = case_.head_size;
+    const int64_t p = case_.kind == KvKind::paged ? table[static_cast<size_t>(b * table_width() + page)] : b;
+    const auto row = static_cast<size_t>((p * case_.groups + g) * page_size() + s % page_size());
+    const double* const codes = planes.codes.data() + row * static_cast<size_t>(layout_.elements);
+    const double* const scales = planes.scales.data() + row * static_cast<size_t>(layout_.scales);
+    std::vector<double> x;
+    for (int64_t d = 0; d < D; ++d) {
+      if (case_.format == KvFormat::fp8) {
+        x.push_back(of_float8(static_cast<int>(codes[d])) * scales[0]);
+      } else {
+        const int byte = static_cast<int>(codes[d / 32 * 16 + d % 16]);
+        x.push_back(((d % 32 < 16 ? byte % 16 : byte / 16) - 8) * scales[d / 32]);
+      }
+    }
+    return which == 0 && case_.format == KvFormat::i4 ? hadamard(x) : x;
+  }
   // Pages that no sequence has.
   std::vector<int64_t> free_pages() const {
     std::vector<bool> held(static_cast<size_t>(pages_));
@@ -135,6 +164,18 @@ class KvScene {
   }
 
  private:
+  struct Planes {
+    std::vector<double> codes, scales;
+  };
+  // What the cache holds, read once.
+  const Planes& planes_of(int which) {
+    std::optional<Planes>& planes = planes_[which];
+    if (!planes) {
+      planes.emplace(Planes{(which == 0 ? keys_ : values_).values(),
+                            (which == 0 ? key_scales_ : value_scales_).values()});
+    }
+    return *planes;
+  }
   static double rounded(DType dtype, double x) {
     if (dtype == DType::bf16) return static_cast<double>(BFloat16(x));
     if (dtype == DType::f16) return static_cast<double>(Half(x));
@@ -143,6 +184,10 @@ class KvScene {
   static Memory garbage(DType dtype, const Shape& shape) {
     const double fill = is_floating(dtype) ? NAN : 85;
     return Memory::from(dtype, shape, std::vector<double>(static_cast<size_t>(shape.numel()), fill));
+  }
+  Memory scale_garbage() const {
+    return garbage(layout_.scale_dtype,
+                   {pages_, case_.groups, page_size(), std::max<int64_t>(layout_.scales, 1)});
   }
   int64_t longest() const {
     int64_t n = 1;
@@ -195,8 +240,15 @@ class KvScene {
   }
 
   // The rows of the keys or values of one head, as the cache stores them: [tokens, D].
-  std::vector<double> stored(int which, int64_t b, int64_t g, int64_t tokens) const {
+  std::vector<double> stored(int which, int64_t b, int64_t g, int64_t tokens) {
     std::vector<double> rows;
+    if (case_.format != KvFormat::of_dtype) {
+      for (int64_t t = 0; t < tokens; ++t) {
+        const std::vector<double> row = decoded(which, b, t, g);
+        rows.insert(rows.end(), row.begin(), row.end());
+      }
+      return rows;
+    }
     for (int64_t t = 0; t < tokens; ++t) {
       for (int64_t d = 0; d < case_.head_size; ++d) rows.push_back(original(which, b, t, g, d));
     }
@@ -235,9 +287,11 @@ class KvScene {
 
   KvCase case_;
   int64_t pages_;
+  backend::KvRowLayout layout_;
   Shape shape_;
   Memory keys_, values_, key_scales_, value_scales_, table_;
   std::unique_ptr<Memory> lengths_, first_row_;  // of the running step
+  std::optional<Planes> planes_[2];
 };
 
 // The two kernels of a backend, and the type of an array on its device.
@@ -259,6 +313,7 @@ struct KvKernels {
   static void check(const KvCase& c, Layout layout = Layout::dense) {
     CAPTURE(static_cast<int>(c.kind));
     CAPTURE(name_of(c.dtype));
+    CAPTURE(name_of(c.format));
     CAPTURE(name_of(c.queries));
     CAPTURE(c.head_size);
     CAPTURE(c.past[0]);
@@ -282,15 +337,25 @@ struct KvKernels {
   }
   // Every kind of cache, dtype, grouping and length of a step. few: a part of the sizes.
   static void check_kinds(bool few) {
+    constexpr KvFormat of_dtype = KvFormat::of_dtype;
     uint64_t seed = 1;
     for (const KvKind kind : {KvKind::contiguous, KvKind::ring, KvKind::paged}) {
-      for (const auto& [cached, queries] :
-           {std::pair{f32, f32}, {bf16, f32}, {f16, f16}, {bf16, bf16}, {i8, f32}, {i8, bf16}, {f64, f64}}) {
+      for (const auto& [cached, format, queries] : {std::tuple{f32, of_dtype, f32},
+                                                    {bf16, of_dtype, f32},
+                                                    {f16, of_dtype, f16},
+                                                    {bf16, of_dtype, bf16},
+                                                    {i8, of_dtype, f32},
+                                                    {i8, of_dtype, bf16},
+                                                    {f64, of_dtype, f64},
+                                                    {f32, KvFormat::fp8, f32},
+                                                    {bf16, KvFormat::fp8, f16},
+                                                    {f32, KvFormat::i4, f32},
+                                                    {bf16, KvFormat::i4, bf16}}) {
         for (const auto& [heads, groups, D] :
              {std::tuple{4, 2, 7}, {3, 3, 64}, {6, 1, 33}, {1, 1, 1}, {16, 1, 80}}) {
           if (few && ++seed % 4 != 0) continue;
-          KvCase c{
-              .kind = kind, .dtype = cached, .queries = queries, .past = {0, 300, 17}, .rows = {1, 1, 1}};
+          KvCase c{.kind = kind, .dtype = cached, .format = format, .queries = queries, .past = {0, 300, 17}};
+          c.rows = {1, 1, 1};
           c.heads = heads, c.groups = groups, c.head_size = D, c.sinks = 3, c.ring = 21, c.seed = ++seed;
           check(c);
           c.past = {40, 0}, c.rows = {3, 8}, c.page = 5, c.sinks = 0, c.ring = 50, c.seed = ++seed;
@@ -300,19 +365,22 @@ struct KvKernels {
     }
   }
   // Lengths at the borders of blocks, splits and pages; sequences without rows; windows.
-  static void check_borders(bool few) {
+  static void check_borders(bool few, KvFormat format = KvFormat::of_dtype) {
     uint64_t seed = 100;
     for (const int64_t past : {0, 1, 15, 16, 62, 63, 64, 127, 255, 256, 257, 511, 513, 1100}) {
       for (const int64_t rows : {1, 2, 9, 40}) {
         if (few && ++seed % 5 != 0) continue;
         KvCase c{.kind = KvKind::paged, .past = {past, 3, past / 2}, .rows = {rows, 0, 1}};
-        c.heads = c.groups = 3, c.head_size = 20, c.seed = ++seed;
+        c.heads = c.groups = 3, c.head_size = 20, c.seed = ++seed, c.format = format;
         check(c);
         c = {.kind = KvKind::paged, .past = {past}, .rows = {rows}, .head_size = 9, .page = 1, .window = 37};
+        c.format = format;
         check(c);
         c = {.past = {past}, .rows = {rows}, .groups = 2, .head_size = 16, .window = 1, .seed = ++seed};
+        c.format = format;
         check(c);
         c = {.kind = KvKind::ring, .past = {past}, .rows = {rows}, .head_size = 16, .sinks = 4, .ring = 60};
+        c.format = format;
         check(c);
         c.sinks = 70, c.ring = 41, c.window = 90, c.seed = ++seed;
         check(c);
@@ -322,9 +390,13 @@ struct KvKernels {
   // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
   // step.
   static void check_bits(const std::vector<int64_t>& page_sizes) {
-    for (const DType cached : {f32, bf16, i8}) {
-      KvCase c{
-          .dtype = cached, .past = {700}, .rows = {1}, .heads = 4, .groups = 2, .head_size = 48, .seed = 9};
+    for (const auto& [cached, format] : {std::pair{f32, KvFormat::of_dtype},
+                                         {bf16, KvFormat::of_dtype},
+                                         {i8, KvFormat::of_dtype},
+                                         {f32, KvFormat::fp8},
+                                         {f32, KvFormat::i4}}) {
+      KvCase c{.dtype = cached, .format = format, .past = {700}, .rows = {1}, .heads = 4, .groups = 2};
+      c.head_size = 48, c.seed = 9;
       const std::vector<double> alone = attended(c);
       for (const int64_t page : page_sizes) {
         c.kind = KvKind::paged, c.page = page;

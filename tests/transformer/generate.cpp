@@ -285,6 +285,13 @@ TEST_CASE("a cache of fewer bits gives a text; a cache that does not fit the mod
   for (const tt::DType dtype : {tt::bf16, tt::f16, tt::i8}) {
     CHECK(tt::generate(model, kPrompt16, {.max_tokens = 20, .cache_dtype = dtype}).tokens.size() == 20);
   }
+  for (const tt::KvFormat format : {tt::KvFormat::fp8, tt::KvFormat::i4}) {
+    const tt::GenerateOptions options{.max_tokens = 20, .cache_format = format};
+    const std::vector<int32_t> text = tt::generate(model, kPrompt16, options).tokens;
+    CHECK(text.size() == 20);
+    const std::vector<tt::TextRequest> requests{{.prompt = kPrompt16, .options = options}};
+    CHECK(tt::generate_batch(model, requests)[0].tokens == text);
+  }
   CHECK(message_of([&] { tt::generate(model, kPrompt16, {.cache_dtype = tt::f64}); }).find("f64 with f64") !=
         std::string::npos);
 }

@@ -7,11 +7,13 @@
 //   ring         the first `sinks` tokens keep their slots; later ones share the other slots in turn
 //   paged        s = t, and the pages of 16 to 64 tokens lie anywhere in a pool
 //
-// A page holds the rows [page, D] of each head in turn: row r of head g is at ((p G + g) page + r) D.
+// A page holds the rows of each head in turn: row r of head g is row (p G + g) page + r of the pool, and has
+// what kv_format.hpp says.
 // Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention",
 // 2023; the ring with sinks is from Xiao et al., "Efficient streaming language models", 2023.
 #pragma once
 
+#include <tinytorch/backend/kv_format.hpp>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
@@ -24,10 +26,11 @@ struct KvRun {
 };
 
 struct KvView {
-  void *keys = nullptr, *values = nullptr;  // [pages, G, page, D] of `dtype`
-  // f32 [pages, G, page]: what the integers of a row are multiplied by, if dtype is i8. Else null.
-  float *key_scales = nullptr, *value_scales = nullptr;
-  DType dtype = DType::f32;
+  void *keys = nullptr, *values = nullptr;  // [pages, G, page, elements of a row]
+  // [pages, G, page, scales of a row]: what the numbers of a row or group are multiplied by, or null.
+  void *key_scales = nullptr, *value_scales = nullptr;
+  DType dtype = DType::f32;  // of the elements, if the format is of_dtype
+  KvFormat format = KvFormat::of_dtype;
   int64_t batch = 0, groups = 0, head_size = 0;  // B, G, D
   int64_t page = 0;                              // tokens of a page
   const int32_t* table = nullptr;  // [B, table_width]; null: page b is the only page of sequence b
@@ -54,7 +57,7 @@ struct KvView {
     }
     return {s % page, table ? table[b * table_width + s / page] : b, count};
   }
-  // The row of head g, in rows of D elements from the start of the pool; also the index of its scale.
+  // The row of head g, in rows from the start of the pool.
   TT_HOST_DEVICE int64_t row_of(const KvRun& r, int64_t g) const {
     return (r.page * groups + g) * page + r.row;
   }

@@ -26,6 +26,8 @@ struct KvCacheOptions {
   int64_t capacity = 0;              // tokens of a sequence
   Device device = default_device();  // that of the model
   DType dtype = DType::f32;  // of the memory: f32, f64, bf16, f16, or i8 with a scale per token and head
+  // fp8 or i4 stand for their own elements, whatever the dtype says (backend/kv_format.hpp).
+  KvFormat format = KvFormat::of_dtype;
 };
 
 class KvCache : public AttentionCache {
@@ -52,12 +54,9 @@ class KvCache : public AttentionCache {
   int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
   const KvShape& shape() const { return shape_; }
   DType dtype() const { return options_.dtype; }
+  KvFormat format() const { return options_.format; }
   // Bytes that a token takes in all layers.
-  int64_t bytes_per_token() const {
-    const bool scales = options_.dtype == DType::i8;
-    const int64_t row = shape_.head_size * static_cast<int64_t>(size_of(options_.dtype)) + (scales ? 4 : 0);
-    return 2 * shape_.layers * shape_.groups * row;
-  }
+  int64_t bytes_per_token() const { return 2 * shape_.layers * shape_.groups * row_layout().bytes(); }
 
   // The next pass has counts[b] tokens of sequence b, in the order of the sequences. Throws TT-KV-02, and
   // changes nothing, if a sequence would become longer than its capacity.
@@ -208,15 +207,18 @@ class KvCache : public AttentionCache {
   }
   // Gives each layer empty planes [pages, G, page, D], and their scales. A derived cache calls it once.
   void add_layers(int64_t pages, int64_t page, Loc loc) {
-    const Shape shape{pages, shape_.groups, page, shape_.head_size}, scales{pages, shape_.groups, page};
+    const backend::KvRowLayout row = row_layout();
+    const Shape shape{pages, shape_.groups, page, row.elements},
+        scales{pages, shape_.groups, page, row.scales};
     for (int64_t layer = 0; layer < shape_.layers; ++layer) {
       KvMemory& m = layers_.emplace_back();
-      m.keys = empty(shape, options_.dtype, options_.device, loc);
-      m.values = empty(shape, options_.dtype, options_.device, loc);
-      if (options_.dtype != DType::i8) continue;
-      m.key_scales = empty(scales, DType::f32, options_.device, loc);
-      m.value_scales = empty(scales, DType::f32, options_.device, loc);
+      m.keys = empty(shape, row.dtype, options_.device, loc);
+      m.values = empty(shape, row.dtype, options_.device, loc);
+      if (row.scales == 0) continue;
+      m.key_scales = empty(scales, row.scale_dtype, options_.device, loc);
+      m.value_scales = empty(scales, row.scale_dtype, options_.device, loc);
     }
+    step_.format = options_.format, step_.head_size = shape_.head_size;
   }
 
   KvShape shape_;
@@ -225,6 +227,9 @@ class KvCache : public AttentionCache {
   KvMemory step_;                 // all but the planes: table, ring, and what the running step adds
 
  private:
+  backend::KvRowLayout row_layout() const {
+    return backend::kv_row_layout(options_.format, options_.dtype, shape_.head_size);
+  }
   // Checks the new keys [B, G, T, D] of a layer, and begins a step at the first layer.
   KvMemory begin_layer(int64_t layer, const Tensor& k) {
     const int64_t B = k.size(0), T = k.size(2);

@@ -17,7 +17,7 @@ class ContiguousCache : public KvCache {
  protected:
   std::optional<KeysAndValues> in_one_piece(const KvMemory& m, DType dtype) const override {
     const bool equal = m.tokens == m.longest * sequences();
-    if (!equal || dtype != options_.dtype) return std::nullopt;
+    if (!equal || dtype != options_.dtype || options_.format != KvFormat::of_dtype) return std::nullopt;
     return KeysAndValues{slice(m.keys, 2, 0, m.longest), slice(m.values, 2, 0, m.longest)};
   }
 };

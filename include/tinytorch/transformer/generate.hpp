@@ -35,6 +35,9 @@ struct GenerateOptions {
   // The dtype of the cache: f32, bf16, f16 or i8. With i8 the cache takes a quarter of the memory of f32, and
   // the logits change a little. nullopt stands for the dtype of the model, with which no logit changes.
   std::optional<DType> cache_dtype{};
+  // fp8 takes as much memory as i8, and i4 about an eighth of that of f32 (backend/kv_format.hpp);
+  // cache_dtype does not matter then.
+  KvFormat cache_format = KvFormat::of_dtype;
   // What happens when the sequence reaches the model's context.
   enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
   // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
@@ -280,7 +283,8 @@ inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequence
   return {.sequences = sequences,
           .capacity = capacity,
           .device = model.device(),
-          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype())};
+          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype()),
+          .format = options.cache_format};
 }
 
 // Logits of the tokens after a growing sequence, on the CPU.

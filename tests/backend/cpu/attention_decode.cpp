@@ -14,7 +14,8 @@ TEST_CASE("attention to a cache equals the definition: every kind, dtype, groupi
 }
 
 TEST_CASE("lengths at the borders of blocks, splits and pages; sequences without rows; windows") {
-  OnCpu::check_borders(false);
+  for (const KvFormat format : {KvFormat::of_dtype, KvFormat::fp8, KvFormat::i4})
+    OnCpu::check_borders(false, format);
 }
 
 TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step") {

@@ -24,6 +24,7 @@ TT_API void attention_decode(const View& out, const View& q, const KvView& kv, d
 #if TT_BODIES(PRODUCTS)
 #include <cmath>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/kv_codes.hpp>
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -105,7 +106,13 @@ class DecodeRows {
   // q [rows, D] is scaled; the row r is at position[r].
   DecodeRows(const KvView& kv, int64_t window, int64_t b, int64_t g, const T* q, const int64_t* position,
              int64_t rows)
-      : kv_(kv), D_(kv.head_size), b_(b), g_(g), rows_(rows), q_(q) {
+      : kv_(kv),
+        D_(kv.head_size),
+        b_(b),
+        g_(g),
+        rows_(rows),
+        q_(q),
+        decoded_(kIsCoded<K> ? kBlock * kv.head_size : 0) {
     for (int64_t r = 0; r < rows; ++r) {
       first_[r] = window > 0 && position[r] >= window ? position[r] - window + 1 : 0;
       last_[r] = position[r] + 1;
@@ -128,35 +135,54 @@ class DecodeRows {
 
  private:
   void block(int64_t begin, int64_t end, OnlineRow<T>* state, T* sums) {
-    const K* const keys = static_cast<const K*>(kv_.keys);
-    const K* const values = static_cast<const K*>(kv_.values);
     for_each_run(begin, end, [&](int64_t t, int64_t row, int64_t count) {
+      const auto* const keys = elements(kv_.keys, kv_.key_scales, row, count);
       for (int64_t r = 0; r < rows_; ++r) {
         T* const score = score_[r] + (t - begin);
         for (int64_t j = seen_from(r, t); j < seen_to(r, t, count); ++j) {
-          if (r == 0) prefetch_row(values + (row + j) * D_);  // they are read after the scores
-          score[j] = dot_row(q_ + r * D_, keys + (row + j) * D_, D_);
-          if constexpr (std::is_same_v<K, int8_t>) score[j] *= static_cast<T>(kv_.key_scales[row + j]);
+          if (r == 0) prefetch_row(kv_.values, row + j);  // they are read after the scores
+          score[j] = dot_row(q_ + r * D_, keys + j * D_, D_);
+          if constexpr (std::is_same_v<K, int8_t>) score[j] *= scale_of(kv_.key_scales, row + j);
         }
       }
     });
     for (int64_t r = 0; r < rows_; ++r) exponentiate(r, begin, end, state[r], sums + r * D_);
     for_each_run(begin, end, [&](int64_t t, int64_t row, int64_t count) {
+      const auto* const values = elements(kv_.values, kv_.value_scales, row, count);
       for (int64_t r = 0; r < rows_; ++r) {
         const T* const p = score_[r] + (t - begin);
         for (int64_t j = seen_from(r, t); j < seen_to(r, t, count); ++j) {
-          if (r == 0) prefetch_row(keys + (row + kBlock + j) * D_);  // of the next block
+          if (r == 0) prefetch_row(kv_.keys, row + kBlock + j);  // of the next block
           T weight = p[j];
-          if constexpr (std::is_same_v<K, int8_t>) weight *= static_cast<T>(kv_.value_scales[row + j]);
-          add_row(sums + r * D_, weight, values + (row + j) * D_, D_);
+          if constexpr (std::is_same_v<K, int8_t>) weight *= scale_of(kv_.value_scales, row + j);
+          add_row(sums + r * D_, weight, values + j * D_, D_);
         }
       }
     });
   }
+  // `count` rows from `row` on: where they lie, or decoded once for all queries.
+  auto elements(const void* plane, const void* scales, int64_t row, int64_t count) {
+    if constexpr (kIsCoded<K>) {
+      using Byte = std::conditional_t<std::is_same_v<K, Int4>, uint8_t, K>;
+      using Scale = std::conditional_t<std::is_same_v<K, Int4>, BFloat16, float>;
+      for (int64_t j = 0; j < count; ++j) {
+        decode_row(decoded_.data() + j * D_, static_cast<const Byte*>(plane) + (row + j) * layout_.elements,
+                   static_cast<const Scale*>(scales) + (row + j) * layout_.scales, D_);
+      }
+      return static_cast<const T*>(decoded_.data());
+    } else {
+      (void)scales, (void)count;
+      return static_cast<const K*>(plane) + row * D_;
+    }
+  }
+  static T scale_of(const void* scales, int64_t row) {
+    return static_cast<T>(static_cast<const float*>(scales)[row]);
+  }
   // Prefetching has no effect on the result, and may name an address outside of the memory.
-  void prefetch_row(const K* row) const {
-    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(K));
-    for (int64_t d = 0; d < D_; d += kLine) __builtin_prefetch(row + d);
+  void prefetch_row(const void* plane, int64_t row) const {
+    const int64_t bytes = layout_.elements * static_cast<int64_t>(sizeof(K));  // coded elements are bytes
+    for (int64_t i = 0; i < bytes; i += 64)
+      __builtin_prefetch(static_cast<const char*>(plane) + row * bytes + i);
   }
   // The tokens of the run from t on that query row r sees: [seen_from, seen_to).
   int64_t seen_from(int64_t r, int64_t t) const { return std::max<int64_t>(0, first_[r] - t); }
@@ -191,6 +217,8 @@ class DecodeRows {
   const KvView& kv_;
   int64_t D_, b_, g_, rows_;
   const T* q_;
+  Scratch<T> decoded_;  // [kBlock, D]
+  KvRowLayout layout_ = kv_row_layout(kv_.format, kv_.dtype, D_);
   int64_t first_[kDecodeRows], last_[kDecodeRows];  // the tokens that a row sees: [first, last)
   T score_[kDecodeRows][kBlock];
 };
@@ -288,6 +316,7 @@ class DecodeStep {
             q_.as<const S>() + token_of(group, r) * q_.strides[0] + head_of(group, r) * q_.strides[1];
         for (int64_t d = 0; d < D; ++d) q[r * D + d] = convert<T>(x[d * q_.strides[2]]) * scale_;
         position[r] = past + (group.first + r) / shared_;
+        if constexpr (std::is_same_v<K, Int4>) rotate(q + r * D, D);  // as the keys are
       }
     });
     DecodeRows<T, K> rows(kv_, window_, group.sequence, group.head, q, position, group.rows);
@@ -331,16 +360,17 @@ class DecodeStep {
 
 TT_API void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window) {
   if (out.numel() == 0) return;
-  if (!is_floating(q.dtype) || (q.dtype == DType::f64) != (kv.dtype == DType::f64)) {
-    fail("TT-DTYPE-02", std::string("attention_decode: queries of ") + name_of(q.dtype) +
-                            " do not fit a cache of " + name_of(kv.dtype) +
-                            "\n  rule: f64 with f64, other floating dtypes with f32, bf16, f16 and i8");
+  const bool doubles = kv.format == KvFormat::of_dtype && kv.dtype == DType::f64;
+  if (!is_floating(q.dtype) || (q.dtype == DType::f64) != doubles) {
+    fail("TT-DTYPE-02",
+         std::string("attention_decode: queries of ") + name_of(q.dtype) + " do not fit a cache of " +
+             (kv.format == KvFormat::of_dtype ? name_of(kv.dtype) : name_of(kv.format)) +
+             "\n  rule: f64 with f64, other floating dtypes with f32, bf16, f16, i8, fp8 and i4");
   }
-  const auto as = [&]<class T, class K>(T*, K*) { DecodeStep<T, K>(out, q, kv, scale, window).run(); };
-  if (kv.dtype == DType::f64) return as(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
-  if (kv.dtype == DType::i8) return as(static_cast<float*>(nullptr), static_cast<int8_t*>(nullptr));
-  dispatch_source<float>(
-      kv.dtype, [&]<class K>(const K*) { as(static_cast<float*>(nullptr), static_cast<K*>(nullptr)); });
+  dispatch_format(kv, [&]<class K>(K*) {
+    using T = std::conditional_t<std::is_same_v<K, double>, double, float>;
+    DecodeStep<T, K>(out, q, kv, scale, window).run();
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

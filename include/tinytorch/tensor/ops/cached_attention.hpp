@@ -9,17 +9,20 @@ namespace tinytorch::inline TT_BUILD {
 
 // The memory of one layer's cache during a step, as tensors on one device.
 struct KvMemory {
-  Tensor keys, values;  // [pages, G, page, D]: f32, f64, bf16, f16 or i8
-  // f32 [pages, G, page], if the integers of keys and values have a scale for each token and head.
+  Tensor keys, values;  // [pages, G, page, elements of a row], by backend/kv_format.hpp
+  // [pages, G, page, scales of a row], if the format has scales. The last dimension may be absent if it is 1.
   Tensor key_scales{}, value_scales{};
   Tensor table{};  // i32 [B, pages of a sequence]; undefined: page b is the only page of sequence b
   // i64 [B] and [B + 1]: the tokens of a sequence, with those of the step; sequence b has the step's rows
   // first_row[b] to first_row[b + 1].
   Tensor lengths, first_row;
   int64_t sinks = 0, ring = 0;  // backend::KvView
+  KvFormat format = KvFormat::of_dtype;
+  int64_t head_size = 0;  // D; 0 stands for the last dimension of keys, and does not fit i4
   // Known on the host: the longest sequence, the most rows of a sequence, and the tokens of all sequences.
   int64_t longest = 0, most_rows = 0, tokens = 0;
 
+  int64_t features() const { return head_size > 0 ? head_size : keys.size(3); }
   backend::KvView view() const;
 };
 
@@ -51,10 +54,11 @@ inline backend::KvView KvMemory::view() const {
   backend::KvView kv;
   kv.keys = keys.view_of().data, kv.values = values.view_of().data, kv.dtype = keys.dtype();
   if (key_scales.defined()) {
-    kv.key_scales = key_scales.view_of().as<float>();
-    kv.value_scales = value_scales.view_of().as<float>();
+    kv.key_scales = key_scales.view_of().data;
+    kv.value_scales = value_scales.view_of().data;
   }
-  kv.batch = lengths.size(0), kv.groups = keys.size(1), kv.page = keys.size(2), kv.head_size = keys.size(3);
+  kv.batch = lengths.size(0), kv.groups = keys.size(1), kv.page = keys.size(2), kv.head_size = features();
+  kv.format = format;
   if (table.defined()) kv.table = table.view_of().as<const int32_t>(), kv.table_width = table.size(1);
   kv.sinks = sinks, kv.ring = ring;
   kv.lengths = lengths.view_of().as<const int64_t>(), kv.first_row = first_row.view_of().as<const int64_t>();
@@ -67,7 +71,7 @@ inline void require_step_rows(const char* op, const Tensor& x, const KvMemory& m
   require_defined(op, loc, x, memory.keys, memory.values, memory.lengths, memory.first_row);
   (void)common_device(op, {x, memory.keys, memory.values, memory.lengths, memory.first_row}, loc);
   require_floating(op, x, loc);
-  const int64_t G = memory.keys.size(1), D = memory.keys.size(3);
+  const int64_t G = memory.keys.size(1), D = memory.features();
   const bool heads =
       x.rank() == 3 && x.size(2) == D && (keys ? x.size(1) == G : x.size(1) >= G && x.size(1) % G == 0);
   if (heads) return;
@@ -118,8 +122,8 @@ TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory, const Ca
   ObservedWork work("cached_attention", q.device());
   if (work.observed()) {
     const auto tokens = static_cast<double>(memory.tokens), rows = static_cast<double>(q.size(0));
-    const double per_token =
-        static_cast<double>(memory.keys.size(1) * D) * 2 * static_cast<double>(size_of(memory.keys.dtype()));
+    const backend::KvRowLayout row = backend::kv_row_layout(memory.format, memory.keys.dtype(), D);
+    const double per_token = 2 * static_cast<double>(memory.keys.size(1) * row.bytes());
     const double pairs = tokens * rows / static_cast<double>(std::max<int64_t>(1, memory.lengths.size(0)));
     work.cost = {4 * pairs * static_cast<double>(q.size(1) * D),
                  tokens * per_token + 2 * static_cast<double>(q.bytes())};

@@ -15,16 +15,21 @@ TEST_CASE("attention to a cache equals the definition: every kind, dtype, groupi
 }
 
 TEST_CASE("lengths at the borders of splits and pages; sequences without rows; windows" * needs_devices()) {
-  OnDevice::check_borders(few_cases());
+  for (const KvFormat format : {KvFormat::of_dtype, KvFormat::fp8, KvFormat::i4})
+    OnDevice::check_borders(few_cases(), format);
 }
 
 TEST_CASE("heads up to 256 features, in words and by element" * needs_devices()) {
   uint64_t seed = 40;
   for (const int64_t D : {16, 24, 100, 128, 160, 256, 255}) {
     if (test::left_out(3)) continue;
-    for (const DType cached : {f32, bf16, i8}) {
-      KvCase c{.kind = KvKind::paged, .dtype = cached, .past = {280}, .rows = {1}, .heads = 2, .groups = 2};
-      c.head_size = D, c.seed = ++seed;
+    for (const auto& [cached, format] : {std::pair{f32, KvFormat::of_dtype},
+                                         {bf16, KvFormat::of_dtype},
+                                         {i8, KvFormat::of_dtype},
+                                         {f32, KvFormat::fp8},
+                                         {f32, KvFormat::i4}}) {
+      KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .past = {280}, .rows = {1}};
+      c.heads = c.groups = 2, c.head_size = D, c.seed = ++seed;
       OnDevice::check(c);
       c.groups = 1, c.rows = {3};
       OnDevice::check(c);

@@ -27,6 +27,22 @@ struct DecodeCall {
   double scale;        // of the scores, as exponents of 2
 };
 
+// The numbers of 8 bits in the lowest two bytes of a word.
+template <class A>
+__device__ __forceinline__ void float8_pair(A& first, A& second, unsigned word) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned halves;  // every number of 8 bits is a half
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(word)));
+  Half low, high;
+  low.bits = static_cast<uint16_t>(halves), high.bits = static_cast<uint16_t>(halves >> 16);
+  first = to<float>(low), second = to<float>(high);
+#else
+  Float8 low, high;
+  low.bits = static_cast<uint8_t>(word), high.bits = static_cast<uint8_t>(word >> 8);
+  first = static_cast<float>(low), second = static_cast<float>(high);
+#endif
+}
+
 __device__ __forceinline__ float exp2_of(float x) { return exp2_approx(x); }
 __device__ __forceinline__ double exp2_of(double x) { return exp2(x); }
 
@@ -37,19 +53,21 @@ struct DecodeLanes {
   static constexpr int kLanes = kHead / kEach < kWarp ? kHead / kEach : kWarp;
   static constexpr int kChunks = kHead / (kEach * kLanes), kCount = kEach * kChunks;
   static constexpr int kGroups = kDecodeThreads / kLanes;
+  static constexpr bool kScaled = std::is_same_v<K, int8_t> || std::is_same_v<K, Float8>;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
   static __device__ __forceinline__ int column(int i) {
     return (i / kEach * kLanes + lane()) * kEach + i % kEach;
   }
-  // kVector: D is kHead or a multiple of kEach, and rows are aligned to 16 bytes.
+  // Row `at` of a plane. kVector: D is kHead or a multiple of kEach, and rows are aligned to 16 bytes.
   template <bool kVector, class A>
-  static __device__ __forceinline__ void read(A (&x)[kCount], const K* row, int64_t D) {
+  static __device__ __forceinline__ void read(A (&x)[kCount], const void* plane, int64_t at, int64_t D) {
+    const K* const row = static_cast<const K*>(plane) + at * D;
     if constexpr (kVector) {
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         A part[kEach] = {};
-        if (column(c * kEach) < D) load(part, row + column(c * kEach));
+        if (column(c * kEach) < D) load_words(part, row + column(c * kEach));
 #pragma unroll
         for (int i = 0; i < kEach; ++i) x[c * kEach + i] = part[i];
       }
@@ -57,6 +75,55 @@ struct DecodeLanes {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) x[i] = column(i) < D ? to<A>(row[column(i)]) : A(0);
     }
+  }
+  // What this lane's elements are multiplied by.
+  template <class A>
+  static __device__ __forceinline__ A scale(const void* scales, int64_t at, int64_t) {
+    return kScaled ? static_cast<A>(static_cast<const float*>(scales)[at]) : A(1);
+  }
+
+ private:
+  template <class A>
+  static __device__ __forceinline__ void load_words(A (&x)[kEach], const K* from) {
+    if constexpr (std::is_same_v<K, Float8>) {
+      const uint4 words = *reinterpret_cast<const uint4*>(from);
+      const unsigned each[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+      for (int i = 0; i < kEach; i += 2) float8_pair(x[i], x[i + 1], each[i / 4] >> i % 4 * 8);
+    } else {
+      load(x, from);
+    }
+  }
+};
+
+// A row of i4. A lane has a word of four bytes: four numbers of the first half of a group, and four of the
+// second one.
+template <int kHead>
+struct DecodeLanes<Int4, kHead> {
+  static constexpr int kCount = 8, kLanes = kHead / kCount, kGroups = kDecodeThreads / kLanes;
+  static_assert(kLanes <= kWarp);
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static __device__ __forceinline__ int column(int i) {
+    return lane() / 4 * static_cast<int>(kKvGroup) + i / 4 * 16 + lane() % 4 * 4 + i % 4;
+  }
+  template <bool, class A>
+  static __device__ __forceinline__ void read(A (&x)[kCount], const void* plane, int64_t at, int64_t D) {
+    if (lane() / 4 * kKvGroup >= D) return;
+    const int64_t groups = ceil_div(D, kKvGroup);
+    const unsigned word = static_cast<const unsigned*>(plane)[at * groups * 4 + lane()];
+    // A number n of 0 to 15 in the last bits of a float of 2^23 gives 2^23 + n, without a conversion.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const unsigned byte = word >> 8 * i;
+      x[i] = std::bit_cast<float>((byte & 0xfu) | 0x4b000000u) - (0x1p23f + 8);
+      x[i + 4] = std::bit_cast<float>((byte & 0xf0u) | 0x49000000u) - (0x1p19f + 8);  // 2^19 + n
+    }
+  }
+  template <class A>
+  static __device__ __forceinline__ A scale(const void* scales, int64_t at, int64_t D) {
+    if (lane() / 4 * kKvGroup >= D) return A(0);
+    return to<A>(static_cast<const BFloat16*>(scales)[at * ceil_div(D, kKvGroup) + lane() / 4]);
   }
 };
 
@@ -154,8 +221,10 @@ struct DecodeRows {
   int64_t first[kRows], last[kRows];
   Row state[kRows];
 
+  // rotated: room for kRows * kHead numbers in shared memory, which is used for i4 only.
   __device__ __forceinline__ void read_queries(const StepRows<A>& q, const KvView& kv, const DecodeCall& call,
-                                               const DecodePlace& at) {
+                                               const DecodePlace& at, [[maybe_unused]] A* rotated) {
+    if constexpr (std::is_same_v<K, Int4>) rotate_queries(rotated, q, kv, call, at);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const bool exists = at.exists(call, r);
@@ -165,10 +234,35 @@ struct DecodeRows {
 #pragma unroll
       for (int i = 0; i < Lanes::kCount; ++i) {
         const int c = Lanes::column(i);
-        const bool there = exists && c < kv.head_size;
-        query[r][i] = there ? q.at(at.row(call, r), at.head(call, r), c) * static_cast<A>(call.scale) : A(0);
+        if constexpr (std::is_same_v<K, Int4>)
+          query[r][i] = rotated[r * kHead + c];
+        else
+          query[r][i] = query_at(q, kv, call, at, r, c);
       }
     }
+  }
+  // 0 where there is no row or column.
+  static __device__ __forceinline__ A query_at(const StepRows<A>& q, const KvView& kv, const DecodeCall& call,
+                                               const DecodePlace& at, int r, int c) {
+    const bool there = at.exists(call, r) && c < kv.head_size;
+    return there ? q.at(at.row(call, r), at.head(call, r), c) * static_cast<A>(call.scale) : A(0);
+  }
+  // The queries of the block, rotated as the keys are.
+  static __device__ __forceinline__ void rotate_queries(A* x, const StepRows<A>& q, const KvView& kv,
+                                                        const DecodeCall& call, const DecodePlace& at) {
+    const int n = static_cast<int>(hadamard_block(kv.head_size));
+    const A factor = 1 / sqrt(static_cast<A>(n));
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead; i += kDecodeThreads)
+      x[i] = query_at(q, kv, call, at, i / kHead, i % kHead) * factor;
+    for (int half = 1; half < n; half *= 2) {
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead / 2; i += kDecodeThreads) {
+        const int place = i / half * 2 * half + i % half;
+        const A low = x[place], high = x[place + half];
+        x[place] = low + high, x[place + half] = low - high;
+      }
+    }
+    __syncthreads();
   }
 
   // The next kAhead held tokens of each group of lanes; t: number of its first one, rows: where they lie, or
@@ -182,13 +276,10 @@ struct DecodeRows {
     for (int a = 0; a < kAhead; ++a) {
       key_scale[a] = value_scale[a] = 1;
       if (rows[a] < 0) continue;
-      const int64_t at = rows[a] * kv.head_size;
-      Lanes::template read<kVector>(key[a], static_cast<const K*>(kv.keys) + at, kv.head_size);
-      Lanes::template read<kVector>(value[a], static_cast<const K*>(kv.values) + at, kv.head_size);
-      if constexpr (std::is_same_v<K, int8_t>) {
-        key_scale[a] = static_cast<A>(kv.key_scales[rows[a]]);
-        value_scale[a] = static_cast<A>(kv.value_scales[rows[a]]);
-      }
+      Lanes::template read<kVector>(key[a], kv.keys, rows[a], kv.head_size);
+      Lanes::template read<kVector>(value[a], kv.values, rows[a], kv.head_size);
+      key_scale[a] = Lanes::template scale<A>(kv.key_scales, rows[a], kv.head_size);
+      value_scale[a] = Lanes::template scale<A>(kv.value_scales, rows[a], kv.head_size);
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -197,7 +288,8 @@ struct DecodeRows {
         A dot = 0;
 #pragma unroll
         for (int i = 0; i < Lanes::kCount; ++i) dot += query[r][i] * key[a][i];
-        score[r][a] = warp_reduce<Lanes::kLanes>(dot, Sum()) * key_scale[a];
+        score[r][a] =
+            warp_reduce<Lanes::kLanes>(dot * key_scale[a], Sum());  // a lane of i4 has its own scale
       }
     }
 #pragma unroll
@@ -265,7 +357,7 @@ static __global__ void __launch_bounds__(kDecodeThreads)
     row_of_token[t - at.begin] = kv.row_of(kv.run(at.b, token, token + 1), at.g);
   }
   Rows rows;
-  rows.read_queries(q, kv, call, at);
+  rows.read_queries(q, kv, call, at, &meeting[0][0][0]);
   __syncthreads();
 
   const int group = static_cast<int>(threadIdx.x) / Lanes::kLanes,

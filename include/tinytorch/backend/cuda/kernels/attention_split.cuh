@@ -50,13 +50,13 @@ void launch_decode(const View& out, const View& q, const KvView& kv, DecodeCall 
 
 void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window) {
   if (out.numel() == 0) return;
-  dispatch_cache(q.dtype, kv.dtype, [&]<class A, class K>(A*, K*) {
+  dispatch_cache(q.dtype, kv, [&]<class A, class K>(A*, K*) {
     DecodeCall call{};
     call.shared = q.shape[1] / kv.groups;
     call.window = window;
     call.scale = scale * std::numbers::log2e;
     call.splits = std::max<int64_t>(1, ceil_div(kv.held(kv.longest), kDecodeSplit));
-    const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
+    const bool vector = std::is_same_v<K, Int4> || kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
       if constexpr (kHead >= 64) {
         if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
