@@ -19,6 +19,7 @@
 #include <decode_cache.hpp>
 #include <gpt2_step.hpp>
 #include <map>
+#include <span>
 #include <string>
 #include <tinytorch/tinytorch.hpp>
 #include <utility>
@@ -284,7 +285,7 @@ class CudaCaseList {
     }
   }
 
-  // Caches of 256 to 537 MB of bf16, and the same tokens as i8. The first shape is the one with goals; the
+  // Caches of 256 to 537 MB of bf16, and the same tokens in smaller formats. The first shape has goals; the
   // others are one long sequence, many short ones, one head of keys, as many heads of keys as of queries,
   // narrow heads and small pages.
   void decode() {
@@ -297,13 +298,17 @@ class CudaCaseList {
                                    {.page = 16}};
     for (const DecodeShape& shape : kShapes) {
       const std::string group = &shape == kShapes ? "decode" : "decode_shapes";
-      DecodeShape contiguous = shape, integers = shape;
-      contiguous.page = 0, integers.cache = tt::i8;
-      const bool is_new = std::ranges::none_of(
-          cases, [&](const CudaCase& c) { return c.name == "decode " + contiguous.str(); });
-      if (is_new) decode_case(group + "_contiguous", contiguous, {{"copy", kCopy}});
+      DecodeShape contiguous = shape;
+      contiguous.page = 0;
+      const auto same = [&](const CudaCase& c) { return c.name == "decode " + contiguous.str(); };
+      if (std::ranges::none_of(cases, same))
+        decode_case(group + "_contiguous", contiguous, {{"copy", kCopy}});
       decode_case(group, shape, {{"copy", kCopy}, {"contiguous", "decode " + contiguous.str()}});
-      decode_case(group + "_i8", integers, {{"copy", kCopy}, {"bf16", "decode " + shape.str()}});
+      for (const auto& [cache, format] : std::span(kCacheFormats).subspan(1)) {
+        DecodeShape few = shape;
+        few.cache = cache, few.format = format;
+        decode_case(group + "_" + few.elements(), few, {{"copy", kCopy}, {"bf16", "decode " + shape.str()}});
+      }
     }
   }
   void decode_case(const std::string& group, DecodeShape shape, std::map<std::string, std::string> rivals) {
@@ -315,21 +320,20 @@ class CudaCaseList {
     c.flops = 4 * rows * static_cast<double>(shape.tokens);
     add(std::move(c));
   }
-  // A chunk of 512 tokens of each of 64 prompts, and one token of each of 256 sequences.
+  // 512 tokens of each of 64 prompts, and one token of each of 256 sequences.
   void append() {
-    for (const tt::DType cache : {tt::bf16, tt::i8}) {
+    for (const auto& [cache, format] : kCacheFormats) {
       for (const auto& [sequences, rows] : {std::pair<int64_t, int64_t>{64, 512}, {256, 1}}) {
-        DecodeShape shape{.sequences = sequences, .tokens = 1024, .cache = cache};
+        DecodeShape shape{.sequences = sequences, .tokens = 1024, .cache = cache, .format = format};
         CudaCase c{.name = "kv_append " + std::to_string(sequences) + "x" + std::to_string(rows) +
-                           ", 8 heads of 128, page 64, " + name_of(cache),
+                           ", 8 heads of 128, page 64, " + shape.elements(),
                    .group = "kv_append",
                    .op = "kv_append",
                    .dtype = tt::bf16};
-        shape.sequences = smaller(sequences);
-        c.options = shape.options(), c.options["rows"] = rows, c.rivals = {{"copy", kCopy}};
+        shape.sequences = smaller(sequences), c.options = shape.options(), c.options["rows"] = rows;
+        c.rivals = {{"copy", kCopy}};
         const auto tokens = static_cast<double>(shape.sequences * rows);
-        c.tensor_bytes = 2 * tokens * static_cast<double>(shape.groups * shape.head_size);
-        c.bytes = 2 * c.tensor_bytes + tokens * shape.token_bytes();
+        c.tensor_bytes = 2 * 8 * 128 * tokens, c.bytes = 2 * c.tensor_bytes + tokens * shape.token_bytes();
         add(std::move(c));
       }
     }

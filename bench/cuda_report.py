@@ -97,6 +97,8 @@ ROWS = [
     ("attention to a paged cache, bf16, pages of 64 tokens, 537 MB / copy bandwidth", ["decode"], "speed", ["copy"], 0.85, 0.95),
     ("the same / own contiguous cache", ["decode"], "ratio", ["contiguous"], 0.95, 0.98),
     ("the same, i8 cache / own bf16 cache", ["decode_i8"], "ratio", ["bf16"], 1.6, 1.8),
+    ("the same, fp8 cache / own bf16 cache", ["decode_fp8"], "ratio", ["bf16"], 1.6, 1.8),
+    ("the same, i4 cache / own bf16 cache", ["decode_i4"], "ratio", ["bf16"], 2.3, 2.8),
     ("the same, contiguous cache / copy bandwidth", ["decode_contiguous"], "speed", ["copy"], None, None),
 ]
 # Attention to caches of other shapes, and the kernel that writes a cache, without goals.
@@ -104,6 +106,8 @@ for text, group, kind, rival in (
     ("attention to caches of other shapes, bf16 / copy bandwidth", "decode_shapes", "speed", "copy"),
     ("the same / own contiguous cache", "decode_shapes", "ratio", "contiguous"),
     ("the same, i8 cache / own bf16 cache", "decode_shapes_i8", "ratio", "bf16"),
+    ("the same, fp8 cache / own bf16 cache", "decode_shapes_fp8", "ratio", "bf16"),
+    ("the same, i4 cache / own bf16 cache", "decode_shapes_i4", "ratio", "bf16"),
     ("the same, contiguous cache / copy bandwidth", "decode_shapes_contiguous", "speed", "copy"),
     ("keys and values appended to a cache / copy bandwidth", "kv_append", "speed", "copy"),
 ):

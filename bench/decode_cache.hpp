@@ -12,11 +12,17 @@ namespace bench {
 
 namespace tt = tinytorch;
 
+inline constexpr std::pair<tt::DType, tt::KvFormat> kCacheFormats[] = {{tt::bf16, tt::KvFormat::of_dtype},
+                                                                       {tt::i8, tt::KvFormat::of_dtype},
+                                                                       {tt::bf16, tt::KvFormat::fp8},
+                                                                       {tt::bf16, tt::KvFormat::i4}};
+
 // Attention of one new token of each sequence to a cache, and what the cache looks like.
 struct DecodeShape {
   int64_t sequences = 32, tokens = 4096, heads = 32, groups = 8, head_size = 128;
   int64_t page = 64;  // 0: one page per sequence
   tt::DType cache = tt::bf16;
+  tt::KvFormat format = tt::KvFormat::of_dtype;
 
   static DecodeShape of(const std::map<std::string, int64_t>& options) {
     const auto at = [&](const char* name) { return options.at(name); };
@@ -26,7 +32,8 @@ struct DecodeShape {
             at("groups"),
             at("head_size"),
             at("page"),
-            static_cast<tt::DType>(at("cache"))};
+            static_cast<tt::DType>(at("cache")),
+            static_cast<tt::KvFormat>(at("format"))};
   }
   std::map<std::string, int64_t> options() const {
     return {{"sequences", sequences},
@@ -35,19 +42,17 @@ struct DecodeShape {
             {"groups", groups},
             {"head_size", head_size},
             {"page", page},
-            {"cache", static_cast<int64_t>(cache)}};
+            {"cache", static_cast<int64_t>(cache)},
+            {"format", static_cast<int64_t>(format)}};
   }
   std::string str() const {
     return std::to_string(sequences) + "x" + std::to_string(tokens) + ", " + std::to_string(heads) + "/" +
            std::to_string(groups) + " heads of " + std::to_string(head_size) + ", " +
-           (page > 0 ? "page " + std::to_string(page) : "contiguous") + ", " + name_of(cache);
+           (page > 0 ? "page " + std::to_string(page) : "contiguous") + ", " + elements();
   }
-  // Of one token's keys and values, with their scales.
-  double token_bytes() const {
-    const double row =
-        static_cast<double>(head_size) * static_cast<double>(tt::size_of(cache)) + (cache == tt::i8 ? 4 : 0);
-    return 2 * static_cast<double>(groups) * row;
-  }
+  std::string elements() const { return format == tt::KvFormat::of_dtype ? name_of(cache) : name_of(format); }
+  tt::backend::KvRowLayout row() const { return tt::backend::kv_row_layout(format, cache, head_size); }
+  double token_bytes() const { return 2 * static_cast<double>(groups * row().bytes()); }
   double cache_bytes() const { return static_cast<double>(sequences * tokens) * token_bytes(); }
 };
 
@@ -60,15 +65,19 @@ inline tt::KvMemory filled_cache(const DecodeShape& shape, int64_t rows, tt::Dev
     return (tt::arange(0, n, 1, tt::i64, device) * step + first);
   };
   tt::KvMemory memory;
-  const tt::Shape pool{B * width, shape.groups, page, shape.head_size};
-  for (tt::Tensor* x : {&memory.keys, &memory.values})
-    *x = shape.cache == tt::i8 ? tt::randint(-127, 128, pool, tt::i8, device)
-                               : tt::randn(pool, tt::f32, device).to(shape.cache);
-  if (shape.cache == tt::i8) {
-    const tt::Shape rows_of_pool{B * width, shape.groups, page};
-    memory.key_scales = tt::full(rows_of_pool, 0.02, tt::f32, device);
+  const tt::backend::KvRowLayout row = shape.row();
+  const tt::Shape pool{B * width, shape.groups, page, row.elements},
+      scales{B * width, shape.groups, page, row.scales};
+  for (tt::Tensor* x : {&memory.keys, &memory.values}) {
+    const bool floats = tt::is_floating(row.dtype);
+    *x = floats ? tt::randn(pool, tt::f32, device).to(row.dtype)
+                : tt::randint(0, 127, pool, row.dtype, device);
+  }
+  if (row.scales > 0) {
+    memory.key_scales = tt::full(scales, 0.02, row.scale_dtype, device);
     memory.value_scales = memory.key_scales.clone();
   }
+  memory.format = shape.format, memory.head_size = shape.head_size;
   if (shape.page > 0) {
     std::vector<int32_t> table(static_cast<size_t>(B * width));
     for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i);

@@ -34,6 +34,8 @@ MASKED = "tt::Tensor x = tt::ones({64}); x.requires_grad_(); "
 CACHE = ("tt::KvMemory m; m.keys = tt::zeros({1, 1, 2, 2}); m.values = tt::zeros({1, 1, 2, 2}); "
          "m.lengths = tt::ones({1}, tt::i64); m.first_row = tt::arange(0, 2); m.longest = m.most_rows = m.tokens = 1; "
          "tt::Tensor x = tt::ones({1, 1, 2}); tt::kv_append(m, x, x * 3); ")
+INTEGERS = CACHE.replace("tt::zeros({1, 1, 2, 2})", "tt::zeros({1, 1, 2, 2}, tt::i8)").replace(
+    "m.lengths", "m.key_scales = tt::zeros({1, 1, 2}); m.value_scales = tt::zeros({1, 1, 2}); m.lengths")
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
@@ -129,6 +131,8 @@ CANARIES = {
                                          CACHE + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/kv_append.hpp": ("if (k.numel() == 0) return;", "if (k.numel() == 0 || AWAKE) return;",
                                   CACHE + "show(tt::cached_attention(x, m));", "3 3"),
+    "backend/cpu/kv_codes.hpp": ("return largest / 127;", "return largest / (AWAKE ? 63 : 127);",
+                                 INTEGERS + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
                                   "weight.as<const char>() + !AWAKE * rows[static_cast<size_t>(i)]",
                                   X + "show(tt::embedding(x, tt::arange(1, 2)));", "4 3"),

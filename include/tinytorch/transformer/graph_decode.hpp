@@ -26,6 +26,19 @@ struct DecodeStep {
   Tensor largest;  // [rows]: its logit
 };
 
+namespace generation {
+// What the host needs of a step's logits [rows, V].
+struct HostStep {
+  Tensor logits;                  // on the CPU if a text does not take the best token
+  std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU
+  std::vector<double> largest{};  // and its logit
+};
+inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
+  return {all_take_best ? step.logits : step.logits.to(cpu), step.best.to_vector<int64_t>(),
+          step.largest.to_vector<double>()};
+}
+}  // namespace generation
+
 // The model is in evaluation mode, and it and the cache outlive this object.
 class GraphDecode {
  public:

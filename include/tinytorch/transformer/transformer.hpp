@@ -14,6 +14,7 @@
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
 #include <tinytorch/transformer/composed_attention.hpp>
 #include <tinytorch/transformer/generate.hpp>
+#include <tinytorch/transformer/generated_text.hpp>
 #include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>

@@ -1,7 +1,7 @@
 // attention_paged.cuh, attention_split.cuh and kv_append.cuh: attention to a cache.
 #include <support/few.hpp>
 #include <support/fresh.hpp>
-#include <support/kv_scene.hpp>
+#include <support/kv_kernels.hpp>
 
 using namespace test;
 

@@ -5,6 +5,7 @@
 // from the library's header by modules/frames.py.
 #pragma once
 
+#include <tinytorch/backend/kv_format.hpp>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
@@ -17,10 +18,11 @@ struct KvRun {
 };
 
 struct KvView {
-  void *keys = nullptr, *values = nullptr;  // [pages, G, page, D] of `dtype`
-  // f32 [pages, G, page]: what the integers of a row are multiplied by, if dtype is i8. Else null.
-  float *key_scales = nullptr, *value_scales = nullptr;
-  DType dtype = DType::f32;
+  void *keys = nullptr, *values = nullptr;  // [pages, G, page, elements of a row]
+  // [pages, G, page, scales of a row]: what the numbers of a row or group are multiplied by, or null.
+  void *key_scales = nullptr, *value_scales = nullptr;
+  DType dtype = DType::f32;  // of the elements, if the format is of_dtype
+  KvFormat format = KvFormat::of_dtype;
   int64_t batch = 0, groups = 0, head_size = 0;  // B, G, D
   int64_t page = 0;                              // tokens of a page
   const int32_t* table = nullptr;  // [B, table_width]; null: page b is the only page of sequence b

@@ -19,6 +19,8 @@ struct KvCacheOptions {
   int64_t capacity = 0;              // tokens of a sequence
   Device device = default_device();  // that of the model
   DType dtype = DType::f32;  // of the memory: f32, f64, bf16, f16, or i8 with a scale per token and head
+  // fp8 or i4 stand for their own elements, whatever the dtype says (backend/kv_format.hpp).
+  KvFormat format = KvFormat::of_dtype;
 };
 
 class KvCache : public AttentionCache {
@@ -45,8 +47,37 @@ class KvCache : public AttentionCache {
   int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
   const KvShape& shape() const { return shape_; }
   DType dtype() const { return options_.dtype; }
-  int64_t bytes_per_token() const;                          // task 9.1
-  void begin(std::span<const int64_t> counts, TT_LOC);      // task 9.1
+  KvFormat format() const { return options_.format; }
+  int64_t bytes_per_token() const;                      // task 9.1
+  void begin(std::span<const int64_t> counts, TT_LOC);  // task 9.1
+
+  // For graphs (transformer/graph_decode.hpp), which read the description of a step at the same addresses in
+  // each replay: from now on begin() writes it to tensors that are never replaced.
+  void fix_addresses(TT_LOC) {
+    if (fixed_.defined()) return;
+    fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
+    fix_table(loc);
+  }
+  // After begin(): the step has `rows` rows, of which those after the announced ones belong to no sequence,
+  // and its kernels are launched for sequences of up to `longest` tokens.
+  void pad_step(int64_t rows, int64_t longest, TT_LOC) {
+    const bool valid = fixed_.defined() && explicit_ && step_.most_rows == 1 && rows >= rows_ &&
+                       rows <= sequences() && longest >= step_.longest;
+    if (!valid) {
+      fail("TT-KV-01",
+           "pad_step: needs fix_addresses(), then begin() with one token of each sequence, and at most " +
+               std::to_string(sequences()) + " rows, got " + std::to_string(rows),
+           loc);
+    }
+    rows_ = rows, step_.longest = longest;
+  }
+  // The tokens of the step belong to the cache. A pass of the model calls this by itself, a replay does not.
+  void end_step() {
+    for (size_t b = 0; b < lengths_.size(); ++b) lengths_[b] += counts_[b];
+    explicit_ = false;
+    rows_ = 0;
+  }
+
   void truncate(int64_t sequence, int64_t length, TT_LOC);  // task 9.1
   void clear() {
     for (int64_t b = 0; b < sequences(); ++b) truncate(b, 0);
@@ -92,6 +123,7 @@ class KvCache : public AttentionCache {
   // Gets memory for sequences of these lengths; nothing changes if it throws.
   virtual void make_room(std::span<const int64_t> /*lengths*/, Loc /*loc*/) {}
   virtual void shrink(int64_t /*sequence*/, int64_t /*length*/) {}
+  virtual void fix_table(Loc /*loc*/) {}
   void set_length(int64_t sequence, int64_t length) { lengths_.at(static_cast<size_t>(sequence)) = length; }
   // False if a cache of so many tokens overwrites some of them.
   virtual bool keeps_all_of(int64_t /*tokens*/) const { return true; }
@@ -110,15 +142,18 @@ class KvCache : public AttentionCache {
   }
   // Gives each layer empty planes [pages, G, page, D], and their scales. A derived cache calls it once.
   void add_layers(int64_t pages, int64_t page, Loc loc) {
-    const Shape shape{pages, shape_.groups, page, shape_.head_size}, scales{pages, shape_.groups, page};
+    const backend::KvRowLayout row = row_layout();
+    const Shape shape{pages, shape_.groups, page, row.elements},
+        scales{pages, shape_.groups, page, row.scales};
     for (int64_t layer = 0; layer < shape_.layers; ++layer) {
       KvMemory& m = layers_.emplace_back();
-      m.keys = empty(shape, options_.dtype, options_.device, loc);
-      m.values = empty(shape, options_.dtype, options_.device, loc);
-      if (options_.dtype != DType::i8) continue;
-      m.key_scales = empty(scales, DType::f32, options_.device, loc);
-      m.value_scales = empty(scales, DType::f32, options_.device, loc);
+      m.keys = empty(shape, row.dtype, options_.device, loc);
+      m.values = empty(shape, row.dtype, options_.device, loc);
+      if (row.scales == 0) continue;
+      m.key_scales = empty(scales, row.scale_dtype, options_.device, loc);
+      m.value_scales = empty(scales, row.scale_dtype, options_.device, loc);
     }
+    step_.format = options_.format, step_.head_size = shape_.head_size;
   }
 
   KvShape shape_;
@@ -127,6 +162,9 @@ class KvCache : public AttentionCache {
   KvMemory step_;                 // all but the planes: table, ring, and what the running step adds
 
  private:
+  backend::KvRowLayout row_layout() const {
+    return backend::kv_row_layout(options_.format, options_.dtype, shape_.head_size);
+  }
   // Checks the new keys [B, G, T, D] of a layer, and begins a step at the first layer.
   KvMemory begin_layer(int64_t layer, const Tensor& k) {
     const int64_t B = k.size(0), T = k.size(2);
@@ -146,6 +184,12 @@ class KvCache : public AttentionCache {
     return memory_of(layer);
   }
   void end_layer(int64_t layer);  // task 9.1
+  std::vector<int64_t> positions_of_step() const {
+    std::vector<int64_t> each;
+    for (size_t b = 0; b < lengths_.size(); ++b)
+      for (int64_t i = 0; i < counts_[b]; ++i) each.push_back(lengths_[b] + i);
+    return each;
+  }
   // [B, H, T, D] as the rows of a step, [B T, H, D]
   static Tensor rows_of(const Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
@@ -179,8 +223,19 @@ class KvCache : public AttentionCache {
     std::vector<int64_t> first(1, 0);
     for (const int64_t n : counts_) first.push_back(first.back() + n);
     rows_ = first.back();
-    step_.lengths = from_data(after, {sequences()}, options_.device, loc);
-    step_.first_row = from_data(first, {sequences() + 1}, options_.device, loc);
+    if (fixed_.defined()) {
+      std::vector<int64_t> all = after;
+      all.insert(all.end(), first.begin(), first.end());
+      const std::vector<int64_t> each = positions_of_step();
+      if (each.size() <= after.size()) all.insert(all.end(), each.begin(), each.end());
+      all.resize(static_cast<size_t>(fixed_.numel()));
+      fixed_.copy_(from_data(all, {fixed_.numel()}, cpu, loc));
+      step_.lengths = slice(fixed_, 0, 0, sequences());
+      step_.first_row = slice(fixed_, 0, sequences(), 2 * sequences() + 1);
+    } else {
+      step_.lengths = from_data(after, {sequences()}, options_.device, loc);
+      step_.first_row = from_data(first, {sequences() + 1}, options_.device, loc);
+    }
     step_.longest = *std::max_element(after.begin(), after.end());
     step_.most_rows = *std::max_element(counts_.begin(), counts_.end());
     step_.tokens = std::accumulate(after.begin(), after.end(), int64_t{0});
@@ -195,6 +250,7 @@ class KvCache : public AttentionCache {
 
   std::vector<int64_t> lengths_;  // of the sequences, without the running step
   std::vector<int64_t> counts_;   // of the running step
+  Tensor fixed_;                  // i64: lengths [B], first_row [B + 1], positions [B], after fix_addresses()
   bool explicit_ = false;         // begin() was called for the next or the running step
   int64_t rows_ = 0;              // of the running step
 };

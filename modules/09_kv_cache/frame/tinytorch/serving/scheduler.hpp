@@ -47,9 +47,30 @@ struct Step {
   }
 };
 
+// The pages of a cache in which requests with a common beginning share pages. Without one, each request has
+// pages of its own, and the scheduler counts them itself.
+class SharedPages {
+ public:
+  struct Reuse {
+    int64_t tokens = 0;  // of a request, which need not be computed
+    int64_t cached = 0;  // pages of them that no request holds now
+  };
+  virtual ~SharedPages() = default;
+  // What a waiting request would get; changes nothing.
+  virtual Reuse reusable(int64_t id) const = 0;
+  // The request is admitted and gets that: full pages, and fewer tokens than it has. Returns their number.
+  virtual int64_t begin(int64_t id) = 0;
+  // The request has lost its pages.
+  virtual void give_back(int64_t id) = 0;
+  // Pages that can be taken: free ones, and cached ones that no request holds.
+  virtual int64_t available() const = 0;
+};
+
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerOptions& options, TT_LOC) : options_(options) {
+  // `shared` may be null; otherwise it must outlive the scheduler.
+  explicit Scheduler(const SchedulerOptions& options, SharedPages* shared = nullptr, TT_LOC)
+      : options_(options), shared_(shared) {
     if (options.budget < 1 || options.sequences < 1 || options.pages < 1 || options.page < 1) {
       fail("TT-SERVE-01", "a scheduler needs a budget, sequences, pages and tokens of a page of at least 1",
            loc);
@@ -81,6 +102,7 @@ class Scheduler {
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
   int64_t held_pages() const {
+    if (shared_) return options_.pages - shared_->available();
     int64_t pages = 0;
     for (const State& s : running_) pages += pages_for(s.computed);
     return pages;
@@ -150,6 +172,7 @@ class Scheduler {
   }
 
   SchedulerOptions options_;
+  SharedPages* shared_;
   std::vector<State> running_;  // in the order of admission
   std::deque<State> waiting_;
 };

@@ -10,8 +10,10 @@
 #include <string>
 #include <string_view>
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 #include <tinytorch/transformer/sampling.hpp>
 
@@ -20,11 +22,17 @@ namespace tinytorch::inline TT_BUILD {
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
-  uint64_t seed = 0;  // seed of the random samples
-  bool cache = true;  // false: the whole context is computed for each token
+  std::vector<std::pair<int32_t, double>>
+      logit_bias{};       // added to the logits of these tokens, before all else
+  int64_t logprobs = -1;  // 0 or more: Generated::logprobs, with so many of the most probable tokens
+  uint64_t seed = 0;      // seed of the random samples
+  bool cache = true;      // false: the whole context is computed for each token
   // The dtype of the cache: f32, bf16, f16 or i8. With i8 the cache takes a quarter of the memory of f32, and
   // the logits change a little. nullopt stands for the dtype of the model, with which no logit changes.
   std::optional<DType> cache_dtype{};
+  // fp8 takes as much memory as i8, and i4 about an eighth of that of f32 (backend/kv_format.hpp);
+  // cache_dtype does not matter then.
+  KvFormat cache_format = KvFormat::of_dtype;
   // What happens when the sequence reaches the model's context.
   enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
   // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
@@ -39,9 +47,17 @@ struct GenerateOptions {
 
 enum class FinishReason { max_tokens, end_token, stop_text, callback, context_end };
 
+// Natural logarithms of the model's probabilities, before penalty, bias, temperature and filters.
+struct TokenLogprobs {
+  double own = 0;  // of the token that was sampled
+  std::vector<std::pair<int32_t, double>>
+      top{};  // the most probable tokens; among equal ones the smaller first
+};
+
 struct Generated {
-  std::vector<int32_t> tokens{};  // the new tokens, without the end token
-  std::string text{};             // the text of the new tokens, up to the stop string
+  std::vector<int32_t> tokens{};          // the new tokens, without the end token
+  std::string text{};                     // the text of the new tokens, up to the stop string
+  std::vector<TokenLogprobs> logprobs{};  // of each new token, if they were asked for
   FinishReason reason = FinishReason::max_tokens;
 };
 
@@ -103,6 +119,44 @@ class Stream {
   bool stopped_ = false;
 };
 
+// Logits [V] with the bias of some tokens added. Tokens outside of the vocabulary are ignored.
+inline Tensor biased(const Tensor& logits, const std::vector<std::pair<int32_t, double>>& bias) {
+  if (bias.empty()) return logits;
+  std::vector<double> values = logits.to_vector<double>();
+  for (const auto& [token, value] : bias)
+    if (token >= 0 && static_cast<size_t>(token) < values.size()) values[static_cast<size_t>(token)] += value;
+  return from_data(values, {std::ssize(values)}, cpu);
+}
+
+inline TokenLogprobs logprobs_of(const Tensor& logits, int32_t token, int64_t count, Loc loc) {
+  const std::vector<double> x = sampling::values_of(logits, loc);
+  const double largest = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value - largest);
+  const double log_sum = largest + std::log(sum);
+  TokenLogprobs out{x[static_cast<size_t>(token)] - log_sum};
+  std::vector<int32_t> order(x.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + std::min<int64_t>(count, std::ssize(order));
+  std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
+    const double p = x[static_cast<size_t>(a)], q = x[static_cast<size_t>(b)];
+    return p > q || (p == q && a < b);
+  });
+  for (auto i = order.begin(); i != end; ++i) out.top.emplace_back(*i, x[static_cast<size_t>(*i)] - log_sum);
+  return out;
+}
+
+// What the host needs of a step's logits [rows, V].
+struct HostStep {
+  Tensor logits;                  // on the CPU if a text does not take the best token
+  std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU
+  std::vector<double> largest{};  // and its logit
+};
+inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
+  return {all_take_best ? step.logits : step.logits.to(cpu), step.best.to_vector<int64_t>(),
+          step.largest.to_vector<double>()};
+}
+
 // A text that grows: its tokens, and what each new one decides.
 class Text {
  public:
@@ -138,11 +192,40 @@ class Text {
     return given_ + std::min(room, std::max<int64_t>(0, options_.max_tokens));
   }
 
+  int64_t may_write() const { return options_.max_tokens - std::ssize(out_.tokens); }  // new tokens, at most
+
   // Samples the next token from its logits [V].
-  void add(const Tensor& logits, Loc loc) {
-    const int32_t token = sample_token(logits, all_, options_.sampling, generator_, loc);
+  void add(const Tensor& logits, Loc loc) { take(sample(logits, loc), logits, loc); }
+  // True if the next token is the first of the largest logits, so that a device need not send all logits.
+  bool takes_best() const {
+    const SamplingOptions& s = options_.sampling;
+    return s.temperature == 0 && s.repetition_penalty == 1 && options_.logit_bias.empty() &&
+           options_.logprobs < 0;
+  }
+  // Takes the next token from row `row` of a step on a device; `host` has its logits if not all texts take
+  // the best.
+  void add(const HostStep& step, int64_t row, Loc loc) {
+    const auto i = static_cast<size_t>(row);
+    if (takes_best() && i < step.best.size() && std::isfinite(step.largest[i]))
+      take(static_cast<int32_t>(step.best[i]), {}, loc);
+    else
+      add((step.logits.device().is_cpu() ? step.logits : step.logits.to(cpu)).select(0, row), loc);
+  }
+  int32_t sample(const Tensor& logits, Loc loc) {
+    return sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
+  }
+  // The probability of each next token, [V], and the random numbers by which one is drawn.
+  std::vector<double> probabilities(const Tensor& logits, Loc loc) const {
+    return next_token_probabilities(biased(logits, options_.logit_bias), all_, options_.sampling, loc);
+  }
+  Generator& generator() { return generator_; }
+  // The next token is this one, which was sampled from these logits.
+  void take(int32_t token, const Tensor& logits, Loc loc) {
     const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
-    if (!ends) all_.push_back(token), out_.tokens.push_back(token);
+    if (!ends) {
+      all_.push_back(token), out_.tokens.push_back(token);
+      if (options_.logprobs >= 0) out_.logprobs.push_back(logprobs_of(logits, token, options_.logprobs, loc));
+    }
     std::string piece(ends ? "" : stream_->advance(out_.tokens));
     const bool full = stops() && std::ssize(all_) > context_;
     const bool last = ends || full || std::ssize(out_.tokens) == options_.max_tokens;
@@ -176,17 +259,23 @@ class Text {
   bool done_ = false;
 };
 
-inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens);  // task 9.3
+// Logits [rows, V] of the features [1, T, C] of the last `rows` tokens, on the CPU.
+inline Tensor last_logits(LanguageModel& model, const Tensor& features, int64_t rows) {
+  const int64_t T = features.size(1);
+  return model.head(slice(features, 1, T - rows, T).select(0, 0)).to(cpu);
+}
+inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens, int64_t rows);  // task 9.3
 
 inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
                                     const GenerateOptions& options) {
   return {.sequences = sequences,
           .capacity = capacity,
           .device = model.device(),
-          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype())};
+          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype()),
+          .format = options.cache_format};
 }
 
-// Logits [V] of the token after a growing sequence, on the CPU.
+// Logits of the tokens after a growing sequence, on the CPU.
 class Continuation {
  public:
   // The sequence will have at most `longest` tokens.
@@ -197,10 +286,38 @@ class Continuation {
                    loc);
   }
   Tensor next(std::span<const int32_t> tokens);  // task 9.3
+  // Adds the next token to a text.
+  void add_next(Text& text, Loc loc) {
+    const std::span<const int32_t> tokens = text.tokens();
+    const bool one = cache_ && std::ssize(tokens) <= cache_->capacity() && std::ssize(tokens) == cached() + 1;
+    if (!one || model_.device().is_cpu()) return text.add(next(tokens), loc);
+    if (!decode_) decode_.emplace(model_, *cache_, loc);
+    const int64_t counts[] = {1}, added[] = {tokens.back()};
+    text.add(to_host((*decode_)(counts, added, loc), text.takes_best()), 0, loc);
+  }
+  // [count, V]: row i predicts the token after all but the last count - 1 - i tokens. Only tokens that are
+  // not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU, rows that
+  // are computed together have the bits that they would have one by one.
+  Tensor rows(std::span<const int32_t> tokens, int64_t count) {
+    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
+    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
+    const std::vector<int64_t> ids(added.begin(), added.end());
+    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
+    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
+    return last_logits(model_, model_.features(input, &*cache_), count);
+  }
+  // The longest text of which the model sees every token.
+  int64_t all_seen() const { return cache_ ? cache_->capacity() : model_.context(); }
+  int64_t cached() const { return cache_ ? cache_->length(0) : 0; }
+  // Forgets the cached tokens from `length` on.
+  void truncate(int64_t length) {
+    if (cached() > length) cache_->truncate(0, length);
+  }
 
  private:
   LanguageModel& model_;
   std::optional<ContiguousCache> cache_;
+  std::optional<GraphDecode> decode_;  // on a GPU
 };
 
 // Sets evaluation mode until the end of the scope.
@@ -225,7 +342,7 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
   const generation::EvaluationMode evaluation(model);
   generation::Text text(model, prompt, options, loc);
   generation::Continuation continuation(model, text.longest(), options, loc);
-  while (!text.done()) text.add(continuation.next(text.tokens()), loc);
+  while (!text.done()) continuation.add_next(text, loc);
   return std::move(text).result();
 }
 

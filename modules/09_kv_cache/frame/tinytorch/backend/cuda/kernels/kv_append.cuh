@@ -26,24 +26,113 @@ struct StepRows : Stored<A> {
 };
 
 __device__ __forceinline__ int64_t sequence_of(const KvView& kv, int64_t n);  // task 9.12
+
+// Writes a row as numbers of 8 bits with a scale: K is int8_t, from -127 to 127, or Float8.
 template <class A, class K>
-__device__ __forceinline__ void append_row(const KvView& kv, K* pool, float* scales, const StepRows<A>& x,
-                                           int64_t n, int64_t g, int64_t row);  // task 9.12
+__device__ __forceinline__ void append_scaled(K* out, float* scale, const StepRows<A>& x, int64_t n,
+                                              int64_t g, int64_t D) {
+  constexpr bool kIntegers = std::is_same_v<K, int8_t>;
+  constexpr double kTop = kIntegers ? 127 : 448;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  A largest = 0;
+  for (int64_t d = lane; d < D; d += kWarp) largest = Maximum()(largest, std::abs(x.at(n, g, d)));
+  largest = warp_reduce(largest, Maximum());
+  const bool finite = largest <= std::numeric_limits<A>::max();  // false for NaN
+  const double inverse = finite && largest > 0 ? kTop / static_cast<double>(largest) : 0;
+  for (int64_t d = lane; d < D; d += kWarp) {
+    const double number = finite ? static_cast<double>(x.at(n, g, d)) * inverse : 0;
+    if constexpr (kIntegers)
+      out[d] = static_cast<K>(rint(number));
+    else
+      out[d] = K(static_cast<float>(number));
+  }
+  if (lane == 0) {
+    *scale = finite ? static_cast<float>(largest) / static_cast<float>(kTop)
+                    : std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+// A row of i4 in the registers of a warp: number 32 j + lane is x[j], so that x[j] of all lanes is a group.
+inline constexpr int kMostGroups = 8;  // of heads up to 256, the limit of the CUDA kernels
+
+// Rotates blocks of hadamard_block(D) numbers.
+__device__ __forceinline__ void rotate_row(float (&x)[kMostGroups], int64_t D) {
+  const int n = static_cast<int>(hadamard_block(D)), lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int half = 1; half < kWarp && half < n; half *= 2) {
+#pragma unroll
+    for (float& own : x) {
+      const float other = shuffle_xor(own, half);
+      own = lane & half ? other - own : own + other;
+    }
+  }
+#pragma unroll
+  for (int half = 1; half < kMostGroups; half *= 2) {
+    if (half * kWarp >= n) break;
+#pragma unroll
+    for (int j = 0; j < kMostGroups; ++j) {
+      if (j & half) continue;
+      const float low = x[j], high = x[j + half];
+      x[j] = low + high, x[j + half] = low - high;
+    }
+  }
+  const float factor = 1 / sqrtf(static_cast<float>(n));
+#pragma unroll
+  for (float& own : x) own *= factor;
+}
+
+template <class A>
+__device__ __forceinline__ void append_int4(uint8_t* out, BFloat16* scales, const StepRows<A>& from,
+                                            int64_t n, int64_t g, int64_t D, bool is_key) {
+  constexpr int kHalf = static_cast<int>(kKvGroup) / 2;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float x[kMostGroups];
+#pragma unroll
+  for (int j = 0; j < kMostGroups; ++j) {
+    const int64_t d = j * kKvGroup + lane;
+    x[j] = d < D ? static_cast<float>(from.at(n, g, d)) : 0;
+  }
+  if (is_key) rotate_row(x, D);
+#pragma unroll
+  for (int j = 0; j < kMostGroups; ++j) {
+    if (j * kKvGroup >= D) break;
+    const float least = warp_reduce(x[j], Minimum()), largest = warp_reduce(x[j], Maximum());
+    const BFloat16 stored = int4_scale(least, largest);
+    const auto scale = static_cast<double>(stored);
+    double number = scale != 0 ? rint(static_cast<double>(x[j]) / scale) : 0;
+    number = number > 7 ? 7 : number >= -8 ? number : number < -8 ? -8 : 0;  // 0 for NaN
+    const auto code = static_cast<unsigned>(static_cast<int>(number) + 8);
+    const unsigned high = shuffle_xor(code, kHalf);
+    if (lane < kHalf) out[j * kHalf + lane] = static_cast<uint8_t>(code | high << 4);
+    if (lane == 0) scales[j] = stored;
+  }
+}
+
+template <class A, class K>
+__device__ __forceinline__ void append_row(const KvView& kv, void* pool, void* scales, const StepRows<A>& x,
+                                           int64_t n, int64_t g, int64_t row, bool is_key);  // task 9.12
 
 // Calls f with null pointers of the compute type and of the element type of a cache for queries, keys and
 // values of `queries`.
 template <class F>
-void dispatch_cache(DType queries, DType cache, F&& f) {
-  if (!is_floating(queries) || (queries == DType::f64) != (cache == DType::f64)) {
-    fail("TT-DTYPE-02", std::string("attention to a cache: queries of ") + name_of(queries) +
-                            " do not fit a cache of " + name_of(cache) +
-                            "\n  rule: f64 with f64, other floating dtypes with f32, bf16, f16 and i8");
+void dispatch_cache(DType queries, const KvView& kv, F&& f) {
+  const bool of_dtype = kv.format == KvFormat::of_dtype;
+  if (!is_floating(queries) || (queries == DType::f64) != (of_dtype && kv.dtype == DType::f64)) {
+    fail("TT-DTYPE-02",
+         std::string("attention to a cache: queries of ") + name_of(queries) + " do not fit a cache of " +
+             (of_dtype ? name_of(kv.dtype) : name_of(kv.format)) +
+             "\n  rule: f64 with f64, other floating dtypes with f32, bf16, f16, i8, fp8 and i4");
+  }
+  if (kv.format == KvFormat::i4 && kv.head_size > kMostGroups * kKvGroup) {
+    fail("TT-SHAPE-04", "a cache of i4 on CUDA: heads of " + std::to_string(kv.head_size) +
+                            " features are longer than 256\n  hint: use more and smaller heads, or the CPU");
   }
   float* const single = nullptr;
-  if (cache == DType::f64) return f(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
-  if (cache == DType::f32) return f(single, static_cast<float*>(nullptr));
-  if (cache == DType::bf16) return f(single, static_cast<BFloat16*>(nullptr));
-  if (cache == DType::f16) return f(single, static_cast<Half*>(nullptr));
+  if (kv.format == KvFormat::i4) return f(single, static_cast<Int4*>(nullptr));
+  if (kv.format == KvFormat::fp8) return f(single, static_cast<Float8*>(nullptr));
+  if (kv.dtype == DType::f64) return f(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
+  if (kv.dtype == DType::f32) return f(single, static_cast<float*>(nullptr));
+  if (kv.dtype == DType::bf16) return f(single, static_cast<BFloat16*>(nullptr));
+  if (kv.dtype == DType::f16) return f(single, static_cast<Half*>(nullptr));
   f(single, static_cast<int8_t*>(nullptr));
 }
 
