@@ -5,7 +5,6 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_paged.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -49,16 +48,14 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
     call.window = window;
     call.scale = scale * std::numbers::log2e;
     call.splits = splits_of(kv, kv.longest);
-    const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
-    dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
-      if constexpr (kHead >= 64) {
-        if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
-        if constexpr (std::is_same_v<A, float>) {
-          if (kv.most_rows * call.shared == 1) return launch_decode<A, K, kHead, 1, true>(out, q, kv, call);
-        }
-        launch_decode<A, K, kHead, 4, true>(out, q, kv, call);
-      }
-    });
+    if (kv.head_size > 256) {
+      fail("TT-SHAPE-04",
+           "attention to a cache: heads of " + std::to_string(kv.head_size) +
+               " features are longer than 256, the limit of the CUDA kernels\n  hint: use more "
+               "and smaller heads, or the CPU");
+    }
+    if (kv.head_size <= 64) return launch_decode<A, K, 64, 4, false>(out, q, kv, call);
+    launch_decode<A, K, 256, 4, false>(out, q, kv, call);
   });
 }
 
