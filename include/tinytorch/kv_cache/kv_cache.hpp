@@ -7,7 +7,9 @@
 #include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/kv_cache/blocks.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
+#include <tinytorch/kv_cache/compare_caches.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
+#include <tinytorch/kv_cache/eviction.hpp>
 #include <tinytorch/kv_cache/paged.hpp>
 #include <tinytorch/kv_cache/prefix.hpp>
 #include <tinytorch/kv_cache/ring.hpp>
