@@ -289,10 +289,7 @@ TEST_CASE("a cache of fewer bits gives a text; a cache that does not fit the mod
     const tt::GenerateOptions options{.max_tokens = 20, .cache_format = format};
     CHECK(tt::generate(model, kPrompt16, options).tokens.size() == 20);
     const std::vector<tt::TextRequest> requests{{.prompt = kPrompt16, .options = options}};
-<<<<<<< HEAD
     // The first pass of generate() attends to the prompt before it is rounded, so the texts may differ.
-=======
->>>>>>> kvfmt
     CHECK(tt::generate_batch(model, requests)[0].tokens.size() == 20);
   }
   CHECK(message_of([&] { tt::generate(model, kPrompt16, {.cache_dtype = tt::f64}); }).find("f64 with f64") !=
