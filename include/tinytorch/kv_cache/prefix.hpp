@@ -41,7 +41,7 @@ struct PrefixCounts {
 class PrefixCache : public PageReserve {
  public:
   explicit PrefixCache(PagedCache& cache, PrefixOptions options = {}, TT_LOC);
-  ~PrefixCache() override;
+  inline ~PrefixCache() override;
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 

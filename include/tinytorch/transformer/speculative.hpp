@@ -58,7 +58,7 @@ struct PromptLookupOptions {
 class PromptLookup : public DraftSource {
  public:
   explicit PromptLookup(const PromptLookupOptions& options = {}, TT_LOC);
-  Proposal propose(std::span<const int32_t> text, int64_t most) override;
+  inline Proposal propose(std::span<const int32_t> text, int64_t most) override;
 
  private:
   PromptLookupOptions options_;
@@ -69,8 +69,9 @@ class PromptLookup : public DraftSource {
 class DraftModel : public DraftSource {
  public:
   explicit DraftModel(LanguageModel& model) : model_(model) {}
-  void begin(const LanguageModel& model, int64_t longest, const GenerateOptions& options, Loc loc) override;
-  Proposal propose(std::span<const int32_t> text, int64_t most) override;
+  inline void begin(const LanguageModel& model, int64_t longest, const GenerateOptions& options,
+                    Loc loc) override;
+  inline Proposal propose(std::span<const int32_t> text, int64_t most) override;
   double cost() const override { return cost_; }
 
  private:
