@@ -1,5 +1,6 @@
 #include <tinytorch/serving/scheduler.hpp>
 
+#include <map>
 #include <support/errors.hpp>
 
 using namespace tinytorch::serving;
@@ -104,4 +105,41 @@ TEST_CASE("requests and schedulers that cannot run are refused") {
   s.submit({.id = 1, .prompt = 8, .most_new = 4});
   test::expect_error("TT-SERVE-02", "there already",
                      [&] { s.submit({.id = 1, .prompt = 1, .most_new = 1}); });
+}
+
+TEST_CASE("with shared pages a request begins behind its reused tokens, and cached pages count as free") {
+  // Ten pages of four tokens. Each request may reuse the first two pages of a common beginning.
+  struct Common : SharedPages {
+    Reuse reusable(int64_t) const override { return {8, holders == 0 ? 2 : 0}; }
+    int64_t begin(int64_t id) override {
+      ++holders, own[id] = 0;
+      return 8;
+    }
+    void give_back(int64_t id) override { --holders, own.erase(id); }
+    int64_t available() const override {
+      int64_t pages = 10 - (holders > 0 ? 2 : 0);
+      for (const auto& [id, n] : own) pages -= n;
+      return pages;
+    }
+    int64_t holders = 0;
+    std::map<int64_t, int64_t> own;  // pages of each request alone
+  } common;
+  Scheduler s({.budget = 100, .sequences = 8, .pages = 10, .page = 4}, &common);
+  for (int64_t id = 1; id <= 5; ++id) s.submit({.id = id, .prompt = 16, .most_new = 9});
+  Step step = s.next();
+  CHECK(ids_of(step) == Ids{1, 2, 3, 4});  // two common pages, and two for each
+  for (const StepPart& part : step.parts) {
+    CHECK(part.first == 8);
+    CHECK(part.count == 8);
+    common.own[part.id] = 2;
+  }
+  CHECK(s.free_pages() == 0);
+  s.finish(step);
+  // Each writes into a new page: the youngest gives its own two pages back, and the common ones stay.
+  step = s.next();
+  CHECK(step.preempted == Ids{4, 3});
+  CHECK(ids_of(step) == Ids{1, 2});
+  for (const StepPart& part : step.parts) common.own[part.id] = 3;
+  CHECK(s.free_pages() == 2);
+  CHECK(s.held_pages() == 8);
 }

@@ -69,8 +69,21 @@ class PromptLookup : public DraftSource {
 class DraftModel : public DraftSource {
  public:
   explicit DraftModel(LanguageModel& model) : model_(model) {}
-  inline void begin(const LanguageModel& model, int64_t longest, const GenerateOptions& options,
-                    Loc loc) override;
+  void begin(const LanguageModel& model, int64_t longest, const GenerateOptions& options, Loc loc) override {
+    if (model_.vocabulary() != model.vocabulary()) {
+      fail("TT-NN-29",
+           "speculation: the draft model has a vocabulary of " + std::to_string(model_.vocabulary()) +
+               ", the model one of " + std::to_string(model.vocabulary()) +
+               "\n  hint: a draft model needs the same tokens, and is best trained on the same texts",
+           loc);
+    }
+    sampling_ = options.sampling, logit_bias_ = options.logit_bias;
+    generator_ = Generator(~options.seed);  // independent of the random numbers of the text
+    continuation_.emplace(model_, longest, options, loc);
+    seen_.clear();
+    const auto own = static_cast<double>(model_.parameter_count());
+    cost_ = own / static_cast<double>(std::max<int64_t>(1, model.parameter_count()));
+  }
   inline Proposal propose(std::span<const int32_t> text, int64_t most) override;
   double cost() const override { return cost_; }
 
@@ -257,22 +270,6 @@ inline Proposal PromptLookup::propose(std::span<const int32_t> text, int64_t mos
   return out;
 }
 
-inline void DraftModel::begin(const LanguageModel& model, int64_t longest, const GenerateOptions& options,
-                              Loc loc) {
-  if (model_.vocabulary() != model.vocabulary()) {
-    fail("TT-NN-29",
-         "speculation: the draft model has a vocabulary of " + std::to_string(model_.vocabulary()) +
-             ", the model one of " + std::to_string(model.vocabulary()) +
-             "\n  hint: a draft model needs the same tokens, and is best trained on the same texts",
-         loc);
-  }
-  sampling_ = options.sampling, logit_bias_ = options.logit_bias;
-  generator_ = Generator(~options.seed);  // independent of the random numbers of the text
-  continuation_.emplace(model_, longest, options, loc);
-  seen_.clear();
-  const auto own = static_cast<double>(model_.parameter_count());
-  cost_ = own / static_cast<double>(std::max<int64_t>(1, model.parameter_count()));
-}
 inline Proposal DraftModel::propose(std::span<const int32_t> text, int64_t most) {
   const generation::EvaluationMode evaluation(model_);
   std::vector<int32_t> all(text.begin(), text.end());
