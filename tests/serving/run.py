@@ -407,7 +407,7 @@ def read_end(s):
     text = b""
     while part := s.recv(65536):
         text += part
-        if text.endswith(b"0\r\n\r\n"):
+        if text.endswith(b"\r\n0\r\n\r\n"):
             break
     return text
 
