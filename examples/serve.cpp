@@ -20,7 +20,7 @@ namespace {
 namespace tt = tinytorch;
 
 struct Settings {
-  std::string model, name, chat_template, device = "cpu", dtype = "f32";
+  std::string model, save_to, name, chat_template, device = "cpu", dtype = "f32";
   int64_t train_steps = 200, most_prompt = 0, most_texts = 64, budget = 512, pages = 1024, page = 16;
   double timeout = 600;
   serve::HttpOptions http;
@@ -33,12 +33,23 @@ struct Loaded {
   tt::serving::ChatFormat format;
 };
 
+// Writes the bundled model as a folder for --model.
+void save(const serve::BundledModel& bundled, const std::string& folder) {
+  const auto write = [&](const char* file, std::string_view text) {
+    tt::write_file((std::filesystem::path(folder) / file).string(), text);
+  };
+  tt::save_hugging_face(*bundled.model, folder);
+  write("tokenizer.json", tt::to_tokenizer_json(bundled.tokenizer->model()));
+  write("tokenizer_config.json", "{\"chat_template\": " + tt::to_json_string(serve::kChatTemplate) + "}\n");
+}
+
 Loaded load(const Settings& s) {
   Loaded out;
   if (s.model.empty()) {
     std::printf("no --model is given: a small GPT learns the sentences of a grammar, in a few seconds\n");
     std::fflush(stdout);
     serve::BundledModel bundled = serve::train_bundled_model(s.train_steps);
+    if (!s.save_to.empty()) save(bundled, s.save_to);
     out.tokenizer = std::move(bundled.tokenizer);
     out.model = std::move(bundled.model);
     out.model->to(s.device == "cuda" ? tt::cuda : tt::cpu);
@@ -138,6 +149,7 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app("Serve a language model by OpenAI's API");
   app.option_defaults()->always_capture_default();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const CLI::Range counts(1, 1 << 30);
   app.add_option("--host", s.http.host, "Address to listen at; 0.0.0.0 lets other machines in");
   app.add_option("--port", s.http.port, "Port; 0: a free one")->check(CLI::Range(0, 65535));
@@ -150,6 +162,7 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", s.dtype, "Type of the weights of a model from a folder")
       ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--train-steps", s.train_steps, "Steps of training without --model")->check(counts);
+  app.add_option("--save", s.save_to, "Folder to save the model in that was trained");
   app.add_option("--api-key", s.http.api_key, "Key that requests must have; if not given, none");
   app.add_option("--max-concurrent", s.most_texts, "Texts that run or wait; above, 429")
       ->check(CLI::Range(1, 4096));

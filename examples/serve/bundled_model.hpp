@@ -25,6 +25,12 @@ struct BundledModel {
 
 inline constexpr const char *kTurn = "<|im_start|>", *kTurnEnd = "<|im_end|>", *kTextEnd = "<|endoftext|>";
 
+// The form of a chat as a Jinja program, which other programs than this one execute.
+inline constexpr const char* kChatTemplate =
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% "
+    "endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
 // Texts and chats in turn. In a chat, each message is a sentence.
 inline tt::Tokens training_tokens(const tt::BpeTokenizer& tokenizer, size_t count) {
   const tt::grammar::Grammar& grammar = tt::grammar::english();

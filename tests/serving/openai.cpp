@@ -214,6 +214,36 @@ TEST_CASE("the text of a stream is the text without a stream, with all bytes, st
   CHECK(replaced > 0);
 }
 
+TEST_CASE("log probabilities are those of the model, with the bytes of the tokens") {
+  const Scene scene;
+  const ServedModel served = scene.served();
+  const ApiRequest request = parse_completion(
+      R"({"prompt":"ab","max_tokens":6,"logprobs":3,"temperature":0,"ignore_eos":true,"logit_bias":{"70":-100}})",
+      served.limits());
+  const auto requests = served.texts(request, 0);
+  CHECK(requests[0].options.logit_bias == request.logit_bias);
+  const Generated text = generate(*scene.model, requests[0].prompt, requests[0].options);
+  Answer answer(served, request, "s", 1, requests);
+  answer.keep({.choice = 0, .ended = true, .result = text});
+  const Json json = parse_json(as_bytes(answer.whole()));
+  const Json& logprobs = at(at(json, "choices").array()->at(0), "logprobs");
+  REQUIRE(at(logprobs, "tokens").array()->size() == 6);
+  Tokens all = requests[0].prompt;
+  for (size_t i = 0; i < 6; ++i) {
+    const NoGrad no_grad;
+    const std::vector<int64_t> ids(all.begin(), all.end());
+    const Tensor x = scene.model->features(from_data(ids, {1, std::ssize(ids)})).select(1, -1);
+    const std::vector<double> logits = scene.model->head(x).select(0, 0).to_vector<double>();
+    double sum = 0;
+    for (const double l : logits) sum += std::exp(l);
+    const double expected = logits[static_cast<size_t>(text.tokens[i])] - std::log(sum);
+    CHECK(at(logprobs, "token_logprobs").array()->at(i).number()->real ==
+          doctest::Approx(expected).epsilon(1e-5));
+    CHECK(at(logprobs, "top_logprobs").array()->at(i).object()->size() == 3);
+    all.push_back(text.tokens[i]);
+  }
+}
+
 TEST_CASE("an error after the beginning of a stream is an event") {
   const std::string event = Answer::broken({504, "too long", "server_error", "", "timeout"});
   CHECK(*at(at(events_of(event)[0], "error"), "code").string() == "timeout");

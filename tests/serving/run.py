@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,7 @@ class Server:
     """A running server with the bundled model, which a few steps train. Its texts are of no use, but always the same."""
 
     def __init__(self, program, *flags):
+        self.program = program
         environment = dict(os.environ, OMP_WAIT_POLICY="passive")
         self.process = subprocess.Popen([str(program), "--port", "0", "--train-steps", "30", *flags], stdout=subprocess.PIPE,
                                         stdin=subprocess.DEVNULL, env=environment)
@@ -405,7 +407,7 @@ def read_end(s):
     text = b""
     while part := s.recv(65536):
         text += part
-        if text.endswith(b"0\r\n\r\n"):
+        if text.endswith(b"\r\n0\r\n\r\n"):
             break
     return text
 
@@ -452,6 +454,23 @@ def check_timeout(server, client):
     server.wait_for("tinytorch_kv_pages_held", 0)
 
 
+def check_saved_model(server, client, folder):
+    """a server of the saved model (--model) gives the texts of the one that trained it, also with a cache of few pages"""
+    requests = [(kind, asked(kind, seed=i)) for i in range(4) for kind in KINDS]
+    texts = [texts_of(kind, client.create(kind, **fields)) for kind, fields in requests]
+    other = Server(server.program, *FLAGS, "--model", folder, "--pages", "20", "--budget", "7")
+    try:
+        plain = PlainClient(other)
+        name = Path(folder).name
+        equal(plain.models(), [name], "the models")
+        with ThreadPoolExecutor(8) as pool:
+            again = list(pool.map(lambda r: texts_of(r[0], plain.create(r[0], **dict(r[1], model=name))), requests))
+        equal(again, texts, "the texts")
+        equal(other.end(), 0, "the exit status")
+    finally:
+        other.close()
+
+
 FLAGS = ("--api-key", KEY, "--max-concurrent", "32", "--max-body", "100000", "--pages", "512", "--page", "16")
 
 
@@ -491,13 +510,14 @@ def main():
         finally:
             server.close()
 
-    with serving() as (server, client):
+    with tempfile.TemporaryDirectory() as folder, serving("--save", f"{folder}/saved") as (server, client):
         print(f"# the client is {client.name}")
         if not openai:
             print("skipped - the package openai as the client: it is not installed (pip install openai); urllib was the client")
         for check in (check_models, check_answers, check_token_prompts, check_streams, check_stop, check_choices, check_logprobs,
                       check_concurrent, check_pages, check_errors, check_raw_http, check_too_many, check_slow_readers):
             run(check, server, client)
+        run(check_saved_model, server, client, f"{folder}/saved")
         run(check_aborts, server, client, options.aborts)
         run(check_drain, server, client)
     for check, flags in ((check_second_signal, ()), (check_timeout, ("--timeout", "0.02"))):

@@ -147,7 +147,8 @@ def run_server_test(tally, build, *arguments):
     """tests/serving/run.py with the server of a build."""
     packages = packages_of_client()
     run_checker(tally, "serving/run.py", build.folder / "bin" / "examples" / "serve", *arguments,
-                *(["--packages", packages] if packages else []), env=test_environment())
+                *(["--packages", packages] if packages else []),
+                env=test_environment(ASAN_OPTIONS="detect_leaks=1:quarantine_size_mb=16"))  # freed memory counts as growth
 
 
 def stage_server(tally):
