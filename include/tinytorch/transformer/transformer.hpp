@@ -15,8 +15,8 @@
 #include <tinytorch/transformer/composed_attention.hpp>
 #include <tinytorch/transformer/generate.hpp>
 #include <tinytorch/transformer/generated_text.hpp>
-#include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
+#include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
