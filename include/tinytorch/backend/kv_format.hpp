@@ -37,7 +37,7 @@ struct KvRowLayout {
            scales * static_cast<int64_t>(size_of(scale_dtype));
   }
 };
-constexpr KvRowLayout kv_row_layout(KvFormat format, DType dtype, int64_t head_size) {
+TT_HOST_DEVICE constexpr KvRowLayout kv_row_layout(KvFormat format, DType dtype, int64_t head_size) {
   const int64_t groups = (head_size + kKvGroup - 1) / kKvGroup;
   if (format == KvFormat::i4) return {DType::u8, groups * kKvGroup / 2, DType::bf16, groups};
   if (format == KvFormat::fp8) return {DType::u8, head_size, DType::f32, 1};
@@ -55,7 +55,7 @@ struct Float8 {
 
   Float8() = default;
   // Rounds to nearest, ties to even. Larger magnitudes than kLargest give kLargest; NaN stays NaN.
-  constexpr explicit Float8(float x) {
+  TT_HOST_DEVICE constexpr explicit Float8(float x) {
     const uint32_t word = std::bit_cast<uint32_t>(x), magnitude = word & 0x7fffffffu;
     const uint32_t normal = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
     // Below 2^-6, numbers are multiples of 2^-9: adding 2^14, whose last bit is 2^-9, rounds to them.
@@ -66,7 +66,7 @@ struct Float8 {
     code = magnitude > 0x7f800000u ? 0x7fu : code;
     bits = static_cast<uint8_t>(code | (word >> 24 & 0x80u));
   }
-  constexpr explicit operator float() const {
+  TT_HOST_DEVICE constexpr explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fu;
     const uint32_t word = magnitude == 0x7fu ? 0x7fc00000u : std::bit_cast<uint32_t>(scaled(magnitude));
     return std::bit_cast<float>(word | static_cast<uint32_t>(bits & 0x80u) << 24);
@@ -74,17 +74,17 @@ struct Float8 {
 
  private:
   // The exponent of a float has a bias that is larger by 120; the product is exact for subnormal numbers too.
-  static constexpr float scaled(uint32_t magnitude) {
+  TT_HOST_DEVICE static constexpr float scaled(uint32_t magnitude) {
     return std::bit_cast<float>(magnitude << 20) * 0x1p120f;
   }
 };
 
 // A key of D features is rotated in blocks of hadamard_block(D): the largest power of two that divides D.
-constexpr int64_t hadamard_block(int64_t D) { return D & -D; }
+TT_HOST_DEVICE constexpr int64_t hadamard_block(int64_t D) { return D & -D; }
 
 // The scale of a group of i4 whose least and largest numbers are given: the extreme one becomes -8, which
 // uses all 16 codes. NaN if a number is not finite.
-constexpr BFloat16 int4_scale(float least, float largest) {
+TT_HOST_DEVICE constexpr BFloat16 int4_scale(float least, float largest) {
   const float extreme = largest >= -least ? largest : least;
   const bool finite =
       least >= -std::numeric_limits<float>::max() && largest <= std::numeric_limits<float>::max();

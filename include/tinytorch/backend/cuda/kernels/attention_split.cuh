@@ -56,10 +56,12 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
     call.window = window;
     call.scale = scale * std::numbers::log2e;
     call.splits = std::max<int64_t>(1, ceil_div(kv.held(kv.longest), kDecodeSplit));
-    const bool vector = std::is_same_v<K, Int4> || kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
+    const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
       if constexpr (kHead >= 64) {
-        if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
+        if constexpr (!std::is_same_v<K, Int4>) {  // whose rows are always words
+          if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
+        }
         if constexpr (std::is_same_v<A, float>) {
           if (kv.most_rows * call.shared == 1) return launch_decode<A, K, kHead, 1, true>(out, q, kv, call);
         }
