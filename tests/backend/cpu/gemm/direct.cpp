@@ -29,8 +29,10 @@ void check(Form form, int64_t M, int64_t N, int64_t K, bool accumulate) {
                                                                  : cpu::Matrix<T>{a.data(), K + 1, 1};
   const cpu::Matrix<T> right =
       form == Form::dots ? cpu::Matrix<T>{b.data(), 1, K + 1} : cpu::Matrix<T>{b.data(), N + 1, 1};
-  (form == Form::dots ? cpu::dot_product<T> : cpu::direct_product<T>)(c.data(), c_row, left, right, M, N, K,
-                                                                      accumulate, true);
+  if (form == Form::dots)
+    cpu::dot_product(c.data(), c_row, left, right, M, N, K, accumulate, true);
+  else
+    cpu::direct_product(c.data(), c_row, left, right, M, N, K, accumulate, true);
   const double epsilon = std::is_same_v<T, float> ? 0x1p-23 : 0x1p-52;
   for (int64_t i = 0; i < M; ++i) {
     for (int64_t j = 0; j < c_row; ++j) {
