@@ -1,6 +1,6 @@
 #include <tinytorch/backend/cpu/attention_decode.hpp>
 
-#include <support/kv_scene.hpp>
+#include <support/kv_checks.hpp>
 #include <tinytorch/backend/cpu/kv_append.hpp>
 #include <tinytorch/core/parallel.hpp>
 

@@ -1,7 +1,7 @@
 // attention_paged.cuh, attention_split.cuh and kv_append.cuh: attention to a cache.
 #include <support/few.hpp>
 #include <support/fresh.hpp>
-#include <support/kv_scene.hpp>
+#include <support/kv_checks.hpp>
 
 using namespace test;
 
@@ -35,6 +35,11 @@ TEST_CASE("heads up to 256 features, in words and by element" * needs_devices())
       OnDevice::check(c);
     }
   }
+}
+
+TEST_CASE("queries of 16 bits, on tensor cores: heads of whole words, groups, windows, rings" *
+          needs_devices()) {
+  OnDevice::check_narrow(few_cases());
 }
 
 TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step" *

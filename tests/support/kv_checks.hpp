@@ -1,0 +1,181 @@
+// KvKernels: checks of the two kernels of a backend, kv_append and attention_decode, on the scenes of
+// kv_scene.hpp: every kind of cache, dtype, grouping and length, and what the bits may depend on.
+#pragma once
+
+#include <support/kv_scene.hpp>
+
+namespace test {
+
+// The two kernels of a backend, and the type of an array on its device.
+template <class Memory, auto kAppend, auto kAttend>
+struct KvKernels {
+  using Array = Memory;
+  // The result for a case, whose queries depend on its seed alone. wanted: by the definition.
+  static std::vector<double> attended(const KvCase& c, std::vector<double>* wanted = nullptr,
+                                      Layout layout = Layout::dense) {
+    KvScene<Memory> scene(c);
+    scene.fill(kAppend);
+    const Shape shape{scene.rows(), c.heads, c.head_size};
+    Memory q = Memory::random(c.queries, shape, c.seed + 5, -3, 3, layout), out(c.queries, shape, layout);
+    const double scale = 1 / std::sqrt(static_cast<double>(c.head_size));
+    kAttend(out.view(), q.view(), scene.view(c.past, c.rows), scale, c.window);
+    if (wanted) *wanted = scene.expected(q.values(), scale);
+    return out.values();
+  }
+  static void check(const KvCase& c, Layout layout = Layout::dense) {
+    CAPTURE(static_cast<int>(c.kind));
+    CAPTURE(name_of(c.dtype));
+    CAPTURE(name_of(c.format));
+    CAPTURE(name_of(c.queries));
+    CAPTURE(c.head_size);
+    CAPTURE(c.past[0]);
+    CAPTURE(c.rows[0]);
+    std::vector<double> wanted;
+    const std::vector<double> got = attended(c, &wanted, layout);
+    REQUIRE(got.size() == wanted.size());
+    const double tolerance = c.queries == f64    ? 1e-13
+                             : c.queries == bf16 ? 8e-3
+                             : c.queries == f16  ? 1e-3
+                                                 : 3e-6;
+    size_t wrong = 0, first = 0;
+    for (size_t i = got.size(); i-- > 0;) {
+      const bool close = std::abs(got[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i]));
+      if (!close) ++wrong, first = i;
+    }
+    CAPTURE(first);
+    CAPTURE(got[first]);
+    CAPTURE(wanted[first]);
+    CHECK(wrong == 0);
+  }
+  // Every kind of cache, dtype, grouping and length of a step. few: a part of the sizes.
+  static void check_kinds(bool few) {
+    constexpr KvFormat of_dtype = KvFormat::of_dtype;
+    uint64_t seed = 1;
+    for (const KvKind kind : {KvKind::contiguous, KvKind::ring, KvKind::paged}) {
+      for (const auto& [cached, format, queries] : {std::tuple{f32, of_dtype, f32},
+                                                    {bf16, of_dtype, f32},
+                                                    {f16, of_dtype, f16},
+                                                    {bf16, of_dtype, bf16},
+                                                    {i8, of_dtype, f32},
+                                                    {i8, of_dtype, bf16},
+                                                    {f64, of_dtype, f64},
+                                                    {f32, KvFormat::fp8, f32},
+                                                    {bf16, KvFormat::fp8, f16},
+                                                    {f32, KvFormat::i4, f32},
+                                                    {bf16, KvFormat::i4, bf16}}) {
+        for (const auto& [heads, groups, D] :
+             {std::tuple{4, 2, 7}, {3, 3, 64}, {6, 1, 33}, {1, 1, 1}, {16, 1, 80}}) {
+          if (few && ++seed % 4 != 0) continue;
+          KvCase c{.kind = kind, .dtype = cached, .format = format, .queries = queries, .past = {0, 300, 17}};
+          c.rows = {1, 1, 1};
+          c.heads = heads, c.groups = groups, c.head_size = D, c.sinks = 3, c.ring = 21, c.seed = ++seed;
+          check(c);
+          c.past = {40, 0}, c.rows = {3, 8}, c.page = 5, c.sinks = 0, c.ring = 50, c.seed = ++seed;
+          check(c, Layout::gaps);
+        }
+      }
+    }
+  }
+  // Lengths at the borders of blocks, splits and pages; sequences without rows; windows.
+  static void check_borders(bool few, KvFormat format = KvFormat::of_dtype) {
+    uint64_t seed = 100;
+    for (const int64_t past : {0, 1, 15, 16, 62, 63, 64, 127, 255, 256, 257, 511, 513, 1100}) {
+      for (const int64_t rows : {1, 2, 9, 40}) {
+        if (few && ++seed % 5 != 0) continue;
+        KvCase c{.kind = KvKind::paged, .past = {past, 3, past / 2}, .rows = {rows, 0, 1}};
+        c.heads = c.groups = 3, c.head_size = 20, c.seed = ++seed, c.format = format;
+        check(c);
+        c = {.kind = KvKind::paged, .past = {past}, .rows = {rows}, .head_size = 9, .page = 1, .window = 37};
+        c.format = format;
+        check(c);
+        c = {.past = {past}, .rows = {rows}, .groups = 2, .head_size = 16, .window = 1, .seed = ++seed};
+        c.format = format;
+        check(c);
+        c = {.kind = KvKind::ring, .past = {past}, .rows = {rows}, .head_size = 16, .sinks = 4, .ring = 60};
+        c.format = format;
+        check(c);
+        c.sinks = 70, c.ring = 41, c.window = 90, c.seed = ++seed;
+        check(c);
+      }
+    }
+  }
+  // The kernels for queries of 16 bits: heads of whole words, groups of up to 40 query heads, windows, rings.
+  static void check_narrow(bool few) {
+    uint64_t seed = 500;
+    for (const auto& [cached, format, queries] : {std::tuple{bf16, KvFormat::of_dtype, bf16},
+                                                  {bf16, KvFormat::of_dtype, f16},
+                                                  {f16, KvFormat::of_dtype, f16},
+                                                  {i8, KvFormat::of_dtype, bf16},
+                                                  {i8, KvFormat::of_dtype, f16},
+                                                  {bf16, KvFormat::fp8, bf16},
+                                                  {bf16, KvFormat::i4, bf16},
+                                                  {bf16, KvFormat::i4, f16}}) {
+      for (const auto& [heads, groups, D] : {std::tuple{8, 2, 128},
+                                             {3, 3, 64},
+                                             {20, 1, 64},
+                                             {40, 2, 128},
+                                             {4, 2, 192},
+                                             {34, 2, 256},
+                                             {6, 2, 80}}) {
+        if (few && ++seed % 3 != 0) continue;
+        KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .queries = queries};
+        c.past = {0, 300, 17, 1040}, c.rows = {1, 1, 0, 2};
+        c.heads = heads, c.groups = groups, c.head_size = D, c.seed = ++seed;
+        check(c);
+        c.past = {1100, 250}, c.rows = {9, 40}, c.window = 300, c.page = 5, c.seed = ++seed;
+        check(c, Layout::gaps);
+        c.kind = KvKind::ring, c.sinks = 3, c.ring = 290, c.window = 0, c.past = {700}, c.rows = {5};
+        check(c);
+      }
+    }
+  }
+  // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
+  // step.
+  static void check_bits(const std::vector<int64_t>& page_sizes) {
+    for (const auto& [cached, format] : {std::pair{f32, KvFormat::of_dtype},
+                                         {bf16, KvFormat::of_dtype},
+                                         {i8, KvFormat::of_dtype},
+                                         {f32, KvFormat::fp8},
+                                         {f32, KvFormat::i4}}) {
+      KvCase c{.dtype = cached, .format = format, .past = {700}, .rows = {1}, .heads = 4, .groups = 2};
+      c.head_size = 48, c.seed = 9;
+      check_bits_of(c, page_sizes);
+      if (cached == f32 && format == KvFormat::of_dtype) continue;
+      c.queries = bf16, c.head_size = 64;
+      check_bits_of(c, page_sizes);
+      c.heads = 40;
+      check_bits_of(c, page_sizes);
+    }
+  }
+  static void check_bits_of(KvCase c, const std::vector<int64_t>& page_sizes) {
+    const int64_t width = c.heads * c.head_size;  // elements of a token's results
+    const auto part = [width](const std::vector<double>& x, int64_t i) {
+      return std::vector<double>(x.begin() + i * width, x.begin() + (i + 1) * width);
+    };
+    const std::vector<double> alone = attended(c);
+    for (const int64_t page : page_sizes) {
+      c.kind = KvKind::paged, c.page = page;
+      CHECK(attended(c) == alone);
+    }
+    KvCase many = c;
+    many.past = {700, 2000, 3, 64}, many.rows = {1, 5, 1, 9};  // the first sequence has the same tokens
+    CHECK(part(attended(many), 0) == alone);                   // and the same queries
+
+    // The rows of one step of 9 tokens equal those of a step each.
+    c.past = {250}, c.rows = {9};
+    KvScene<Memory> scene(c);
+    scene.fill(kAppend);
+    Memory q = Memory::random(c.queries, {9, c.heads, c.head_size}, 3),
+           out(c.queries, {9, c.heads, c.head_size});
+    kAttend(out.view(), q.view(), scene.view({250}, {9}), 0.2, 0);
+    const std::vector<double> queries = q.values(), all = out.values();
+    for (int64_t i = 0; i < 9; ++i) {
+      Memory one = Memory::from(c.queries, {1, c.heads, c.head_size}, part(queries, i)),
+             y(c.queries, {1, c.heads, c.head_size});
+      kAttend(y.view(), one.view(), scene.view({250 + i}, {1}), 0.2, 0);
+      CHECK(y.values() == part(all, i));
+    }
+  }
+};
+
+}  // namespace test
