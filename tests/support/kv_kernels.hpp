@@ -1,4 +1,5 @@
-// KvKernels: checks of a backend's two kernels, which write a cache and attend to it, against KvScene.
+// KvKernels: checks of the two kernels of a backend, kv_append and attention_decode, on the scenes of
+// kv_scene.hpp: every kind of cache, dtype, grouping and length, and what the bits may depend on.
 #pragma once
 
 #include <support/kv_scene.hpp>
@@ -98,6 +99,36 @@ struct KvKernels {
       }
     }
   }
+  // The kernels for queries of 16 bits: heads of whole words, groups of up to 40 query heads, windows, rings.
+  static void check_narrow(bool few) {
+    uint64_t seed = 500;
+    for (const auto& [cached, format, queries] : {std::tuple{bf16, KvFormat::of_dtype, bf16},
+                                                  {bf16, KvFormat::of_dtype, f16},
+                                                  {f16, KvFormat::of_dtype, f16},
+                                                  {i8, KvFormat::of_dtype, bf16},
+                                                  {i8, KvFormat::of_dtype, f16},
+                                                  {bf16, KvFormat::fp8, bf16},
+                                                  {bf16, KvFormat::i4, bf16},
+                                                  {bf16, KvFormat::i4, f16}}) {
+      for (const auto& [heads, groups, D] : {std::tuple{8, 2, 128},
+                                             {3, 3, 64},
+                                             {20, 1, 64},
+                                             {40, 2, 128},
+                                             {4, 2, 192},
+                                             {34, 2, 256},
+                                             {6, 2, 80}}) {
+        if (few && ++seed % 3 != 0) continue;
+        KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .queries = queries};
+        c.past = {0, 300, 17, 1040}, c.rows = {1, 1, 0, 2};
+        c.heads = heads, c.groups = groups, c.head_size = D, c.seed = ++seed;
+        check(c);
+        c.past = {1100, 250}, c.rows = {9, 40}, c.window = 300, c.page = 5, c.seed = ++seed;
+        check(c, Layout::gaps);
+        c.kind = KvKind::ring, c.sinks = 3, c.ring = 290, c.window = 0, c.past = {700}, c.rows = {5};
+        check(c);
+      }
+    }
+  }
   // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
   // step.
   static void check_bits(const std::vector<int64_t>& page_sizes) {
@@ -108,31 +139,41 @@ struct KvKernels {
                                          {f32, KvFormat::i4}}) {
       KvCase c{.dtype = cached, .format = format, .past = {700}, .rows = {1}, .heads = 4, .groups = 2};
       c.head_size = 48, c.seed = 9;
-      const std::vector<double> alone = attended(c);
-      for (const int64_t page : page_sizes) {
-        c.kind = KvKind::paged, c.page = page;
-        CHECK(attended(c) == alone);
-      }
-      KvCase many = c;
-      many.past = {700, 2000, 3, 64}, many.rows = {1, 5, 1, 9};  // the first sequence has the same tokens
-      const std::vector<double> together = attended(many);       // and the same queries
-      CHECK(std::vector<double>(together.begin(), together.begin() + 192) == alone);
+      check_bits_of(c, page_sizes);
+      if (cached == f32 && format == KvFormat::of_dtype) continue;
+      c.queries = bf16, c.head_size = 64;
+      check_bits_of(c, page_sizes);
+      c.heads = 40;
+      check_bits_of(c, page_sizes);
+    }
+  }
+  static void check_bits_of(KvCase c, const std::vector<int64_t>& page_sizes) {
+    const int64_t width = c.heads * c.head_size;  // elements of a token's results
+    const auto part = [width](const std::vector<double>& x, int64_t i) {
+      return std::vector<double>(x.begin() + i * width, x.begin() + (i + 1) * width);
+    };
+    const std::vector<double> alone = attended(c);
+    for (const int64_t page : page_sizes) {
+      c.kind = KvKind::paged, c.page = page;
+      CHECK(attended(c) == alone);
+    }
+    KvCase many = c;
+    many.past = {700, 2000, 3, 64}, many.rows = {1, 5, 1, 9};  // the first sequence has the same tokens
+    CHECK(part(attended(many), 0) == alone);                   // and the same queries
 
-      // The rows of one step of 9 tokens equal those of a step each.
-      c.past = {250}, c.rows = {9};
-      KvScene<Memory> scene(c);
-      scene.fill(kAppend);
-      Memory q = Memory::random(f32, {9, 4, 48}, 3), out(f32, {9, 4, 48});
-      kAttend(out.view(), q.view(), scene.view({250}, {9}), 0.2, 0);
-      const std::vector<double> queries = q.values(), all = out.values();
-      for (int64_t i = 0; i < 9; ++i) {
-        const auto part = [i](const std::vector<double>& x) {
-          return std::vector<double>(x.begin() + i * 192, x.begin() + (i + 1) * 192);
-        };
-        Memory one = Memory::from(f32, {1, 4, 48}, part(queries)), y(f32, {1, 4, 48});
-        kAttend(y.view(), one.view(), scene.view({250 + i}, {1}), 0.2, 0);
-        CHECK(y.values() == part(all));
-      }
+    // The rows of one step of 9 tokens equal those of a step each.
+    c.past = {250}, c.rows = {9};
+    KvScene<Memory> scene(c);
+    scene.fill(kAppend);
+    Memory q = Memory::random(c.queries, {9, c.heads, c.head_size}, 3),
+           out(c.queries, {9, c.heads, c.head_size});
+    kAttend(out.view(), q.view(), scene.view({250}, {9}), 0.2, 0);
+    const std::vector<double> queries = q.values(), all = out.values();
+    for (int64_t i = 0; i < 9; ++i) {
+      Memory one = Memory::from(c.queries, {1, c.heads, c.head_size}, part(queries, i)),
+             y(c.queries, {1, c.heads, c.head_size});
+      kAttend(y.view(), one.view(), scene.view({250 + i}, {1}), 0.2, 0);
+      CHECK(y.values() == part(all, i));
     }
   }
 };

@@ -21,7 +21,8 @@ namespace generation {
 // Logits [rows, V] of the features [1, T, C] of the last `rows` tokens, on the CPU.
 inline Tensor last_logits(LanguageModel& model, const Tensor& features, int64_t rows) {
   const int64_t T = features.size(1);
-  return model.head(slice(features, 1, T - rows, T).select(0, 0)).to(cpu);
+  const Tensor last = rows == 1 ? features.select(1, -1) : slice(features, 1, T - rows, T).select(0, 0);
+  return model.head(last).to(cpu);
 }
 // Logits [rows, V] of the token after `tokens`, on the CPU, and before it those of the last tokens.
 inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens, int64_t rows) {

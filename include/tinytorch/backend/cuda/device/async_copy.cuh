@@ -36,6 +36,19 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
   *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
 #endif
 }
+// Copies 4 bytes in the same way.
+__device__ __forceinline__ void copy_async_word(unsigned shared, const void* global, bool inside) {
+#if TINYTORCH_CUDA_SIM
+  *reinterpret_cast<unsigned*>(shared_pointer(shared)) = inside ? *static_cast<const unsigned*>(global) : 0u;
+#elif __CUDA_ARCH__ >= 800
+  const int bytes = inside ? 4 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+#elif defined(__CUDA_ARCH__)
+  *static_cast<unsigned*>(__cvta_shared_to_generic(shared)) =
+      inside ? *static_cast<const unsigned*>(global) : 0u;
+#endif
+}
 // Ends a group of this thread's copies.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -20,11 +20,12 @@ inline constexpr int kDecodeThreads = 128, kDecodeSplit = 256;
 
 // A call: query rows of a sequence and a head of keys are numbered by token, then by query head.
 struct DecodeCall {
-  int64_t shared;      // query heads of a head of keys: H / G
-  int64_t window;      // > 0: tokens that a query sees, its own included
-  int64_t splits;      // splits of the longest sequence
-  int64_t row_groups;  // groups of kRows rows of the sequence with most rows
-  double scale;        // of the scores, as exponents of 2
+  int64_t shared;        // query heads of a head of keys: H / G
+  int64_t window;        // > 0: tokens that a query sees, its own included
+  int64_t splits;        // splits of the longest sequence
+  int64_t split_tokens;  // of a split
+  int64_t row_groups;    // groups of kRows rows of the sequence with most rows
+  double scale;          // of the scores, as exponents of 2
 };
 
 // The numbers of 8 bits in the lowest two bytes of a word.
