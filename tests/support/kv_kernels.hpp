@@ -122,7 +122,7 @@ struct KvKernels {
         c.past = {0, 300, 17, 1040}, c.rows = {1, 1, 0, 2};
         c.heads = heads, c.groups = groups, c.head_size = D, c.seed = ++seed;
         check(c);
-        c.past = {1100, 250}, c.rows = {9, 40}, c.window = 300, c.page = 5, c.seed = ++seed;
+        c.past = {600, 250}, c.rows = {3, 9}, c.window = 300, c.page = 5, c.seed = ++seed;
         check(c, Layout::gaps);
         c.kind = KvKind::ring, c.sinks = 3, c.ring = 290, c.window = 0, c.past = {700}, c.rows = {5};
         check(c);
@@ -131,7 +131,7 @@ struct KvKernels {
   }
   // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
   // step.
-  static void check_bits(const std::vector<int64_t>& page_sizes) {
+  static void check_bits(const std::vector<int64_t>& page_sizes, bool few = false) {
     for (const auto& [cached, format] : {std::pair{f32, KvFormat::of_dtype},
                                          {bf16, KvFormat::of_dtype},
                                          {i8, KvFormat::of_dtype},
@@ -140,11 +140,12 @@ struct KvKernels {
       KvCase c{.dtype = cached, .format = format, .past = {700}, .rows = {1}, .heads = 4, .groups = 2};
       c.head_size = 48, c.seed = 9;
       check_bits_of(c, page_sizes);
-      if (cached == f32 && format == KvFormat::of_dtype) continue;
+      if (few || (cached == f32 && format == KvFormat::of_dtype)) continue;
       c.queries = bf16, c.head_size = 64;
       check_bits_of(c, page_sizes);
-      c.heads = 40;
-      check_bits_of(c, page_sizes);
+      if (cached != bf16) continue;
+      c.heads = 40;  // more query heads than a tile has rows
+      check_bits_of(c, {page_sizes[0]});
     }
   }
   static void check_bits_of(KvCase c, const std::vector<int64_t>& page_sizes) {
