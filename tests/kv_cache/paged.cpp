@@ -2,6 +2,7 @@
 
 #include <kv_cache/model.hpp>
 #include <map>
+#include <support/few.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 
 using namespace test;
@@ -32,7 +33,8 @@ void poison(tt::PagedCache& cache) {
 }  // namespace
 
 TEST_CASE(
-    "bit by bit what a contiguous cache gives, for every size of pages and with free pages full of NaN") {
+    "bit by bit what a contiguous cache gives, for every size of pages and with free pages full of NaN" *
+    test::long_on_emulator()) {
   tt::Llama llama = small_llama();
   tt::Gpt2 gpt2 = small_gpt2();
   for (tt::LanguageModel* model :

@@ -1,6 +1,7 @@
 #include <tinytorch/transformer/generate.hpp>
 
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <tinytorch/profiling/cost.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
@@ -170,7 +171,8 @@ TEST_CASE("a real model: the samples depend on its logits and the seed alone") {
   CHECK(tt::generate(model, prompt, greedy).tokens == first);
 }
 
-TEST_CASE("with a cache the tokens are those without one, up to the context and beyond, greedy and sampled") {
+TEST_CASE("with a cache the tokens are those without one, up to the context and beyond, greedy and sampled" *
+          test::long_on_emulator()) {
   tt::manual_seed(2);
   tt::Gpt2 gpt2({.vocabulary = 47, .context = 24, .features = 24, .layers = 3, .heads = 3, .deviation = 0.3});
   tt::Llama llama({.vocabulary = 47,
@@ -197,7 +199,8 @@ TEST_CASE("with a cache the tokens are those without one, up to the context and 
   }
 }
 
-TEST_CASE("a token costs one row: FLOPs of a step grow by the attention to one more token alone") {
+TEST_CASE("a token costs one row: FLOPs of a step grow by the attention to one more token alone" *
+          test::long_on_emulator()) {
   tt::manual_seed(2);
   tt::Gpt2 model({.vocabulary = 50, .context = 200, .features = 32, .layers = 2, .heads = 2});
   const std::vector<int32_t> prompt(100, 3);
@@ -235,7 +238,8 @@ TEST_CASE("at the end of the context the text slides on or stops") {
   CHECK(tt::generate(model, longer, {.max_tokens = 3}).tokens.size() == 3);
 }
 
-TEST_CASE("a batch of prompts of different lengths gives the text of each, and its end") {
+TEST_CASE("a batch of prompts of different lengths gives the text of each, and its end" *
+          test::long_on_emulator()) {
   tt::manual_seed(4);
   tt::Gpt2 gpt2({.vocabulary = 50, .context = 60, .features = 24, .layers = 2, .heads = 3, .deviation = 0.3});
   tt::Llama llama({.vocabulary = 50,

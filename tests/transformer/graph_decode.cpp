@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/kv_cache/paged.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
@@ -84,7 +85,8 @@ void check_steps(tt::LanguageModel& model, tt::KvCache& cache, int64_t steps, do
 
 }  // namespace
 
-TEST_CASE("a graph's steps give the logits of plain steps, whichever sequences have a token") {
+TEST_CASE("a graph's steps give the logits of plain steps, whichever sequences have a token" *
+          test::long_on_emulator()) {
   tt::Gpt2 gpt2 = small_gpt2();
   tt::ContiguousCache contiguous = plain_cache(gpt2);
   check_steps(gpt2, contiguous, 60, 0.5);
@@ -97,7 +99,7 @@ TEST_CASE("a graph's steps give the logits of plain steps, whichever sequences h
   check_steps(llama, pages, 60, 0.7);
 }
 
-TEST_CASE("a few graphs serve hundreds of tokens") {
+TEST_CASE("a few graphs serve hundreds of tokens" * test::long_on_emulator()) {
   tt::Llama llama = small_llama();
   tt::PagedCache pages(llama.kv_shape(), {.sequences = kSequences, .capacity = kContext},
                        {.pages = 200, .page = 16});

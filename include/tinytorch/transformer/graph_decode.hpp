@@ -16,6 +16,7 @@
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
+#include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -91,9 +92,10 @@ class GraphDecode {
     return {logits, best, max(logits, {-1})};
   }
 
-  // The first step of a bucket runs as it is, which makes what is made once. The second one is captured.
+  // The first step of a bucket runs as it is, which makes what is made once. The second one is captured. A
+  // profiler sees operations, not graphs, so a step that is observed runs as it is, too.
   DecodeStep run(int64_t rows, int64_t bound, Loc loc) {
-    if (model_.device().is_cpu()) return compute(rows);
+    if (model_.device().is_cpu() || op_observer()) return compute(rows);
     const auto [found, is_new] = graphs_.try_emplace({rows, bound}, model_.device().index);
     if (is_new) return compute(rows);
     Captured& captured = found->second;
