@@ -137,7 +137,7 @@ TEST_CASE("9.3 a text longer than the context goes on from its last tokens") {
   const NoGrad no_grad;
   const Tokens32 many = prompt_of(20);
   expect_close("logits after 20 tokens, context 8: those of the last 8",
-               generation::next_logits(model, many).to_vector<double>(), model.logits(many), {kVocabulary},
+               generation::next_logits(model, many, 1).to_vector<double>(), model.logits(many), {kVocabulary},
                {.dtype = f64, .roundings = 1e5});
   expect_lengths("forward passes: one row while the text fits, then 8 tokens each", model,
                  {5, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8, 8, 8});

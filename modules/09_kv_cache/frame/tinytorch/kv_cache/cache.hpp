@@ -71,13 +71,7 @@ class KvCache : public AttentionCache {
     }
     rows_ = rows, step_.longest = longest;
   }
-  // The tokens of the step belong to the cache. A pass of the model calls this by itself, a replay does not.
-  void end_step() {
-    for (size_t b = 0; b < lengths_.size(); ++b) lengths_[b] += counts_[b];
-    explicit_ = false;
-    rows_ = 0;
-  }
-
+  void end_step();                                          // task 9.1
   void truncate(int64_t sequence, int64_t length, TT_LOC);  // task 9.1
   void clear() {
     for (int64_t b = 0; b < sequences(); ++b) truncate(b, 0);
@@ -183,13 +177,8 @@ class KvCache : public AttentionCache {
     }
     return memory_of(layer);
   }
-  void end_layer(int64_t layer);  // task 9.1
-  std::vector<int64_t> positions_of_step() const {
-    std::vector<int64_t> each;
-    for (size_t b = 0; b < lengths_.size(); ++b)
-      for (int64_t i = 0; i < counts_[b]; ++i) each.push_back(lengths_[b] + i);
-    return each;
-  }
+  void end_layer(int64_t layer);                   // task 9.1
+  std::vector<int64_t> positions_of_step() const;  // task 9.1
   // [B, H, T, D] as the rows of a step, [B T, H, D]
   static Tensor rows_of(const Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});

@@ -52,17 +52,7 @@ class Continuation {
     const int64_t counts[] = {1}, added[] = {tokens.back()};
     text.add(to_host((*decode_)(counts, added, loc), text.takes_best()), 0, loc);
   }
-  // [count, V]: row i predicts the token after all but the last count - 1 - i tokens. Only tokens that are
-  // not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU, rows that
-  // are computed together have the bits that they would have one by one.
-  Tensor rows(std::span<const int32_t> tokens, int64_t count) {
-    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
-    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
-    const std::vector<int64_t> ids(added.begin(), added.end());
-    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
-    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
-    return last_logits(model_, model_.features(input, &*cache_), count);
-  }
+  Tensor rows(std::span<const int32_t> tokens, int64_t count);  // task 9.3
   // The longest text of which the model sees every token.
   int64_t all_seen() const { return cache_ ? cache_->capacity() : model_.context(); }
   int64_t cached() const { return cache_ ? cache_->length(0) : 0; }

@@ -75,11 +75,11 @@ struct DecodePlace {
 // This lane's columns of a row of the keys or values: lane, lane + 32, ...; zeros from column D on. Integers
 // are multiplied by the scale of the row.
 template <class K, class A, int kCount>
-__device__ __forceinline__ void read_columns(A (&x)[kCount], const void* pool, const float* scales,
+__device__ __forceinline__ void read_columns(A (&x)[kCount], const void* pool, const void* scales,
                                              int64_t row, int64_t D) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   A scale = 1;
-  if constexpr (std::is_same_v<K, int8_t>) scale = static_cast<A>(scales[row]);
+  if constexpr (std::is_same_v<K, int8_t>) scale = static_cast<A>(static_cast<const float*>(scales)[row]);
 #pragma unroll
   for (int c = 0; c < kCount; ++c) {
     const int64_t d = lane + c * kWarp;

@@ -42,7 +42,7 @@ void launch_decode(const View& out, const View& q, const KvView& kv, DecodeCall 
 
 void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window) {
   if (out.numel() == 0) return;
-  dispatch_cache(q.dtype, kv.dtype, [&]<class A, class K>(A*, K*) {
+  dispatch_cache(q.dtype, kv, [&]<class A, class K>(A*, K*) {
     DecodeCall call{};
     call.shared = q.shape[1] / kv.groups;
     call.window = window;
@@ -54,8 +54,14 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
                " features are longer than 256, the limit of the CUDA kernels\n  hint: use more "
                "and smaller heads, or the CPU");
     }
-    if (kv.head_size <= 64) return launch_decode<A, K, 64, 4, false>(out, q, kv, call);
-    launch_decode<A, K, 256, 4, false>(out, q, kv, call);
+    if constexpr (std::is_same_v<K, Int4> || std::is_same_v<K, Float8>) {
+      fail("TT-DTYPE-02",
+           std::string("attention to a cache of ") + name_of(kv.format) +
+               " is not part of this course's kernels\n  hint: use a cache of f32, f64, bf16, f16 or i8");
+    } else {
+      if (kv.head_size <= 64) return launch_decode<A, K, 64, 4, false>(out, q, kv, call);
+      launch_decode<A, K, 256, 4, false>(out, q, kv, call);
+    }
   });
 }
 

@@ -26,31 +26,9 @@ struct StepRows : Stored<A> {
 };
 
 __device__ __forceinline__ int64_t sequence_of(const KvView& kv, int64_t n);  // task 9.12
-
-// Writes a row as numbers of 8 bits with a scale: K is int8_t, from -127 to 127, or Float8.
 template <class A, class K>
 __device__ __forceinline__ void append_scaled(K* out, float* scale, const StepRows<A>& x, int64_t n,
-                                              int64_t g, int64_t D) {
-  constexpr bool kIntegers = std::is_same_v<K, int8_t>;
-  constexpr double kTop = kIntegers ? 127 : 448;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  A largest = 0;
-  for (int64_t d = lane; d < D; d += kWarp) largest = Maximum()(largest, std::abs(x.at(n, g, d)));
-  largest = warp_reduce(largest, Maximum());
-  const bool finite = largest <= std::numeric_limits<A>::max();  // false for NaN
-  const double inverse = finite && largest > 0 ? kTop / static_cast<double>(largest) : 0;
-  for (int64_t d = lane; d < D; d += kWarp) {
-    const double number = finite ? static_cast<double>(x.at(n, g, d)) * inverse : 0;
-    if constexpr (kIntegers)
-      out[d] = static_cast<K>(rint(number));
-    else
-      out[d] = K(static_cast<float>(number));
-  }
-  if (lane == 0) {
-    *scale = finite ? static_cast<float>(largest) / static_cast<float>(kTop)
-                    : std::numeric_limits<float>::quiet_NaN();
-  }
-}
+                                              int64_t g, int64_t D);  // task 9.12
 
 // A row of i4 in the registers of a warp: number 32 j + lane is x[j], so that x[j] of all lanes is a group.
 inline constexpr int kMostGroups = 8;  // of heads up to 256, the limit of the CUDA kernels
