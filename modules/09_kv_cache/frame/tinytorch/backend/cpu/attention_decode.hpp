@@ -33,11 +33,11 @@ struct RunningSoftmax {
 // Row number `row` of the keys or values (KvView::row_of) as D numbers. K is the type of their memory;
 // integers are multiplied by the scale of the row.
 template <class K, class T>
-void read_cached_row(T* out, const void* pool, const float* scales, int64_t row, int64_t D) {
+void read_cached_row(T* out, const void* pool, const void* scales, int64_t row, int64_t D) {
   const K* const x = static_cast<const K*>(pool) + row * D;
   for (int64_t d = 0; d < D; ++d) out[d] = convert<T>(x[d]);
   if constexpr (std::is_same_v<K, int8_t>) {
-    for (int64_t d = 0; d < D; ++d) out[d] *= static_cast<T>(scales[row]);
+    for (int64_t d = 0; d < D; ++d) out[d] *= static_cast<T>(static_cast<const float*>(scales)[row]);
   }
 }
 
@@ -76,6 +76,11 @@ TT_API void attention_decode(const View& out, const View& q, const KvView& kv, d
     fail("TT-DTYPE-02", std::string("attention_decode: queries of ") + name_of(q.dtype) +
                             " do not fit a cache of " + name_of(kv.dtype) +
                             "\n  rule: f64 with f64, other floating dtypes with f32, bf16, f16 and i8");
+  }
+  if (kv.format != KvFormat::of_dtype) {
+    fail("TT-DTYPE-02", std::string("attention_decode: a cache of ") + name_of(kv.format) +
+                            " is not part of this course's kernels\n  hint: use a cache of f32, f64, bf16, "
+                            "f16 or i8");
   }
   const int64_t shared = q.shape[1] / kv.groups;
   const auto as = [&]<class T, class K>(T*, K*) {
