@@ -204,7 +204,7 @@ TEST_CASE("a rejected draft leaves the cache: the next pass begins where the tex
   const tt::GenerateOptions greedy{.max_tokens = 20, .sampling = {.temperature = 0}};
   const std::vector<int32_t> wanted = tt::generate(model, prompt, greedy).tokens;
   model.passes.clear();
-  // Of four drafts the first `right` are right, in turn 0 to 4 of them.
+  // The first `right` of four drafts are right, and `right` is 0 to 4 in turn.
   int64_t turn = 0;
   std::vector<int64_t> kept;
   Scripted drafts([&](std::span<const int32_t> text, int64_t most) {

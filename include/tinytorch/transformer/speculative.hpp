@@ -53,8 +53,8 @@ struct PromptLookupOptions {
 };
 
 // Looks for the place in the text that agrees with its end in the most tokens, and drafts what follows there.
-// Of several, the last one is taken. It suits texts that repeat their prompt: summaries, edited code, answers
-// with quotations.
+// If there are several such places, the last one is taken. It suits texts that repeat their prompt:
+// summaries, edited code, answers with quotations.
 class PromptLookup : public DraftSource {
  public:
   explicit PromptLookup(const PromptLookupOptions& options = {}, TT_LOC);

@@ -72,14 +72,14 @@ struct DecodeScales {
       }
     }
   }
-  // Of group `group` of i4.
+  // The scale of a row's numbers; of a row of i4, that of group `group`.
   __device__ __forceinline__ float operator()(int n, int i, int group) const {
     const unsigned x = word[n][i][Plan::kInt4 ? group / 2 : 0];
     return std::bit_cast<float>(!Plan::kInt4 ? x : group % 2 ? x & 0xffff0000u : x << 16);
   }
 };
 
-// What a warp does with a tile in shared memory.
+// The work of a warp on a tile in shared memory.
 template <class Plan>
 struct DecodeTile {
   using T = typename Plan::T;

@@ -53,9 +53,9 @@ void attend_row(T* out, const T* q, const KvView& kv, int64_t b, int64_t g, int6
   for (int64_t d = 0; d < D && row.weight > 0; ++d) out[d] /= row.weight;
 }
 
-// The same for all queries of sequence b that share head g of the keys: those of `shared` neighbouring heads,
-// g * shared and the following, of every row of the step. out, q [N, H, D] are those of the whole step, with
-// H = groups * shared. Each key and each value is read once.
+// Computes attend_row for all queries of sequence b that share head g of the keys: those of `shared`
+// neighbouring heads, g * shared and the following, of every row of the step. out, q [N, H, D] are those of
+// the whole step, with H = groups * shared. Each key and each value is read once.
 template <class K, class T>
 void attend_group(T* out, const T* q, const KvView& kv, int64_t b, int64_t g, int64_t shared, T scale,
                   int64_t window) {
