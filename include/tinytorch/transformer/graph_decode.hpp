@@ -96,8 +96,12 @@ class GraphDecode {
   // profiler sees operations, not graphs, so a step that is observed runs as it is, too.
   DecodeStep run(int64_t rows, int64_t bound, Loc loc) {
     if (model_.device().is_cpu() || op_observer()) return compute(rows);
-    const auto [found, is_new] = graphs_.try_emplace({rows, bound}, model_.device().index);
-    if (is_new) return compute(rows);
+    const auto found = graphs_.find({rows, bound});
+    if (found == graphs_.end()) {
+      DecodeStep step = compute(rows);  // if this throws, the next step is the first one again
+      graphs_.try_emplace({rows, bound}, model_.device().index);
+      return step;
+    }
     Captured& captured = found->second;
     if (!captured.graph.is_captured()) {
       captured.graph.capture([&] { captured.step = compute(rows); }, loc);

@@ -1,0 +1,138 @@
+// Decoding with GPT-2 124M on a GPU: steps of one token per sequence, replayed as CUDA graphs.
+//
+//   bench_decode_cuda                B = 1, 8 and 64 sequences of 512 tokens, bf16
+//   bench_decode_cuda --serve        answers requests on stdin; bench/compare_decode_cuda.py alternates it
+//   with a peer
+// A step reads all weights and the cached keys and values once. The time is that of the host's whole loop: it
+// writes the tokens and lengths, replays the graph, and reads the best token of each sequence. The weights
+// are random, which changes no time.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
+#include <tinytorch/benchmarking/statistics.hpp>
+#include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+#include <tinytorch/transformer/graph_decode.hpp>
+
+#include <common/guarded.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+
+namespace {
+
+// B sequences with `after` tokens each, in a paged cache.
+class Decoding {
+ public:
+  static constexpr int64_t kContext = 1024, kPage = 64;
+
+  Decoding(tt::Gpt2& model, int64_t batch, int64_t after)
+      : batch_(batch),
+        after_(after),
+        cache_(model.kv_shape(),
+               {.sequences = batch,
+                .capacity = kContext,
+                .device = model.device(),
+                .dtype = model.parameters()[0].dtype()},
+               {.pages = batch * kContext / kPage, .page = kPage}),
+        decode_(model, cache_),
+        next_(static_cast<size_t>(batch)),
+        ones_(static_cast<size_t>(batch), 1) {
+    const tt::NoGrad no_grad;
+    for (int64_t b = 0; b < batch; ++b) {  // one prompt at a time needs little memory
+      std::vector<int64_t> counts(static_cast<size_t>(batch));
+      counts[static_cast<size_t>(b)] = after;
+      cache_.begin(counts);
+      const tt::Tensor prompt = tt::randint(0, model.vocabulary(), {1, after}, tt::i64, model.device());
+      const tt::Tensor x = model.features(prompt, &cache_).select(1, -1);
+      next_[static_cast<size_t>(b)] = tt::argmax(model.head(x), -1).item<int64_t>();
+    }
+    for (int i = 0; i < 3; ++i) (void)step();  // the second step is captured
+  }
+
+  // Seconds of the median step of `count`, all of which start from `after` tokens or a few more.
+  double operator()(int64_t count) {
+    const tt::benchmarking::SteadyClock clock;
+    std::vector<double> seconds;
+    for (int64_t i = 0; i < count; ++i) {
+      const double start = clock();
+      step();
+      seconds.push_back(clock() - start);
+      if (cache_.length(0) < kContext - 1) continue;
+      for (int64_t b = 0; b < batch_; ++b) cache_.truncate(b, after_);
+    }
+    return tt::statistics::median(seconds);
+  }
+  int64_t captures() const { return decode_.captures(); }
+
+ private:
+  void step() { next_ = decode_(ones_, next_).best.to_vector<int64_t>(); }
+
+  int64_t batch_, after_;
+  tt::PagedCache cache_;
+  tt::GraphDecode decode_;
+  std::vector<int64_t> next_, ones_;
+};
+
+class Bench {
+ public:
+  explicit Bench(tt::Device device) : model_(tt::Gpt2Config{.vocabulary = 50304}) {
+    model_.to(device);
+    model_.to(tt::bf16);
+    model_.eval();
+  }
+  double seconds(int64_t batch, int64_t after, int64_t steps) {
+    auto& decoding = decodings_[{batch, after}];
+    if (!decoding) decoding = std::make_unique<Decoding>(model_, batch, after);
+    return (*decoding)(steps);
+  }
+  int64_t captures(int64_t batch, int64_t after) { return decodings_.at({batch, after})->captures(); }
+
+ private:
+  tt::Gpt2 model_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Decoding>> decodings_;
+};
+
+// {"batch": B, "after": TOKENS, "steps": N} answers "seconds", those of the median step, and "captures".
+int serve(Bench& bench) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const json request = json::parse(line);
+    const int64_t batch = request.at("batch"), after = request.at("after");
+    const double seconds = bench.seconds(batch, after, request.at("steps"));
+    std::cout << json{{"seconds", seconds}, {"captures", bench.captures(batch, after)}}.dump() << std::endl;
+  }
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Decoding with GPT-2 124M on a GPU, as CUDA graphs"};
+  bool serving = false;
+  int64_t steps = 256;
+  app.add_flag("--serve", serving, "answer requests on standard input");
+  app.add_option("--steps", steps, "steps of each measurement")->check(CLI::Range(1, 100000));
+  CLI11_PARSE(app, argc, argv);
+  if (!tt::backend::cuda::is_available()) {
+    std::fputs("bench_decode_cuda: no CUDA device is available\n  hint: bench_decode measures the CPU\n",
+               stderr);
+    return 1;
+  }
+  tt::manual_seed(1);
+  Bench bench(tt::cuda);
+  if (serving) return serve(bench);
+  for (const int64_t batch : {1, 8, 64}) {
+    const double seconds = bench.seconds(batch, 512, steps);
+    std::printf("%2ld sequences after 512 tokens: %.1f us a step, %.0f tokens/s, %ld captures\n",
+                static_cast<long>(batch), seconds * 1e6, static_cast<double>(batch) / seconds,
+                static_cast<long>(bench.captures(batch, 512)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded("bench_decode_cuda", [&] { return run(argc, argv); });
+}
