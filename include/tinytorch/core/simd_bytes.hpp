@@ -77,7 +77,7 @@ using Floats8 = VectorOf<float, 32>::type;
 #endif
 }
 
-[[gnu::always_inline]] inline float sum_of(Floats8 v) {
+[[gnu::always_inline]] inline float sum_of_floats(Floats8 v) {
   float half[4];
   for (int i = 0; i < 4; ++i) half[i] = v[i] + v[i + 4];
   return (half[0] + half[2]) + (half[1] + half[3]);

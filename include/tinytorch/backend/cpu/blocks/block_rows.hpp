@@ -79,7 +79,7 @@ inline float dot_floats(const float* a, const float* b, int64_t n) {
       sum[k] = multiply_add(x, y, sum[k]);
     }
   }
-  float total = sum_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  float total = sum_of_floats((sum[0] + sum[1]) + (sum[2] + sum[3]));
   for (; i < n; ++i) total += a[i] * b[i];
   return total;
 }

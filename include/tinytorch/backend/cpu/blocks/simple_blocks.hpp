@@ -27,7 +27,7 @@ void dot_blocks(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, i
       sum[r] = partial(sum[r], block, codes, x.scale[b]);
     }
   }
-  for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of(sum[r]);
+  for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_floats(sum[r]);
 }
 
 struct Q8_0 {
