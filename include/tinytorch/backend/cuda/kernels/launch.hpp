@@ -73,6 +73,9 @@ void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, 
 void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                             const View& weight, const View& z);
 
+// 8-bit codes
+void quantize_rows(const View& codes, const View& scale, const View& x);
+
 // fused
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias);
 void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,
