@@ -83,7 +83,9 @@ inline std::vector<double> codes_product(const CodesCase& c, const CodesOperands
         out.push_back(sum), bound.push_back(0);
         continue;
       }
-      const double by = c.scaled ? at(o.x_scale, c.row_scales ? m : 0) * at(o.w_scale, c.column_scales ? n : 0) : 1,
+      const double by = c.scaled
+                            ? at(o.x_scale, c.row_scales ? m : 0) * at(o.w_scale, c.column_scales ? n : 0)
+                            : 1,
                    add = c.biased ? at(o.bias, n) : 0;
       out.push_back(activated(c.fn, sum * by + add));
       bound.push_back(std::abs(sum * by) + std::abs(add) + (codes == i8 ? 0 : magnitude * by));
@@ -100,12 +102,15 @@ inline void check_codes_result(const CodesCase& c, DType codes, const std::vecto
     return;
   }
   REQUIRE(own.size() == want.size());
-  const double result = c.out == f32 ? 0x1p-24 : c.out == bf16 ? 0x1p-8 : 0x1p-11,
+  const double result = c.out == f32    ? 0x1p-24
+                        : c.out == bf16 ? 0x1p-8
+                                        : 0x1p-11,
                sums = codes == i8 ? 8 * 0x1p-24 : (8 + std::sqrt(static_cast<double>(c.K))) * 0x1p-24;
   int64_t wrong = 0;
   double worst = 0;
   for (size_t i = 0; i < own.size(); ++i) {
-    const double error = std::abs(own[i] - want[i]), allowed = 1.01 * result * std::abs(want[i]) + 3 * sums * bound[i] +
+    const double error = std::abs(own[i] - want[i]), allowed = 1.01 * result * std::abs(want[i]) +
+                                                               3 * sums * bound[i] +
                                                                (c.out == f16 ? 0x1p-24 : 1e-30);
     wrong += !(error <= allowed);
     worst = std::max(worst, error / allowed);

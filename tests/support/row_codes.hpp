@@ -31,7 +31,8 @@ inline void check_code_row(DType codes, const double* code, double scale, const 
   int64_t wrong = 0;
   if (!finite || largest == 0) {
     CHECK((finite ? scale == 0 : std::isnan(scale)));
-    for (int64_t k = 0; k < K; ++k) wrong += code[k] != 0 && !(codes != i8 && finite && code[k] == 128);  // -0
+    for (int64_t k = 0; k < K; ++k)
+      wrong += code[k] != 0 && !(codes != i8 && finite && code[k] == 128);  // -0
     CHECK(wrong == 0);
     return;
   }

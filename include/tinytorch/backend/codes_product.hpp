@@ -10,7 +10,9 @@ namespace tinytorch::inline TT_BUILD::backend {
 inline void check_codes_product(const char* op, DType codes, const View& out, const View& x,
                                 const View& weight, const View& x_scale, const View& weight_scale,
                                 const View& bias, Activation fn) {
-  const auto refuse = [&](const char* code, const std::string& what) { fail(code, std::string(op) + ": " + what); };
+  const auto refuse = [&](const char* code, const std::string& what) {
+    fail(code, std::string(op) + ": " + what);
+  };
   if (x.dtype != codes || weight.dtype != codes) {
     refuse("TT-DTYPE-02", std::string("x is ") + name_of(x.dtype) + ", weight is " + name_of(weight.dtype) +
                               "\n  rule: both are " + name_of(codes));
@@ -21,10 +23,12 @@ inline void check_codes_product(const char* op, DType codes, const View& out, co
                               "\n  rule: f32, bf16 or f16; or i32 for the sums of i8");
   }
   if (sums && (x_scale.data || weight_scale.data || bias.data || fn != Activation::none)) {
-    refuse("TT-DTYPE-02",
-           "the result is i32, which has no fractions\n  rule: sums in i32 take no scales, bias or activation");
+    refuse(
+        "TT-DTYPE-02",
+        "the result is i32, which has no fractions\n  rule: sums in i32 take no scales, bias or activation");
   }
-  if ((x_scale.data && x_scale.dtype != DType::f32) || (weight_scale.data && weight_scale.dtype != DType::f32))
+  if ((x_scale.data && x_scale.dtype != DType::f32) ||
+      (weight_scale.data && weight_scale.dtype != DType::f32))
     refuse("TT-DTYPE-02", "scales are not f32");
   const int64_t M = out.shape[0], N = out.shape[1];
   const auto fits = [](const View& scale, int64_t n) {

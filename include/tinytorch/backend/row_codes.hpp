@@ -20,14 +20,16 @@ template <>
 inline constexpr float kLargestCode<int8_t> = 127;
 
 struct RowScale {
-  float scale;        // of the row: x is about code * scale
-  float up, inverse;  // x up inverse is the number that is rounded to a code; up is 0 if a number is not finite
+  float scale;  // of the row: x is about code * scale
+  float up,
+      inverse;  // x up inverse is the number that is rounded to a code; up is 0 if a number is not finite
 
   // Rows of tiny numbers are multiplied by 2^64 first, because 127 / largest would be infinite.
   template <class Code>
   static TT_HOST_DEVICE constexpr RowScale of(float largest) {
     constexpr float kTop = kLargestCode<Code>;
-    if (!(largest <= std::numeric_limits<float>::max())) return {std::numeric_limits<float>::quiet_NaN(), 0, 0};
+    if (!(largest <= std::numeric_limits<float>::max()))
+      return {std::numeric_limits<float>::quiet_NaN(), 0, 0};
     const float up = largest < 0x1p-100f ? 0x1p64f : 1.0f;
     return {largest / kTop, up, largest > 0 ? kTop / (largest * up) : 0.0f};
   }

@@ -17,8 +17,16 @@ TEST_CASE("codes and scales follow the definition for every dtype, length and la
   uint64_t seed = 11;
   for (const DType codes : kCodes) {
     for (const DType t : kSources) {
-      for (const auto& [rows, K] : {std::pair<int64_t, int64_t>{40, 1}, {17, 3}, {9, 31}, {7, 64}, {6, 1023},
-                                    {5, 1025}, {3, 4099}, {1, 20'000}, {0, 5}, {4, 0}}) {
+      for (const auto& [rows, K] : {std::pair<int64_t, int64_t>{40, 1},
+                                    {17, 3},
+                                    {9, 31},
+                                    {7, 64},
+                                    {6, 1023},
+                                    {5, 1025},
+                                    {3, 4099},
+                                    {1, 20'000},
+                                    {0, 5},
+                                    {4, 0}}) {
         for (const Layout layout : kLayouts) {
           Array x = Array::from(t, {rows, K}, code_rows(++seed, rows, K, t), layout);
           Array code(codes, {rows, K}, Layout::offset), scale(f32, {rows}, Layout::offset);
@@ -33,8 +41,8 @@ TEST_CASE("codes and scales follow the definition for every dtype, length and la
 }
 
 TEST_CASE("integers are rounded half to even, and codes use -127 to 127") {
-  Array x = Array::from(f32, {1, 9}, {127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, -127}),
-        code(i8, {1, 9}), scale(f32, {1});
+  Array x = Array::from(f32, {1, 9}, {127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, -127}), code(i8, {1, 9}),
+        scale(f32, {1});
   kernels::quantize_rows(code.view(), scale.view(), x.view());
   CHECK(code.values() == std::vector<double>{127, 0, 2, 2, 0, -2, -2, 126, -127});
   CHECK(scale.values() == std::vector<double>{1});
@@ -42,7 +50,8 @@ TEST_CASE("integers are rounded half to even, and codes use -127 to 127") {
 
 TEST_CASE("a row has the same codes alone and among others") {
   const int64_t rows = 7, K = 501;
-  Array x = Array::from(bf16, {rows, K}, code_rows(5, rows, K, bf16)), code(i8, {rows, K}), scale(f32, {rows});
+  Array x = Array::from(bf16, {rows, K}, code_rows(5, rows, K, bf16)), code(i8, {rows, K}),
+        scale(f32, {rows});
   kernels::quantize_rows(code.view(), scale.view(), x.view());
   const auto all = code.values();
   for (int64_t r = 0; r < rows; ++r) {

@@ -1,5 +1,5 @@
-// Linear layers with 8-bit codes of weights and activations: out = fn(scales x W^T + bias). The sums of i8 are
-// exact integers; scales are applied to complete sums, once.
+// Linear layers with 8-bit codes of weights and activations: out = fn(scales x W^T + bias). The sums of i8
+// are exact integers; scales are applied to complete sums, once.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>

@@ -1,5 +1,5 @@
-// Rows of floats as 8-bit codes with one scale per row: the activations of a quantized layer ("per token"), or
-// its weights ("per output channel").
+// Rows of floats as 8-bit codes with one scale per row: the activations of a quantized layer ("per token"),
+// or its weights ("per output channel").
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -70,7 +70,8 @@ float encode_row(Code* out, const S* x, int64_t step, int64_t K) {
     largest = std::max(largest, most);
   });
   const RowScale by = RowScale::of<Code>(std::bit_cast<float>(largest));
-  for_pieces(x, step, K, [&](int64_t k, int64_t n, const float* piece) { encode_piece(out + k, piece, n, by); });
+  for_pieces(x, step, K,
+             [&](int64_t k, int64_t n, const float* piece) { encode_piece(out + k, piece, n, by); });
   return by.scale;
 }
 

@@ -15,7 +15,8 @@ constexpr DType kCodes[] = {i8, u8};
 constexpr DType kSources[] = {f32, bf16, f16};
 
 void check_rows(Fresh& fresh, DType codes, DType t, int64_t rows, int64_t K, Layout layout, Layout of_codes) {
-  INFO(text_of(t), " ", rows, " x ", K, " layout ", static_cast<int>(layout), " codes ", static_cast<int>(of_codes));
+  INFO(text_of(t), " ", rows, " x ", K, " layout ", static_cast<int>(layout), " codes ",
+       static_cast<int>(of_codes));
   const std::vector<double> values = code_rows(fresh.next(), rows, K, t);
   Array x = Array::from(t, {rows, K}, values, layout), want(codes, {rows, K}), want_scale(f32, {rows});
   backend::cpu::quantize_rows(want.view(), want_scale.view(), x.view());
@@ -42,9 +43,10 @@ TEST_CASE("codes and scales on CUDA follow the definition, with the bits of the 
   INFO(fresh.text());
   // Narrow rows; rows of elements, of parts of a warp, of warps and blocks, in shared memory, in segments.
   constexpr std::pair<int64_t, int64_t> kSizes[] = {
-      {1, 1},   {1000, 1}, {333, 2},  {70, 3},    {65, 7},    {40, 33},  {50, 63},  {33, 64},   {17, 65},
-      {9, 96},  {8, 100},  {7, 255},  {5, 256},   {5, 257},   {3, 768},  {3, 1000}, {3, 2049},  {2, 4096},
-      {70, 8200}, {2, 8191}, {67, 12'500}, {1, 100'003}, {3, 65'536}, {0, 7}, {4, 0}};
+      {1, 1},       {1000, 1},   {333, 2},  {70, 3},   {65, 7},    {40, 33},  {50, 63},
+      {33, 64},     {17, 65},    {9, 96},   {8, 100},  {7, 255},   {5, 256},  {5, 257},
+      {3, 768},     {3, 1000},   {3, 2049}, {2, 4096}, {70, 8200}, {2, 8191}, {67, 12'500},
+      {1, 100'003}, {3, 65'536}, {0, 7},    {4, 0}};
   for (const DType codes : kCodes) {
     for (const DType t : kSources) {
       for (const auto& [rows, K] : kSizes) {
@@ -89,9 +91,13 @@ TEST_CASE("each element is read once and each code is written once, in few secto
   namespace sim = tinytorch::backend::cuda::sim;
   Fresh fresh;
   for (const DType t : kSources) {
-    for (const auto& [rows, K, visits] :
-         {std::tuple<int64_t, int64_t, int64_t>{600, 5, 1}, {64, 64, 1}, {9, 257, 1}, {5, 1000, 1}, {5, 4096, 1},
-          {70, 40'000, 1}, {1, 100'000, 2}}) {
+    for (const auto& [rows, K, visits] : {std::tuple<int64_t, int64_t, int64_t>{600, 5, 1},
+                                          {64, 64, 1},
+                                          {9, 257, 1},
+                                          {5, 1000, 1},
+                                          {5, 4096, 1},
+                                          {70, 40'000, 1},
+                                          {1, 100'000, 2}}) {
       INFO(text_of(t), " ", rows, " x ", K);
       DeviceArray x = fresh.array(t, {rows, K}), code(i8, {rows, K}), scale(f32, {rows});
       sim::clear_counts();

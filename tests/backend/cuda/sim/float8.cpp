@@ -40,7 +40,8 @@ void check_format(int fraction_bits, int bias, bool has_infinity) {
   CHECK(fault_of(decode_all<F>, {dim3(1), dim3(128)}, values.view().template as<float>()) == "");
   const std::vector<double> found = values.values();
   for (int code = 0; code < 256; ++code) {
-    const double want = value_of(code, fraction_bits, bias, has_infinity), own = found[static_cast<size_t>(code)];
+    const double want = value_of(code, fraction_bits, bias, has_infinity),
+                 own = found[static_cast<size_t>(code)];
     INFO("code ", code);
     CHECK((std::isnan(want) ? std::isnan(own) : own == want && std::signbit(own) == std::signbit(want)));
   }
@@ -52,9 +53,11 @@ void check_format(int fraction_bits, int bias, bool has_infinity) {
                  high = value_of(code + 1, fraction_bits, bias, has_infinity), middle = (low + high) / 2;
     for (const double sign : {1.0, -1.0}) {
       const int bit = sign < 0 ? 128 : 0;
-      for (const auto& [value, to] :
-           {std::pair{low, code}, {middle, code + code % 2}, {middle * (1 - 1e-6), code},
-            {middle * (1 + 1e-6), code + 1}, {high, code + 1}}) {
+      for (const auto& [value, to] : {std::pair{low, code},
+                                      {middle, code + code % 2},
+                                      {middle * (1 - 1e-6), code},
+                                      {middle * (1 + 1e-6), code + 1},
+                                      {high, code + 1}}) {
         x.push_back(sign * value), want.push_back(bit + to);
       }
     }

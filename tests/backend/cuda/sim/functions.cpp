@@ -84,11 +84,14 @@ TEST_CASE("dp4a adds the products of four signed or unsigned bytes, and wraps") 
     int64_t with_sign = static_cast<int>(c), without_sign = c;
     for (int k = 0; k < 4; ++k) {
       const unsigned x = a >> 8 * k & 255u, y = b >> 8 * k & 255u;
-      const auto signed_of = [](unsigned byte) { return static_cast<int64_t>(byte) - (byte > 127 ? 256 : 0); };
+      const auto signed_of = [](unsigned byte) {
+        return static_cast<int64_t>(byte) - (byte > 127 ? 256 : 0);
+      };
       with_sign += signed_of(x) * signed_of(y);
       without_sign += static_cast<int64_t>(x) * y;
     }
-    CHECK(__dp4a(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c)) == static_cast<int>(with_sign));
+    CHECK(__dp4a(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c)) ==
+          static_cast<int>(with_sign));
     CHECK(__dp4a(a, b, c) == static_cast<unsigned>(without_sign));
   }
   CHECK(__dp4a(static_cast<int>(0x80808080u), static_cast<int>(0x80808080u), 0) == 4 * 16384);

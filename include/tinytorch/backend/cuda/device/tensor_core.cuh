@@ -67,8 +67,8 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
 #endif
 }
 
-// mma: sum [16, 8] += a [16, 32] b [32, 8], signed bytes accumulated in i32, which wraps. Four bytes along the
-// depth take the place of two 16-bit values, so that load_matrices() loads both operands.
+// mma: sum [16, 8] += a [16, 32] b [32, 8], signed bytes accumulated in i32, which wraps. Four bytes along
+// the depth take the place of two 16-bit values, so that load_matrices() loads both operands.
 __device__ __forceinline__ void multiply_add_bytes(int (&sum)[4], const unsigned (&a)[4], unsigned b0,
                                                    unsigned b1) {
 #if TINYTORCH_CUDA_SIM

@@ -120,8 +120,12 @@ class BlasPlan {
     const float one32 = 1, zero32 = 0;
     const int32_t one_whole = 1, zero_whole = 0;
     const bool f64 = compute_ == CUBLAS_COMPUTE_64F, whole = compute_ == CUBLAS_COMPUTE_32I;
-    const void* const alpha = f64 ? static_cast<const void*>(&one64) : whole ? &one_whole : static_cast<const void*>(&one32);
-    const void* const zero = f64 ? static_cast<const void*>(&zero64) : whole ? &zero_whole : static_cast<const void*>(&zero32);
+    const void* const alpha = f64     ? static_cast<const void*>(&one64)
+                              : whole ? &one_whole
+                                      : static_cast<const void*>(&one32);
+    const void* const zero = f64     ? static_cast<const void*>(&zero64)
+                             : whole ? &zero_whole
+                                     : static_cast<const void*>(&zero32);
     void* const d = const_cast<void*>(product_.d.data);
     check_blas(
         cublasLtMatmul(blas_handle(), &operation_, alpha, product_.a.data, &layouts_[0], product_.b.data,

@@ -3,8 +3,8 @@
 // Up to four rows of x use dp4a (gemv_int8.cuh). More rows use tensor cores: by warpgroups if the device has
 // them and there are enough large tiles (gemm_int8_groups.cuh), else by single warps (gemm_int8_tiles.cuh).
 // Scales, bias and activation are applied to the sums in registers, so that no matrix of i32 is written;
-// cuBLASLt writes one, which another kernel reads again. Operands whose rows are not multiples of 16 bytes are
-// copied first, with zeros behind them.
+// cuBLASLt writes one, which another kernel reads again. Operands whose rows are not multiples of 16 bytes
+// are copied first, with zeros behind them.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 // to [rows, pitch] = from [rows, K] and zeros; a thread writes 16 bytes. pieces: pitch / 16.
-static __global__ void __launch_bounds__(256)
-    pad_bytes_kernel(uint4* to, const int8_t* from, int64_t rows, int64_t row_step, int64_t K, int64_t pieces) {
+static __global__ void __launch_bounds__(256) pad_bytes_kernel(uint4* to, const int8_t* from, int64_t rows,
+                                                               int64_t row_step, int64_t K, int64_t pieces) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
   if (i >= rows * pieces) return;
   const int64_t row = i / pieces, k0 = i % pieces * 16;
@@ -145,8 +145,8 @@ template <class Out>
 void multiply_bytes_to(const ScaledSums<Out>& to, const View& x, const View& weight) {
   ByteOperand left(x), right(weight);
   const auto product = [&] {
-    return ByteProduct{left.data(), right.data(), to.M,
-                       to.N,        left.row(),   right.row(), static_cast<int>(left.depth())};
+    return ByteProduct{
+        left.data(), right.data(), to.M, to.N, left.row(), right.row(), static_cast<int>(left.depth())};
   };
   if (to.M <= kGemvMost || !has_tensor_cores()) return multiply_by_rows(left, right, product(), to);
   left.align(), right.align();

@@ -1,10 +1,10 @@
 // The product of 8-bit integers by warpgroups (wgmma, compute capability 9.0), for large matrices.
 //
-// A block computes a tile of 128 x 256: two warpgroups have 64 rows each and all columns, so that a slab of the
-// second operand is read from shared memory twice, and one of the first once. Four stages of shared memory:
-// the products of one slab run while those of the slab before it end, and copies run two slabs ahead. All
-// threads copy, as there are only 12 pieces of 16 bytes to a thread and slab. Limit: the tensor cores; a tile
-// loads 48 bytes per clock from the L2 cache at their full rate.
+// A block computes a tile of 128 x 256: two warpgroups have 64 rows each and all columns, so that a slab of
+// the second operand is read from shared memory twice, and one of the first once. Four stages of shared
+// memory: the products of one slab run while those of the slab before it end, and copies run two slabs ahead.
+// All threads copy, as there are only 12 pieces of 16 bytes to a thread and slab. Limit: the tensor cores; a
+// tile loads 48 bytes per clock from the L2 cache at their full rate.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/warpgroup_bytes.cuh>

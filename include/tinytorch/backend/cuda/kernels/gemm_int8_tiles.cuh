@@ -2,10 +2,11 @@
 // product by warpgroups (gemm_int8_groups.cuh): slabs of the operands in shared memory, the order of the
 // tiles, and the scales, bias and activation after the sums.
 //
-// Both operands are contiguous along the depth, as in x [M, K] W [N, K]^T, so both are copied in the same way:
-// cp.async moves slabs of 128 bytes of depth, several slabs ahead. The 16-byte pieces of a row are permuted by
-// the row's number (swizzled), so that the eight rows of an ldmatrix lie in different banks. Sums are exact in
-// i32. Limit: 2 M N K operations at 1979 TOP/s on H100 and H200; mma reaches about 0.6 of it there.
+// Both operands are contiguous along the depth, as in x [M, K] W [N, K]^T, so both are copied in the same
+// way: cp.async moves slabs of 128 bytes of depth, several slabs ahead. The 16-byte pieces of a row are
+// permuted by the row's number (swizzled), so that the eight rows of an ldmatrix lie in different banks. Sums
+// are exact in i32. Limit: 2 M N K operations at 1979 TOP/s on H100 and H200; mma reaches about 0.6 of it
+// there.
 #pragma once
 
 #include <algorithm>
@@ -148,7 +149,8 @@ struct TileOrder {
 // they pass through `space` in shared memory, because a lane has only pairs of neighbours.
 template <int kColumns, int kTiles, class Out>
 __device__ __forceinline__ void write_sums(const ScaledSums<Out>& to, int* space,
-                                           const int (&sum)[kTiles][kColumns / 8][4], int64_t m0, int64_t n0) {
+                                           const int (&sum)[kTiles][kColumns / 8][4], int64_t m0,
+                                           int64_t n0) {
   constexpr int kPitch = kColumns + 8;  // eight words more, so that the rows of a request differ in banks
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
@@ -209,7 +211,8 @@ __device__ __forceinline__ void multiply_slab(int (&sum)[kTiles][4][4], unsigned
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) multiply_add_bytes(sum[i][n], a[i], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+      for (int n = 0; n < 4; ++n)
+        multiply_add_bytes(sum[i][n], a[i], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
     }
   }
 }
@@ -226,7 +229,9 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   const ByteRows<Tile::kColumns, Tile::kThreads> w(p.w, p.N, n0, p.w_row, p.K);
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
   const int slabs = (p.K + kSlab - 1) / kSlab;
-  const auto stage = [&](int slab) { return shared + static_cast<unsigned>(slab % kStages) * Tile::kStageBytes; };
+  const auto stage = [&](int slab) {
+    return shared + static_cast<unsigned>(slab % kStages) * Tile::kStageBytes;
+  };
   const auto fetch = [&](int slab) {
     if (slab < slabs) {
       x.fetch(stage(slab), slab * kSlab);
@@ -240,7 +245,8 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   int sum[kTiles][4][4] = {};
   for (int slab = 0; slab < slabs; ++slab) {
     wait_for_copies<kStages - 2>();
-    __syncthreads();  // the slab is there, and all warps are done with the one before it, whose stage is filled
+    __syncthreads();  // the slab is there, and all warps are done with the one before it, whose stage is
+                      // filled
     fetch(slab + kStages - 1);
     multiply_slab<kTiles>(sum, stage(slab) + static_cast<unsigned>(row * kSlab),
                           stage(slab) + x.kBytes + static_cast<unsigned>(column * kSlab));

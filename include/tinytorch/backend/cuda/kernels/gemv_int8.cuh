@@ -1,6 +1,6 @@
 // The product of 8-bit integers for up to four rows of x, as in decoding: dp4a multiplies four pairs of bytes
-// and adds them exactly. A warp computes two rows of the weight, which are read once, 16 bytes to a lane; x is
-// read from the L1 cache. Limit: bytes of the weight over memory bandwidth.
+// and adds them exactly. A warp computes two rows of the weight, which are read once, 16 bytes to a lane; x
+// is read from the L1 cache. Limit: bytes of the weight over memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>

@@ -74,7 +74,8 @@ void linear_grad_activation(Activation fn, const View& dz, const View& dbias, co
                             const View& weight, const View& z);
 
 // 8-bit codes. use_int8_path, process-wide: the implementation of linear_int8 for more than four rows, to
-// compare them. `automatic` chooses by shape and device; a path that a device or build lacks falls back to it.
+// compare them. `automatic` chooses by shape and device; a path that a device or build lacks falls back to
+// it.
 enum class Int8Path : uint8_t { automatic, tiles, small_tiles, warpgroups, blas };
 inline std::atomic<Int8Path> int8_path_flag{Int8Path::automatic};
 inline Int8Path int8_path() { return int8_path_flag.load(std::memory_order_relaxed); }

@@ -79,10 +79,12 @@ inline bool blas_fp8(const View& out, const View& x, const View& weight, const V
   const auto rows_fit = [](const View& v) {
     return v.strides[1] == 1 && v.strides[0] % 16 == 0 && alignment_of(v.data) >= 16;
   };
-  if (!uses_blas() || properties(current_device()).major < 9 || K == 0 || K % 16 != 0 || N % 16 != 0) return false;
+  if (!uses_blas() || properties(current_device()).major < 9 || K == 0 || K % 16 != 0 || N % 16 != 0)
+    return false;
   if (!rows_fit(x) || !rows_fit(weight) || !out.contiguous() || alignment_of(out.data) < 16) return false;
   if (!x_scale.data || !weight_scale.data || (bias.data && bias.dtype != out.dtype)) return false;
-  if (bias.data && (out.dtype == DType::f32 || !bias.contiguous() || alignment_of(bias.data) < 16)) return false;
+  if (bias.data && (out.dtype == DType::f32 || !bias.contiguous() || alignment_of(bias.data) < 16))
+    return false;
   BlasProduct p;
   p.M = N, p.N = M, p.K = K;
   p.a = {weight.data, DType::u8, true, K, N, weight.strides[0], 0};

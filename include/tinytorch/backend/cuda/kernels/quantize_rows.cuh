@@ -164,7 +164,8 @@ void quantize_narrow(const CodeRows& to, const T* x, int64_t rows, int64_t C) {
   NarrowPlan p{static_cast<int>(C), static_cast<int>(each), 1, FastDivide(static_cast<uint32_t>(C)), true};
   while (p.lanes < 16 && 2 * p.lanes * p.each <= kNarrowThreads) p.lanes *= 2;
   p.vectors = phase_of(x) == 0 && reinterpret_cast<uintptr_t>(to.codes) % 4 == 0;
-  const size_t bytes = static_cast<size_t>(each * C) * sizeof(T) + static_cast<size_t>(each) * sizeof(RowScale);
+  const size_t bytes =
+      static_cast<size_t>(each * C) * sizeof(T) + static_cast<size_t>(each) * sizeof(RowScale);
   launch(quantize_narrow_kernel<T>,
          {dim3(static_cast<unsigned>(ceil_div(rows, each))), dim3(kNarrowThreads), bytes}, to, x, rows, p);
 }
@@ -214,10 +215,9 @@ static __global__ void __launch_bounds__(kSegmentThreads)
   const RowScale by = to.scale_of(block_reduce<kSegmentThreads>(largest, Maximum()));
   if (threadIdx.x == 0 && blockIdx.x % segments == 0) to.scale[row] = by.scale;
   uint8_t* const codes = to.codes + row * C;
-  each_of_segment(x + row * C, static_cast<int>(C), blockIdx.x % segments,
-                  [&](int c, const float(&v)[kVectorSizeOf<T>]) {
-                    to.write(codes, c, static_cast<int>(C), v, by);
-                  });
+  each_of_segment(
+      x + row * C, static_cast<int>(C), blockIdx.x % segments,
+      [&](int c, const float(&v)[kVectorSizeOf<T>]) { to.write(codes, c, static_cast<int>(C), v, by); });
 }
 
 inline constexpr int64_t kSegmentedBytes = int64_t{16} << 20;  // of the rows that are read twice
@@ -232,8 +232,8 @@ void quantize_segments(CodeRows to, const T* x, int64_t rows, int64_t C) {
     const int64_t some = std::min(together, rows - row);
     const LaunchConfig grid{dim3(static_cast<unsigned>(some * segments)), dim3(kSegmentThreads)};
     launch(largest_of_segments<T>, grid, largest.data(), x + row * C, C, segments);
-    launch(encode_segments<T>, grid, CodeRows{to.codes + row * C, to.scale + row, to.fp8, to.vectors}, x + row * C,
-           largest.data(), C, segments);
+    launch(encode_segments<T>, grid, CodeRows{to.codes + row * C, to.scale + row, to.fp8, to.vectors},
+           x + row * C, largest.data(), C, segments);
   }
 }
 

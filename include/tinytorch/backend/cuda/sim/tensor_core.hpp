@@ -74,10 +74,11 @@ template <class T>
   }
 }
 
-
-// Rows g and g + 8 of a [16, 32] of bytes, for lane 4 g + t. Each lane contributes bytes 4 t to 4 t + 3 and 16
+// Rows g and g + 8 of a [16, 32] of bytes, for lane 4 g + t. Each lane contributes bytes 4 t to 4 t + 3 and
+// 16
 // + 4 t to 16 + 4 t + 3 of row g (in a[0], a[2]) and of row g + 8 (in a[1], a[3]).
-[[gnu::no_sanitize_thread]] inline void byte_rows_of(int8_t (&rows)[2][32], const unsigned (&a)[4], Loc where) {
+[[gnu::no_sanitize_thread]] inline void byte_rows_of(int8_t (&rows)[2][32], const unsigned (&a)[4],
+                                                     Loc where) {
   const WarpExchange& all = exchange_in_warp(0xffffffffu, a, sizeof(a), false, "mma", where);
   for (int t = 0; t < 4; ++t) {
     const unsigned char* const given = all.values[lane_number() / 4 * 4 + t];

@@ -1,5 +1,5 @@
-// Emulation of warpgroup_bytes.cuh (wgmma of signed bytes): each lane computes its own sums from the rows of a
-// and b that it reads from shared memory.
+// Emulation of warpgroup_bytes.cuh (wgmma of signed bytes): each lane computes its own sums from the rows of
+// a and b that it reads from shared memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/sim/warpgroup.hpp>
