@@ -143,6 +143,33 @@ TEST_CASE("so they do with every dtype of the cache and of the model") {
   check_company(gpt2, std::nullopt, 16);
 }
 
+TEST_CASE("so they do at widths of broken vectors, and of odd numbers of heads and columns") {
+  for (const int64_t features : {12, 18, 36, 60, 99}) {
+    CAPTURE(features);
+    tt::manual_seed(7);
+    tt::Gpt2 gpt2({.vocabulary = kVocabulary,
+                   .context = kContext,
+                   .features = features,
+                   .layers = 2,
+                   .heads = 3,
+                   .deviation = 0.4});
+    check_company(gpt2, std::nullopt, 9);
+  }
+  for (const auto& [features, hidden] : {std::pair{16, 50}, {24, 20}, {40, 33}, {72, 100}}) {
+    CAPTURE(features);
+    tt::manual_seed(8);
+    tt::Llama llama({.vocabulary = kVocabulary,
+                     .context = kContext,
+                     .features = features,
+                     .layers = 2,
+                     .heads = 4,
+                     .groups = 2,
+                     .hidden = hidden,
+                     .deviation = 0.4});
+    check_company(llama, std::nullopt, 9);
+  }
+}
+
 TEST_CASE("the texts are those of generate()") {
   tt::Gpt2 gpt2 = small_gpt2();
   gpt2.to(tt::f64);  // so that rounding decides nothing
