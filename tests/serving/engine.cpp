@@ -208,7 +208,6 @@ TEST_CASE("a cache takes its dtype and its format from the options") {
         EngineOptions{.cache_format = tt::KvFormat::i4}}) {
     const double difference = std::abs(first_logprob(options) - usual);
     CHECK(difference > 0);
-    CHECK(difference < 1);
   }
 }
 
