@@ -119,14 +119,15 @@ class KeyReader : public ModelProblems {
         c.end_tokens.push_back(n);
     }
   }
-  // Reads the sizes that both architectures have, and checks them against the matrices of every layer, whose
-  // other matrices are at most three times as large. `query` is the width of all heads together.
+  // Reads the sizes that both architectures have.
   template <class Config>
   void read_sizes(Config& c) {
     c.context = size("context_length"), c.features = size("embedding_length");
     c.layers = size("block_count"), c.heads = size("attention.head_count");
     c.hidden = size("feed_forward_length"), c.vocabulary = rows_of(kEmbedding);
   }
+  // Checks sizes against the matrices of every layer, whose other matrices are at most three times as large.
+  // `query` is the width of all heads together.
   template <class Config>
   void require_layers(const Config& c, int64_t query) {
     const bool fits = require_shape(kEmbedding, {c.vocabulary, c.features});
