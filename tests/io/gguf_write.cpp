@@ -49,7 +49,8 @@ TEST_CASE("round trips: every dtype, strided, random blocks, metadata with NaN; 
   }
   CHECK(folder.count() == 1);
   if (const char* keep = std::getenv("TINYTORCH_SAVED_GGUF"))  // for make_gguf.py --check
-    std::filesystem::copy_file(folder / "t.gguf", keep + std::string("/round_trip.gguf"));
+    std::filesystem::copy_file(folder / "t.gguf", keep + std::string("/round_trip.gguf"),
+                               std::filesystem::copy_options::overwrite_existing);
 }
 
 TEST_CASE("what does not fit the format is not written, and an old file stays") {
