@@ -63,14 +63,15 @@ constexpr GgufValueType gguf_type_of() {
 class GgufValue {
  public:
   template <GgufNumber T>
-  GgufValue(T value) : type_(gguf_type_of<T>()) {
-    io::append(raw_, value, std::endian::little);
+  GgufValue(T value) : type_(gguf_type_of<T>()), raw_(sizeof(T)) {
+    put(0, value);
   }
   GgufValue(std::string text) : type_(GgufValueType::string), texts_{std::move(text)} {}
   GgufValue(const char* text) : GgufValue(std::string(text)) {}
   template <GgufNumber T>
-  GgufValue(const std::vector<T>& values) : type_(gguf_type_of<T>()), is_array_(true) {
-    for (const T value : values) io::append(raw_, value, std::endian::little);
+  GgufValue(const std::vector<T>& values)
+      : type_(gguf_type_of<T>()), is_array_(true), raw_(values.size() * sizeof(T)) {
+    for (size_t i = 0; i < values.size(); ++i) put<T>(i, values[i]);
   }
   GgufValue(std::vector<std::string> texts)
       : type_(GgufValueType::string), is_array_(true), texts_(std::move(texts)) {}
@@ -123,7 +124,13 @@ class GgufValue {
   friend bool operator==(const GgufValue&, const GgufValue&) = default;  // NaN equals itself: bits decide
 
  private:
+  static_assert(std::endian::native == std::endian::little, "the bytes are those of the file");
+
   bool is_text() const { return type_ == GgufValueType::string; }
+  template <class T>
+  void put(size_t i, T value) {
+    std::memcpy(raw_.data() + i * sizeof(T), &value, sizeof(T));
+  }
   template <class T, class F>
   void pass(size_t i, F& f) const {
     T value;
@@ -133,7 +140,6 @@ class GgufValue {
   // Calls f with element i in its type; does nothing for texts.
   template <class F>
   void visit(size_t i, F&& f) const {
-    static_assert(std::endian::native == std::endian::little, "the bytes are those of the file");
     switch (type_) {
       case GgufValueType::u8:
         return pass<uint8_t>(i, f);

@@ -81,9 +81,10 @@ void save(const Model& model, GgufContent content, const std::string& path, cons
       continue;
     }
     const DType dtype = written_dtype(place);
-    content.tensors.push_back({place.name, ggml_type_of(dtype), place.ours.shape(), [place, dtype, loc] {
-                                 return io::bytes_of_tensor(copy_out(place).to(dtype, loc), loc);
-                               }});
+    const auto bytes = [place, dtype, loc] {
+      return io::bytes_of_tensor(copy_out(place).to(dtype, loc), loc);
+    };
+    content.tensors.push_back(GgufTensorData{place.name, ggml_type_of(dtype), place.ours.shape(), bytes});
   }
   const auto type = file_type_of(model.token_embedding.weight.dtype());
   if (type && !options.tensor) content.metadata.set("general.file_type", *type);

@@ -130,11 +130,11 @@ class KeyReader : public ModelProblems {
   // `query` is the width of all heads together.
   template <class Config>
   void require_layers(const Config& c, int64_t query) {
-    const bool fits = require_shape(kEmbedding, {c.vocabulary, c.features});
+    const bool fits = require_shape(kEmbedding, Shape{c.vocabulary, c.features});
     for (int64_t i = 0; fits && i < c.layers; ++i) {
       const std::string path = "blk." + std::to_string(i);
-      if (!require_shape(path + ".ffn_up.weight", {c.hidden, c.features}) ||
-          !require_shape(path + ".attn_output.weight", {c.features, query}))
+      if (!require_shape(path + ".ffn_up.weight", Shape{c.hidden, c.features}) ||
+          !require_shape(path + ".attn_output.weight", Shape{c.features, query}))
         return;
     }
   }
