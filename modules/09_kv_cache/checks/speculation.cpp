@@ -6,27 +6,41 @@ using namespace course;
 
 namespace {
 
-// Drafts that a check chooses, and a record of what was asked.
-class Scripted : public DraftSource {
+// The same drafts each time, and a record of what was asked.
+class Fixed : public DraftSource {
  public:
-  using Function = std::function<Proposal(const Tokens32&, int64_t)>;
-  explicit Scripted(Function f) : f_(std::move(f)) {}
-  Proposal propose(std::span<const int32_t> text, int64_t most) override {
+  explicit Fixed(Proposal proposal = {}) : proposal_(std::move(proposal)) {}
+  Proposal propose(std::span<const int32_t>, int64_t most) override {
     asked.push_back(most);
-    return f_(Tokens32(text.begin(), text.end()), most);
+    return proposal_;
   }
   std::vector<int64_t> asked;
 
  private:
-  Function f_;
+  Proposal proposal_;
 };
-// The tokens that follow `text` in `whole`, with those wrong for which wrong(place in the text) holds.
-template <class F>
-Proposal continued(const Tokens32& text, const Tokens32& whole, int64_t most, F&& wrong) {
-  Proposal out;
-  for (size_t t = text.size(); t < whole.size() && std::ssize(out.tokens) < most; ++t)
-    out.tokens.push_back((whole[t] + (wrong(t) ? 1 : 0)) % static_cast<int32_t>(kVocabulary));
-  return out;
+// Drafts the tokens that follow a text in `whole`, with those wrong whose places are marked.
+class Known : public DraftSource {
+ public:
+  Known(Tokens32 whole, bool wrong) : whole_(std::move(whole)), wrong_(whole_.size(), wrong) {}
+  Known(Tokens32 whole, std::vector<bool> wrong) : whole_(std::move(whole)), wrong_(std::move(wrong)) {}
+  Proposal propose(std::span<const int32_t> text, int64_t most) override {
+    longest = std::max(longest, std::ssize(text) + most);
+    Proposal out;
+    for (size_t t = text.size(); t < whole_.size() && std::ssize(out.tokens) < most; ++t)
+      out.tokens.push_back((whole_[t] + (wrong_[t] ? 1 : 0)) % static_cast<int32_t>(kVocabulary));
+    return out;
+  }
+  int64_t longest = 0;  // text with the drafts that were asked for
+
+ private:
+  Tokens32 whole_;
+  std::vector<bool> wrong_;
+};
+std::vector<bool> each_fourth(size_t count) {
+  std::vector<bool> wrong(count);
+  for (size_t i = 0; i < count; i += 4) wrong[i] = true;
+  return wrong;
 }
 Tokens32 joined(Tokens32 text, const Tokens32& more) {
   text.insert(text.end(), more.begin(), more.end());
@@ -121,9 +135,7 @@ TEST_CASE("9.11 a draft is kept with probability p / q, and always if the model 
 TEST_CASE("9.11 right drafts: a pass writes all of them, and one token more") {
   Recorder model(60);
   const Tokens32 prompt = prompt_of(6), text = model.greedy(prompt, 21), whole = joined(prompt, text);
-  Scripted drafts([&](const Tokens32& t, int64_t most) {
-    return continued(t, whole, most, [](size_t) { return false; });
-  });
+  Known drafts(whole, false);
   const SpeculativeText out = generate_speculative(model, prompt, greedy_options(21), drafts, always(4));
   expect_tokens("21 tokens", out.tokens, text);
   expect_counts(
@@ -135,9 +147,7 @@ TEST_CASE("9.11 right drafts: a pass writes all of them, and one token more") {
 TEST_CASE("9.11 wrong drafts: the text is the same, and what was rejected is forgotten") {
   Recorder model(60);
   const Tokens32 prompt = prompt_of(5), text = model.greedy(prompt, 12), whole = joined(prompt, text);
-  Scripted drafts([&](const Tokens32& t, int64_t most) {
-    return continued(t, whole, most, [](size_t) { return true; });
-  });
+  Known drafts(whole, true);
   const SpeculativeText out = generate_speculative(model, prompt, greedy_options(12), drafts, always(3));
   expect_tokens("12 tokens", out.tokens, text);
   expect_counts("tokens of each pass: 3 wrong drafts each, fewer at the end", model.lengths,
@@ -151,9 +161,7 @@ TEST_CASE("9.11 a draft behind a wrong one counts for nothing, even if it is rig
     const Tokens32 prompt = prompt_of(4), text = model.greedy(prompt, 30), whole = joined(prompt, text);
     std::vector<bool> wrong(whole.size());
     for (size_t i = 0; i < wrong.size(); ++i) wrong[i] = uniform(0, 3) < 1;
-    Scripted drafts([&](const Tokens32& t, int64_t most) {
-      return continued(t, whole, most, [&](size_t at) { return wrong[at]; });
-    });
+    Known drafts(whole, wrong);
     const SpeculativeText out = generate_speculative(model, prompt, greedy_options(30), drafts, always(5));
     expect_tokens("30 tokens", out.tokens, text);
     // The same by hand: a pass ends at the first wrong draft, whose place the model's own token takes.
@@ -170,13 +178,13 @@ TEST_CASE("9.11 a draft behind a wrong one counts for nothing, even if it is rig
 TEST_CASE("9.11 no more drafts than the text may still take, and none for the prompt") {
   Recorder model(60);
   const Tokens32 prompt = prompt_of(5);
-  Scripted drafts([](const Tokens32&, int64_t) { return Proposal{}; });
+  Fixed drafts;
   const SpeculativeText out = generate_speculative(model, prompt, greedy_options(6), drafts, always(3));
   expect_tokens("a source without drafts", out.tokens, model.greedy(prompt, 6));
   expect_counts("drafts that were asked for: with 5, 4, 3, 2 tokens to write, all but the last one",
                 drafts.asked, {3, 3, 2, 1});
   expect_counts("tokens of each pass", model.lengths, {5, 1, 1, 1, 1, 1});
-  Scripted none([](const Tokens32&, int64_t) { return Proposal{}; });
+  Fixed none;
   generate_speculative(model, prompt, greedy_options(1), none, always(3));
   expect_counts("drafts that were asked for, for a text of one token", none.asked, {});
 }
@@ -184,25 +192,19 @@ TEST_CASE("9.11 no more drafts than the text may still take, and none for the pr
 TEST_CASE("9.11 a text that ends within the drafts, and one that outgrows the context") {
   Recorder model(60);
   const Tokens32 prompt = prompt_of(3), text = model.greedy(prompt, 20), whole = joined(prompt, text);
-  const auto right = [&](const Tokens32& t, int64_t most) {
-    return continued(t, whole, most, [](size_t) { return false; });
-  };
   GenerateOptions ends = greedy_options(20);
   ends.end_tokens = std::vector<int64_t>{text[9]};
-  Scripted drafts(right);
+  Known drafts(whole, false);
   expect_tokens("a text with an end token",
                 generate_speculative(model, prompt, ends, drafts, always(7)).tokens,
                 model.greedy(prompt, 20, text[9]));
   Recorder small(16);
   const Tokens32 long_text = small.greedy(prompt, 40), all = joined(prompt, long_text);
-  Scripted more([&](const Tokens32& t, int64_t most) {
-    expect("no drafts beyond the context of 16: " + shown(std::ssize(t)) + " tokens and " + shown(most) +
-               " drafts",
-           std::ssize(t) + most <= 16);
-    return continued(t, all, most, [](size_t at) { return at % 4 == 0; });
-  });
+  Known more(all, each_fourth(all.size()));
   const SpeculativeText out = generate_speculative(small, prompt, greedy_options(40), more, always(5));
   expect_tokens("40 tokens behind 3, context 16", out.tokens, long_text);
+  expect("no drafts beyond the context of 16: the longest text with its drafts has " + shown(more.longest),
+         more.longest <= 16);
 }
 
 TEST_CASE("9.11 drafts without chance: a sampled text is that of generate() with the same seed") {
@@ -212,9 +214,7 @@ TEST_CASE("9.11 drafts without chance: a sampled text is that of generate() with
     const GenerateOptions options{
         .max_tokens = 30, .sampling = {.temperature = 0.7, .top_k = 5}, .seed = number};
     const Tokens32 plain = generate(model, prompt, options).tokens, whole = joined(prompt, plain);
-    Scripted drafts([&](const Tokens32& t, int64_t most) {
-      return continued(t, whole, most, [](size_t at) { return at % 3 == 0; });
-    });
+    Known drafts(whole, each_fourth(whole.size()));
     expect_tokens("30 sampled tokens, seed " + shown(number),
                   generate_speculative(model, prompt, options, drafts, always(4)).tokens, plain);
     PromptLookup lookup({.least = 1});
@@ -244,15 +244,18 @@ TEST_CASE("9.11 drafts that were drawn: texts have the distribution of the model
     }
     Tensor table;
   } model;
-  const std::vector<Numbers> q = {{0.6, 0.3, 0.1}, {0.2, 0.2, 0.6}, {0.1, 0.8, 0.1}};
-  Scripted drafts([&](const Tokens32& text, int64_t most) {
-    Proposal out;
-    for (Tokens32 all = text; std::ssize(out.tokens) < most; all.push_back(out.tokens.back())) {
-      out.drawn_from.push_back(q[static_cast<size_t>(all.back())]);
-      out.tokens.push_back(drawn(out.drawn_from.back()));
+  struct Drawn : DraftSource {
+    std::vector<Numbers> q = {{0.6, 0.3, 0.1}, {0.2, 0.2, 0.6}, {0.1, 0.8, 0.1}};
+    Proposal propose(std::span<const int32_t> text, int64_t most) override {
+      Proposal out;
+      for (int32_t last = text.back(); std::ssize(out.tokens) < most; last = out.tokens.back()) {
+        out.drawn_from.push_back(q[static_cast<size_t>(last)]);
+        out.tokens.push_back(drawn(out.drawn_from.back()));
+      }
+      return out;
     }
-    return out;
-  });
+  } drafts;
+  const std::vector<Numbers>& q = drafts.q;
   // Texts of four tokens: one without a draft, then two drafts, and if the first is rejected one more.
   constexpr int kTexts = 1500;
   Numbers seen(27), share(27);
@@ -288,9 +291,7 @@ TEST_CASE("9.11 drafts that are always wrong are soon given up, and right ones a
   Recorder model(130);
   const Tokens32 prompt = prompt_of(4), text = model.greedy(prompt, 60), whole = joined(prompt, text);
   for (const bool right : {false, true}) {
-    Scripted drafts([&](const Tokens32& t, int64_t most) {
-      return continued(t, whole, most, [&](size_t) { return !right; });
-    });
+    Known drafts(whole, !right);
     const SpeculativeText out = generate_speculative(model, prompt, greedy_options(60), drafts);
     expect_tokens("60 tokens", out.tokens, text);
     if (right)
@@ -305,18 +306,17 @@ TEST_CASE("9.11 drafts that are always wrong are soon given up, and right ones a
 TEST_CASE("9.11 options and drafts that do not fit are refused") {
   Recorder model(40);
   const Tokens32 prompt = prompt_of(3);
-  Scripted none([](const Tokens32&, int64_t) { return Proposal{}; });
+  Fixed none;
   for (const SpeculationOptions& bad : {always(0), always(8), SpeculationOptions{.row_cost = -1}})
     expect_throws("TT-NN-29",
                   "speculation with " + shown(bad.most) + " drafts at a cost of " + shown(bad.row_cost),
                   [&] { generate_speculative(model, prompt, greedy_options(9), none, bad); });
-  const std::pair<const char*, Proposal> proposals[] = {
-      {"three drafts instead of two", {{1, 2, 3}}},
-      {"a token beyond the vocabulary", {{1, 23}}},
-      {"probabilities of one draft of two", {{1, 2}, {Numbers(23, 1.0 / 23)}}}};
-  for (const auto& [what, proposal] : proposals) {
-    Scripted drafts([&](const Tokens32&, int64_t) { return proposal; });
-    expect_throws("TT-NN-29", what,
+  const Proposal three{{1, 2, 3}}, beyond{{1, 23}}, one_of_two{{1, 2}, {Numbers(23, 1.0 / 23)}};
+  for (const Proposal& proposal : {three, beyond, one_of_two}) {
+    Fixed drafts(proposal);
+    expect_throws("TT-NN-29",
+                  "two drafts of 23 tokens: " + shown(proposal.tokens) + " with " +
+                      shown(std::ssize(proposal.drawn_from)) + " probabilities",
                   [&] { generate_speculative(model, prompt, greedy_options(9), drafts, always(2)); });
   }
 }
