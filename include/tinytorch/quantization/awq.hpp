@@ -63,7 +63,7 @@ inline AwqWeight awq(const Tensor& weight, const InputStatistics& inputs,
     AwqWeight trial;
     trial.exponent = static_cast<double>(step) / kSteps;
     trial.channel_scales = awq_scales(mean, trial.exponent, loc);
-    trial.weight = quantize(W * trial.channel_scales, o, loc);
+    trial.weight = scaled_codes(W * trial.channel_scales, o, loc);
     trial.output_error = output_error(W, dequantize(trial, loc), gram);
     if (step == 0 || trial.output_error < best.output_error) best = std::move(trial);
   }

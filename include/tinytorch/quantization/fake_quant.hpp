@@ -91,8 +91,8 @@ inline Tensor learned_step_quantize(const Tensor& x, const Tensor& step, int32_t
   return apply(FakeQuantize(low, high, 0, factor), {x, step}, loc);
 }
 
-// A linear layer that computes with a rounded weight and trains the float weight behind it. The codes are
-// symmetric (Fit::absmax or mse), per tensor, row or group; K is a multiple of the group.
+// A linear layer that computes with a rounded weight and trains the float weight behind it. The codes have no
+// zero point (any Fit but minmax), per tensor, row or group; K is a multiple of the group.
 class QatLinear : public Module {
  public:
   // Copies the trained layer. With learn_step, the steps are parameters, which begin as the scales of the
@@ -101,10 +101,8 @@ class QatLinear : public Module {
       : scales_(options), learns_(learn_step) {
     require_scale_options("QatLinear", options, loc);
     const bool grouped = options.granularity == Granularity::group;
-    if (options.fit == Fit::minmax || options.fit == Fit::signed_max ||
-        (grouped && trained.weight.size(1) % options.group != 0)) {
-      fail("TT-CALIB-03", "QatLinear: symmetric codes (absmax or mse), and K is a multiple of the group",
-           loc);
+    if (options.fit == Fit::minmax || (grouped && trained.weight.size(1) % options.group != 0)) {
+      fail("TT-CALIB-03", "QatLinear: codes without a zero point, and K is a multiple of the group", loc);
     }
     weight = add_parameter("weight", trained.weight.detach().clone());
     if (trained.bias.defined()) bias = add_parameter("bias", trained.bias.detach().clone());
@@ -127,10 +125,11 @@ class QatLinear : public Module {
  private:
   int32_t high() const { return (1 << (scales_.bits - 1)) - 1; }
   Tensor rounded(const Tensor& w, const Tensor& s) const {
-    return learns_ ? learned_step_quantize(w, s, -high(), high()) : fake_quantize(w, s, -high(), high());
+    const int32_t low = scales_.fit == Fit::absmax ? -high() : -high() - 1;
+    return learns_ ? learned_step_quantize(w, s, low, high()) : fake_quantize(w, s, low, high());
   }
   Tensor current_scales(Loc loc) const {
-    return quantize(weight, scales_, loc).scales.to(weight.dtype()).to(weight.device());
+    return scaled_codes(weight, scales_, loc).scales.to(weight.dtype()).to(weight.device());
   }
 
   ScaleOptions scales_;

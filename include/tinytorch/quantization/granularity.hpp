@@ -21,7 +21,7 @@ enum class Fit : uint8_t {
   signed_max,  // the value of largest magnitude gets the code -2^(b-1), which has one more step; scale < 0 if
                // it is positive. ggml's Q4_0 is this with 4 bits.
   minmax,      // affine codes with a zero point, from the smallest to the largest value
-  mse          // symmetric: the clip with the least squared error (mse_clip)
+  mse          // as signed_max, with the scale of least squared error (mse_scale): large values are clipped
 };
 
 struct ScaleOptions {
@@ -75,22 +75,25 @@ inline float scale_as(float x, DType dtype, Loc loc) {
   return std::abs(rounded) >= least ? rounded : std::copysign(least, x);
 }
 
+inline std::vector<CountedValue> counted(std::span<const float> values) {
+  std::vector<CountedValue> out;
+  for (const float x : values) out.push_back({x, 1});
+  return out;
+}
+
 // The scale for values that share one. Throws TT-CALIB-01 if a value is not finite.
 inline AffineScale fit_scale(std::span<const float> values, const ScaleOptions& o, TT_LOC) {
   const Range r = range_of("fit_scale", values, loc);
   AffineScale s;
-  if (o.fit == Fit::signed_max) {
+  if (o.fit == Fit::signed_max || o.fit == Fit::mse) {
     require_bits("fit_scale", o.bits, loc);
     s.low = -(1 << (o.bits - 1)), s.high = -s.low - 1;
     const float extreme = -r.min >= r.max ? r.min : r.max;
-    if (extreme != 0) s.scale = extreme / static_cast<float>(s.low);
-    if (extreme != 0 && std::abs(s.scale) < std::numeric_limits<float>::min())
-      s.scale = std::copysign(std::numeric_limits<float>::min(), s.scale);
-  } else if (o.fit == Fit::mse) {
-    std::vector<CountedValue> all;
-    for (const float x : values) all.push_back({x, 1});
-    const float clip = mse_clip(all, o.bits);
-    s = choose_scale(-clip, clip, o.bits, true, loc);
+    if (extreme != 0) {
+      const float least = std::numeric_limits<float>::min();
+      s.scale = std::copysign(std::max(std::abs(extreme) / static_cast<float>(-s.low), least), -extreme);
+    }
+    if (o.fit == Fit::mse) s = mse_scale(counted(values), s);
   } else {
     s = choose_scale(r.min, r.max, o.bits, o.fit == Fit::absmax, loc);
   }
@@ -124,10 +127,10 @@ inline void write_codes(const ScaledCodes& out, int64_t at, const AffineScale& s
 
 // x [..., K], floating -> codes and scales on the CPU. Throws TT-CALIB-01 if a value is not finite, because
 // the scale that it shares would be lost, and TT-CALIB-03 for options out of range.
-inline ScaledCodes quantize(const Tensor& x, const ScaleOptions& o, TT_LOC) {
-  require_scale_options("quantize", o, loc);
-  const Tensor values = calibration_values("quantize", x, loc);
-  if (values.rank() == 0) return quantize(values.reshape({1}, loc), o, loc);
+inline ScaledCodes scaled_codes(const Tensor& x, const ScaleOptions& o, TT_LOC) {
+  require_scale_options("scaled_codes", o, loc);
+  const Tensor values = calibration_values("scaled_codes", x, loc);
+  if (values.rank() == 0) return scaled_codes(values.reshape({1}, loc), o, loc);
   const ScaledCodes out = empty_codes(values.shape(), o, loc);
   const float* const from = values.data<float>();
   if (o.granularity == Granularity::tensor) {

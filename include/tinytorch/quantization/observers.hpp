@@ -176,9 +176,8 @@ struct CountedValue {
   double count = 1;
 };
 
-// The squared error of symmetric codes of [-clip, clip]: rounding inside, and x - clip outside.
-inline double squared_error(std::span<const CountedValue> values, float clip, int bits) {
-  const AffineScale s = choose_scale(-clip, clip, bits);
+// The squared error of codes with this scale: rounding inside their range, and the distance to it outside.
+inline double squared_error(std::span<const CountedValue> values, const AffineScale& s) {
   double error = 0;
   for (const CountedValue& v : values) {
     const double off = static_cast<double>(v.value - dequantize_value(quantize_value(v.value, s), s));
@@ -187,17 +186,16 @@ inline double squared_error(std::span<const CountedValue> values, float clip, in
   return error;
 }
 
-// The clip with the least squared error, of 128 between max|x| and 0.02 max|x|, each 3 % below the one
-// before.
-inline float mse_clip(std::span<const CountedValue> values, int bits) {
-  float largest = 0;
-  for (const CountedValue& v : values) largest = std::max(largest, std::abs(v.value));
-  float best = largest, clip = largest;
-  double least = squared_error(values, largest, bits);
+// The scale with the least squared error, of 128: the widest, and each 3 % below the one before. The last
+// one clips 98 % of the widest range.
+inline AffineScale mse_scale(std::span<const CountedValue> values, const AffineScale& widest) {
+  AffineScale best = widest, s = widest;
+  double least = squared_error(values, widest);
   for (int k = 1; k < 128; ++k) {
-    clip *= 0.97f;
-    const double error = squared_error(values, clip, bits);
-    if (error < least) least = error, best = clip;
+    s.scale *= 0.97f;
+    if (s.scale == 0) break;
+    const double error = squared_error(values, s);
+    if (error < least) least = error, best = s;
   }
   return best;
 }
@@ -218,7 +216,9 @@ class MseObserver : public Observer {
         middles.push_back(
             {std::min(static_cast<float>(middle), histogram_.largest()), static_cast<double>(count)});
     }
-    const float clip = mse_clip(middles, bits_);
+    const AffineScale widest = choose_scale(-histogram_.largest(), histogram_.largest(), bits_);
+    const float clip =
+        std::min(mse_scale(middles, widest).scale * static_cast<float>(widest.high), histogram_.largest());
     return {-clip, clip};
   }
 
@@ -229,7 +229,8 @@ class MseObserver : public Observer {
 
 // KL(p || q) of the bins [0, end) of a histogram. p has the counts, and everything beyond `end` in its last
 // bin. q has 128 levels, as codes of 8 bits have: each level's count is spread evenly over those of its bins
-// that are not empty. Infinite if p has something where q has nothing.
+// that are not empty. An empty bin of q counts as half a value, so that it costs little to clip a few
+// outliers.
 inline double divergence_of_levels(std::span<const double> bins, size_t end, double beyond) {
   constexpr size_t kLevels = 128;
   double inside = 0;
@@ -243,8 +244,8 @@ inline double divergence_of_levels(std::span<const double> bins, size_t end, dou
     for (size_t i = first; i < last; ++i) {
       const double p = (bins[i] + (i + 1 == end ? beyond : 0)) / (inside + beyond);
       if (p == 0) continue;
-      if (bins[i] == 0) return std::numeric_limits<double>::infinity();
-      divergence += p * std::log(p * inside * filled / count);
+      const double q = bins[i] > 0 ? count / filled : 0.5;
+      divergence += p * std::log(p * inside / q);
     }
   }
   return divergence;
