@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tinytorch/layers/state_dict.hpp>
@@ -47,7 +48,8 @@ class Module {
   // caller's line.
   Tensor operator()(const Tensor& x, TT_LOC) {
     const Scope scope = forward_scope(loc);
-    return forward(x);
+    if (call_hook_) call_hook_(x);
+    return replacement_ ? replacement_->forward(x) : forward(x);
   }
 
   // --- building the tree, in a constructor ---
@@ -69,6 +71,16 @@ class Module {
     return child;
   }
 
+  // --- another module in the place of this one, such as one with packed weights ---
+  // Calls, the flattened tree, modes and moves go to `other`, under this module's path. Null: no longer.
+  void replace(std::shared_ptr<Module> other) { replacement_ = std::move(other); }
+  const std::shared_ptr<Module>& replacement() const { return replacement_; }
+  // Drops the links to this module's own parameters, buffers and children, so that their memory is freed if
+  // nobody else holds it. For a module that has been replaced for good.
+  void forget_own_tensors() { parameters_.clear(), buffers_.clear(), children_.clear(); }
+  // Calls f(x) before each call of this module, for observers of activations. Empty: no longer.
+  void on_call(std::function<void(const Tensor&)> f) { call_hook_ = std::move(f); }
+
   // --- the flattened tree: own tensors first, then those of the children, in order of registration ---
   // A parameter that is registered twice (tied weights) is listed once, under its first name.
   NamedTensors named_parameters() const;
@@ -78,6 +90,7 @@ class Module {
   // Calls f(path, module) for this module (path "") and for every module below it.
   template <class F>
   void for_each_module(F&& f, const std::string& path = "") {
+    if (replacement_) return replacement_->for_each_module(f, path);
     f(path, *this);
     for (Child& c : children_) c.module->for_each_module(f, join(path, c.name));
   }
@@ -163,6 +176,8 @@ class Module {
   NamedTensors parameters_, buffers_;
   std::vector<Child> children_;
   std::vector<std::shared_ptr<Place>> places_;  // one; several after one child was assigned to another
+  std::shared_ptr<Module> replacement_;         // null: none
+  std::function<void(const Tensor&)> call_hook_;
   bool training_ = true;
 };
 
@@ -241,6 +256,7 @@ TT_API Device Module::device() const {
 }
 // parameters()[0] would be too slow: generation calls this function for every token.
 TT_API const Tensor* Module::first_parameter() const {
+  if (replacement_) return replacement_->first_parameter();
   if (!parameters_.empty()) return &parameters_.front().tensor;
   for (const Child& c : children_) {
     if (const Tensor* const found = c.module->first_parameter()) return found;
@@ -249,6 +265,7 @@ TT_API const Tensor* Module::first_parameter() const {
 }
 
 TT_API void Module::collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
+  if (replacement_) return replacement_->collect(group, path, out);
   for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
   for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
 }
@@ -289,6 +306,8 @@ TT_API void Module::take(Module& other) {
   parameters_ = std::move(other.parameters_);
   buffers_ = std::move(other.buffers_);
   children_ = std::move(other.children_);
+  replacement_ = std::move(other.replacement_);
+  call_hook_ = std::move(other.call_hook_);
   training_ = other.training_;
 }
 

@@ -75,7 +75,9 @@ class Gpt2 : public LanguageModel {
     return normalize(final_norm, y, training() ? config.residual_dropout : 0).normalized;
   }
   // [..., C] -> [..., V]: the dot products of the features with the rows of the head's weight.
-  Tensor head(const Tensor& features) override { return linear(features, head_weight()); }
+  Tensor head(const Tensor& features) override {
+    return own_head ? (*own_head)(features) : linear(features, token_embedding.weight);
+  }
   // [V, C]: the token embedding if tied, so that both uses train one table, else the own head's weight.
   Tensor head_weight() const override { return own_head ? own_head->weight : token_embedding.weight; }
 

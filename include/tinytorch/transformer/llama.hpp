@@ -71,7 +71,9 @@ class Llama : public LanguageModel {
     const ResidualStream y = blocks.forward({token_embedding(tokens)}, SequencePlace::after(cache));
     return normalize(final_norm, y, 0).normalized;  // [B, T, C]
   }
-  Tensor head(const Tensor& features) override { return linear(features, head_weight()); }
+  Tensor head(const Tensor& features) override {
+    return own_head ? (*own_head)(features) : linear(features, token_embedding.weight);
+  }
   Tensor head_weight() const override { return own_head ? own_head->weight : token_embedding.weight; }
 
   const LlamaConfig config;

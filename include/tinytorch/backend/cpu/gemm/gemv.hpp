@@ -2,10 +2,7 @@
 // are stored in few bytes: f32 (4), bf16 (2), i8 (1), or two 4-bit integers to a byte.
 //
 // Weights are widened to f32 in registers. A thread computes kGemvRows rows at a time with f32 sums in vector
-// lanes, one row from each quarter of its rows, and moves to the next row in all quarters. So a thread reads
-// four long sequential streams, which hardware prefetchers follow better than four short streams that restart
-// with each group of rows (adjacent rows: 0.62 of the bandwidth with bf16 on Zen 5 instead of 0.83, and 0.7
-// of the speed where weights stay in a cache). Limit: bytes of the weights over read bandwidth.
+// lanes, as four streams (row_streams.hpp). Limit: bytes of the weights over read bandwidth.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -28,12 +25,9 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 #include <algorithm>
 #include <bit>
 #include <tinytorch/backend/cpu/gemm/direct.hpp>
+#include <tinytorch/backend/cpu/gemm/row_streams.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-inline constexpr int64_t kGemvRows = 4;
-inline constexpr int64_t kGemvPrefetchBytes = 2048;      // prefetch distance in bytes, for each row
-inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // bytes that make another thread worthwhile
 
 // y[r] = dot product of the row at w + r * spacing with x, for kRows rows.
 template <int64_t kRows, class S>
@@ -114,21 +108,6 @@ void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t spacing, c
     }
   }
   for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_lanes<float>(sum[r]);
-}
-
-// Calls rows(n, spacing, count) for the rows n, n + spacing, ...: kGemvRows of them at a time, then the
-// remaining rows one by one.
-template <class F>
-void for_row_groups(int64_t N, int64_t bytes_per_row, F&& rows) {
-  const int64_t grain =
-      ceil_div(ceil_div(kGemvBytes, std::max<int64_t>(1, bytes_per_row)), kGemvRows) * kGemvRows;
-  parallel_for(N, grain, [&](int64_t begin, int64_t end) {
-    const int64_t spacing = (end - begin) / kGemvRows;
-    for (int64_t i = 0; i < spacing; ++i)
-      rows(begin + i, spacing, std::integral_constant<int64_t, kGemvRows>{});
-    for (int64_t n = begin + kGemvRows * spacing; n < end; ++n)
-      rows(n, int64_t{0}, std::integral_constant<int64_t, 1>{});
-  });
 }
 
 template <class S>

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <span>
+#include <tinytorch/backend/block_format.hpp>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
@@ -33,6 +34,10 @@ void cumsum(const View& out, const View& x, int dim);
 // different dtypes. The order of additions depends on the shape alone. The CPU backend uses reduce() for
 // this.
 void column_sums(const View& out, const View& x);
+
+// block_linear: products with packed weights (backend/cpu/block_linear.hpp)
+void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
+                  const BlockFormat& format, Activations activations);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

@@ -63,35 +63,75 @@ __device__ __forceinline__ bool beats(const Candidate<C>& a, const Candidate<C>&
   return largest ? a.value > b.value : a.value < b.value;
 }
 
-// kGroup lanes (1 or 32) process a line.
+template <class C>
+__device__ __forceinline__ void keep_better(Candidate<C>& best, const Candidate<C>& next, bool largest) {
+  if (next.at >= 0 && (best.at < 0 || beats(next, best, largest))) best = next;
+}
+// The best candidate of a warp, in every lane. A lane without elements has at == -1.
+template <class C>
+__device__ __forceinline__ void warp_best(Candidate<C>& best, bool largest) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    keep_better(best,
+                {__shfl_xor_sync(kAllLanes, best.value, step), __shfl_xor_sync(kAllLanes, best.at, step)},
+                largest);
+  }
+}
+
+// Lines are cut into chunks, so that few long lines fill the GPU, too. kGroup lanes (1 or 32) process a
+// chunk. Adjacent groups have adjacent lines if a group is one thread, whose lines are adjacent in memory;
+// else adjacent chunks. The best of each chunk goes to `partial`, or is the result if there is one chunk.
 template <class C, int kGroup>
 static __global__ void __launch_bounds__(kScanThreads)
-    arg_extreme_kernel(const __grid_constant__ Lines l, bool largest) {
-  const int64_t line = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kGroup;
+    arg_extreme_kernel(const __grid_constant__ Lines l, int64_t chunk, int64_t chunks, Candidate<C>* partial,
+                       bool largest) {
+  constexpr int kInFlight = 8;
+  const int64_t group = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kGroup;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
-  const bool inside = line < l.start.count;
-  Candidate<C> best{C(0), l.length};
+  const bool inside = group < l.start.count * chunks;
+  const int64_t line = kGroup == 1 ? group % l.start.count : group / chunks;
+  const int64_t part = kGroup == 1 ? group / l.start.count : group % chunks;
+  Candidate<C> best{C(0), -1};
   if (inside) {
+    const int64_t last = std::min((part + 1) * chunk, l.length);
     for_stored<C>(l.start.operand[1].dtype, [&]<class T>(T*) {
       const T* x = static_cast<const T*>(l.start.operand[1].data) + l.start.offset(1, line);
-      for (int64_t i = lane; i < l.length; i += kGroup) {
-        const Candidate<C> next{to<C>(x[i * l.x_step]), i};
-        if (i == lane || beats(next, best, largest)) best = next;
+      for (int64_t i = part * chunk + lane; i < last; i += kGroup * kInFlight) {
+        C value[kInFlight];
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) {
+          if (i + k * kGroup < last) value[k] = to<C>(x[(i + k * kGroup) * l.x_step]);
+        }
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) {
+          if (i + k * kGroup < last) keep_better(best, {value[k], i + k * kGroup}, largest);
+        }
       }
     });
   }
-  if constexpr (kGroup > 1) {
-#pragma unroll
-    for (int step = kGroup / 2; step > 0; step /= 2) {
-      const Candidate<C> other{__shfl_xor_sync(kAllLanes, best.value, step),
-                               __shfl_xor_sync(kAllLanes, best.at, step)};
-      // A lane without elements has at == length, which is above any position.
-      if (other.at < l.length && (best.at == l.length || beats(other, best, largest))) best = other;
-    }
-  }
-  if (inside && lane == 0) {
+  if constexpr (kGroup == kWarp) warp_best(best, largest);
+  if (!inside || lane != 0) return;
+  if (partial) {
+    partial[line * chunks + part] = best;
+  } else {
     static_cast<int64_t*>(l.start.operand[0].data)[l.start.offset(0, line)] = best.at;
   }
+}
+
+// A warp chooses the best of the chunks of a line.
+template <class C>
+static __global__ void __launch_bounds__(kScanThreads)
+    best_of_chunks(const __grid_constant__ Lines l, int64_t chunks, const Candidate<C>* partial,
+                   bool largest) {
+  const int64_t line = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  Candidate<C> best{C(0), -1};
+  if (line < l.start.count) {
+    for (int64_t k = lane; k < chunks; k += kWarp) keep_better(best, partial[line * chunks + k], largest);
+  }
+  warp_best(best, largest);
+  if (line < l.start.count && lane == 0)
+    static_cast<int64_t*>(l.start.operand[0].data)[l.start.offset(0, line)] = best.at;
 }
 
 template <class C>
@@ -195,9 +235,20 @@ void arg_extreme(const View& out, const View& x, int dim, bool largest) {
   if (out.numel() == 0) return;
   const Lines l = lines_along(out, x, dim, out.rank() == x.rank());
   dispatch_compute(x.dtype, [&]<class C>(C*) {
-    const bool warp_per_line = l.x_step == 1 || l.start.count < 4096;
-    launch(warp_per_line ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
-           over(l.start.count * (warp_per_line ? kWarp : 1), kScanThreads), l, largest);
+    // A warp per chunk reads adjacent elements of a line; a thread per chunk, elements of adjacent lines.
+    const bool by_warps = l.x_step == 1 || l.start.count < kWarp;
+    const int64_t group = by_warps ? kWarp : 1, shortest = by_warps ? 512 : 64;
+    const int64_t wanted = (by_warps ? 4096 : 65536) / l.start.count;
+    const int64_t most = ceil_div(l.length, shortest);
+    const int64_t chunk = ceil_div(l.length, std::clamp<int64_t>(wanted, 1, most));
+    const int64_t chunks = ceil_div(l.length, chunk);
+    const DeviceScratch<Candidate<C>> partial(chunks > 1 ? l.start.count * chunks : 0);
+    launch(by_warps ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
+           over(l.start.count * chunks * group, kScanThreads), l, chunk, chunks, partial.data(), largest);
+    if (chunks > 1) {
+      launch(best_of_chunks<C>, over(l.start.count * kWarp, kScanThreads), l, chunks, partial.data(),
+             largest);
+    }
   });
 }
 

@@ -1,0 +1,42 @@
+// BlockFormat: how a row of numbers is stored in few bits. A row of K numbers is K / block blocks of `bytes`
+// bytes, and a block holds everything that decodes it: its scale, perhaps an offset, and the codes.
+//
+// A format is one value of this type, made from a struct of its own by block_format<F>()
+// (backend/cpu/blocks/block_rows.hpp). The library's formats are listed in backend/cpu/blocks/formats.hpp,
+// and a program may add its own (examples/own_format.cpp).
+#pragma once
+
+#include <cstdint>
+#include <tinytorch/core/config.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+namespace backend::cpu {
+struct BlockOperands;
+}
+
+// What a product with packed weights does with activations: rounds them to 8 bits in groups of 32, if the
+// format has a kernel for it, or takes them as they are.
+enum class Activations : uint8_t { int8, floats };
+
+struct BlockFormat {
+  const char* name;   // "Q8_0", as in GGUF files
+  int32_t gguf_type;  // the number of the type in GGUF files; -1 if they do not have it
+  int64_t block;      // numbers of a block
+  int64_t bytes;      // bytes of a block
+
+  // `blocks` blocks of numbers to bytes, and back. The numbers are finite.
+  void (*pack)(const float* x, int64_t blocks, uint8_t* out);
+  void (*unpack)(const uint8_t* in, int64_t blocks, float* x);
+  // Products of all rows with rows of activations (backend/cpu/block_linear.hpp): with float activations, and
+  // with those of 8 bits. The second is null if the format has no kernel of its own for them.
+  void (*product)(const backend::cpu::BlockOperands& operands);
+  void (*product_int8)(const backend::cpu::BlockOperands& operands);
+
+  constexpr int64_t row_bytes(int64_t K) const { return K / block * bytes; }  // K is a multiple of block
+  constexpr double bits_per_weight() const {
+    return 8.0 * static_cast<double>(bytes) / static_cast<double>(block);
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD

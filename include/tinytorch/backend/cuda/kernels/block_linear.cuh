@@ -1,0 +1,182 @@
+// Products with packed weights (contract: backend/cpu/block_linear.hpp).
+//
+// Few rows of x (decoding) read the packed weights directly: a warp computes kWeightRows rows of the weights,
+// and a lane takes every 32nd block of them, so that adjacent lanes read adjacent bytes. x is quantized to 8
+// bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. Many rows of x
+// decode the weights into a scratch matrix and call the ordinary product, which then has the larger cost.
+#pragma once
+
+#include <cstring>
+#include <tinytorch/backend/cuda/device/blocks.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kBlockThreads = 128, kWeightRows = 2;
+inline constexpr int64_t kFewActivations = 16;  // rows of x up to which the packed weights are read directly
+
+// A warp quantizes a group: the largest magnitude becomes 127. A number that is not finite gives the scale
+// NaN.
+template <class T>
+static __global__ void __launch_bounds__(kBlockThreads)
+    quantize_groups_kernel(const T* x, int64_t row, int64_t step, int64_t K, int8_t* code, float* scale,
+                           int64_t groups) {
+  const int64_t group = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (group >= groups) return;
+  const int64_t m = group * kWarp / K, k = group * kWarp % K + lane;
+  const float v = to<float>(x[m * row + k * step]);
+  const float largest = warp_reduce(fabsf(v), [](float a, float b) { return a > b ? a : b; });
+  const float bad = warp_reduce(v - v, [](float a, float b) { return a + b; });
+  const float inverse = largest > 0 ? 127 / largest : 0;
+  const float scaled = bad == 0 ? v * inverse : 0.0f;
+  code[m * K + k] = static_cast<int8_t>(static_cast<int>(scaled + (scaled < 0 ? -0.5f : 0.5f)));
+  if (lane == 0) scale[group] = largest / 127 + bad;
+}
+
+struct BlockLinearArguments {
+  const uint8_t* weight;
+  int64_t row_bytes, N, M, blocks;
+  const int8_t* code;
+  const float* scale;
+  const void* x;  // without codes
+  int64_t x_row, x_step;
+  DType x_dtype;
+  void* out;
+  int64_t out_row, out_step;
+  DType out_dtype;
+  const void* bias;  // null: none
+  int64_t bias_step;
+  DType bias_dtype;
+
+  __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {
+    if (bias) {
+      for_stored<float>(bias_dtype,
+                        [&]<class T>(T*) { sum += to<float>(static_cast<const T*>(bias)[n * bias_step]); });
+    }
+    for_stored<float>(out_dtype,
+                      [&]<class T>(T*) { static_cast<T*>(out)[m * out_row + n * out_step] = to<T>(sum); });
+  }
+};
+
+// The sum of a warp's lanes in every lane, in one order.
+__device__ __forceinline__ float lanes_sum(float x) {
+  return warp_reduce(x, [](float a, float b) { return a + b; });
+}
+
+template <class F>
+static __global__ void __launch_bounds__(kBlockThreads)
+    block_gemv_int8_kernel(const __grid_constant__ BlockLinearArguments a) {
+  const int64_t warp = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t n = warp * kWeightRows, m = blockIdx.y;
+  if (n >= a.N) return;
+  const uint8_t* const first = a.weight + n * a.row_bytes;
+  const int64_t next = n + 1 < a.N ? a.row_bytes : 0;
+  float sum[kWeightRows] = {};
+  for (int64_t b = lane; b < a.blocks; b += kWarp) {
+    Int8Group x;
+    const auto* const codes = reinterpret_cast<const int4*>(a.code + (m * a.blocks + b) * 32);
+    const int4 low = codes[0], high = codes[1];
+    x.code[0] = low.x, x.code[1] = low.y, x.code[2] = low.z, x.code[3] = low.w;
+    x.code[4] = high.x, x.code[5] = high.y, x.code[6] = high.z, x.code[7] = high.w;
+    x.scale = a.scale[m * a.blocks + b];
+#pragma unroll
+    for (int r = 0; r < kWeightRows; ++r) sum[r] += F::dot(first + r * next + b * F::kBytes, x);
+  }
+#pragma unroll
+  for (int r = 0; r < kWeightRows; ++r) {
+    const float total = lanes_sum(sum[r]);
+    if (lane == 0 && n + r < a.N) a.store(m, n + r, total);
+  }
+}
+
+// Activations as they are: a lane decodes one number of each block.
+template <class F>
+static __global__ void __launch_bounds__(kBlockThreads)
+    block_gemv_kernel(const __grid_constant__ BlockLinearArguments a) {
+  const int64_t n = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t m = blockIdx.y;
+  if (n >= a.N) return;
+  float sum = 0;
+  for_stored<float>(a.x_dtype, [&]<class T>(T*) {
+    const T* const x = static_cast<const T*>(a.x) + m * a.x_row;
+#pragma unroll 4
+    for (int64_t b = 0; b < a.blocks; ++b) {
+      const float w = F::value(a.weight + n * a.row_bytes + b * F::kBytes, lane);
+      sum += w * to<float>(x[(b * kWarp + lane) * a.x_step]);
+    }
+  });
+  sum = lanes_sum(sum);
+  if (lane == 0) a.store(m, n, sum);
+}
+
+// Decodes the weights: a warp writes a block.
+template <class F, class T>
+static __global__ void __launch_bounds__(kBlockThreads)
+    decode_blocks_kernel(const uint8_t* weight, int64_t row_bytes, int64_t blocks, int64_t all, T* out) {
+  const int64_t block = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (block >= all) return;
+  const uint8_t* const p = weight + block / blocks * row_bytes + block % blocks * F::kBytes;
+  out[block * kWarp + lane] = to<T>(F::value(p, lane));
+}
+
+// --- launchers ---
+
+template <class F>
+void launch_block_linear(const BlockLinearArguments& a, bool coded) {
+  const int64_t rows = coded ? ceil_div(a.N, kWeightRows) : a.N;
+  LaunchConfig config = over(rows * kWarp, kBlockThreads);
+  config.grid.y = static_cast<unsigned>(a.M);
+  launch(coded ? block_gemv_int8_kernel<F> : block_gemv_kernel<F>, config, a);
+}
+
+template <class F>
+void block_linear_as(const View& out, const View& x, const View& blocks, const View& bias, bool int8) {
+  const int64_t M = x.shape[0], K = x.shape[1], N = out.shape[1], count = K / kWarp;
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    if constexpr (std::is_same_v<Compute<T>, float>) {
+      if (M > kFewActivations) {
+        const DeviceScratch<T> weight(N * K);
+        launch(decode_blocks_kernel<F, T>, over(N * count * kWarp, kBlockThreads), blocks.as<const uint8_t>(),
+               blocks.strides[0], count, N * count, weight.data());
+        const DeviceScratch<T> own_bias(bias.data && bias.dtype != x.dtype ? N : 0);
+        const View converted{own_bias.data(), x.dtype, {N}, {1}};
+        if (own_bias.data()) copy(converted, bias);
+        return linear(out, x, {weight.data(), x.dtype, {N, K}, {K, 1}}, own_bias.data() ? converted : bias);
+      }
+      const DeviceScratch<int8_t> code(int8 ? M * K : 0);
+      const DeviceScratch<float> scale(int8 ? M * count : 0);
+      if (int8 && K > 0) {
+        launch(quantize_groups_kernel<T>, over(M * K, kBlockThreads), x.as<const T>(), x.strides[0],
+               x.strides[1], K, code.data(), scale.data(), M * count);
+      }
+      BlockLinearArguments a{blocks.as<const uint8_t>(), blocks.strides[0], N, M, count};
+      a.code = code.data(), a.scale = scale.data();
+      a.x = x.data, a.x_row = x.strides[0], a.x_step = x.strides[1], a.x_dtype = x.dtype;
+      a.out = out.data, a.out_row = out.strides[0], a.out_step = out.strides[1], a.out_dtype = out.dtype;
+      a.bias = bias.data, a.bias_dtype = bias.dtype;
+      a.bias_step = bias.data ? bias.strides[0] : 0;
+      launch_block_linear<F>(a, int8);
+    }
+  });
+}
+
+void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
+                  const BlockFormat& format, Activations activations) {
+  if (out.numel() == 0) return;
+  const bool int8 = activations == Activations::int8;
+  const auto is = [&](const char* name) { return std::strcmp(format.name, name) == 0; };
+  if (is("Q8_0")) return block_linear_as<DeviceQ8_0>(out, x, blocks, bias, int8);
+  if (is("Q4_0")) return block_linear_as<DeviceQ4_0>(out, x, blocks, bias, int8);
+  if (is("Q4_1")) return block_linear_as<DeviceQ4_1>(out, x, blocks, bias, int8);
+  fail("TT-QUANT-05", std::string("there is no CUDA kernel for weights in ") + format.name +
+                          "\n  hint: move the weight and x to the CPU, or use Q8_0, Q4_0 or Q4_1");
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

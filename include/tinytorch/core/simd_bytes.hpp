@@ -1,0 +1,101 @@
+// Vectors of 32 bytes and their dot products: the inner step of products of packed weights, whose blocks have
+// 32 codes. The vectors have this size on every processor, since wider ones would span blocks.
+#pragma once
+
+#include <tinytorch/core/dtype.hpp>
+#include <tinytorch/core/simd.hpp>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace tinytorch::inline TT_BUILD {
+
+using Bytes32 = VectorOf<uint8_t, 32>::type;
+using Ints8 = VectorOf<int32_t, 32>::type;
+using Floats8 = VectorOf<float, 32>::type;
+
+[[gnu::always_inline]] inline Bytes32 load_bytes(const void* p) {
+  Bytes32 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+[[gnu::always_inline]] inline Floats8 to_floats(Ints8 v) { return __builtin_convertvector(v, Floats8); }
+[[gnu::always_inline]] inline Floats8 spread(float x) { return x - Floats8{}; }
+
+// a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
+// twice in one copy of a loop and once in another, so equal rows give equal bits.
+[[gnu::always_inline]] inline Floats8 multiply_add(Floats8 a, Floats8 b, Floats8 c) {
+#if defined(__FMA__) && defined(__AVX__)
+  return reinterpret_cast<Floats8>(
+      _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+#else
+  return a * b + c;
+#endif
+}
+
+// Lane i is a[4 i] b[4 i] + ... + a[4 i + 3] b[4 i + 3]. The bytes of a are unsigned and at most 128, those
+// of b are signed and at least -127, so that the sums of two products fit 16 bits: the result is exact.
+[[gnu::always_inline]] inline Ints8 dot4(Bytes32 a, Bytes32 b) {
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+  return reinterpret_cast<Ints8>(_mm256_dpbusd_epi32(_mm256_setzero_si256(), reinterpret_cast<__m256i>(a),
+                                                     reinterpret_cast<__m256i>(b)));
+#elif defined(__AVX2__)
+  const __m256i pairs = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
+  return reinterpret_cast<Ints8>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#else
+  Ints8 sum{};
+  for (int i = 0; i < 32; ++i) sum[i / 4] += static_cast<int>(a[i]) * static_cast<int8_t>(b[i]);
+  return sum;
+#endif
+}
+// The same for signed bytes of a, which may be -128.
+[[gnu::always_inline]] inline Ints8 dot4_signed(Bytes32 a, Bytes32 b) {
+#if defined(__AVX2__)
+  const auto x = reinterpret_cast<__m256i>(a);
+  return dot4(reinterpret_cast<Bytes32>(_mm256_abs_epi8(x)),
+              reinterpret_cast<Bytes32>(_mm256_sign_epi8(reinterpret_cast<__m256i>(b), x)));
+#else
+  Ints8 sum{};
+  for (int i = 0; i < 32; ++i) sum[i / 4] += static_cast<int8_t>(a[i]) * static_cast<int8_t>(b[i]);
+  return sum;
+#endif
+}
+
+// 16 bytes as 32 numbers from 0 to 15: the low halves, then the high ones.
+[[gnu::always_inline]] inline Bytes32 nibbles(const void* p) {
+#if defined(__AVX2__)
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
+  return reinterpret_cast<Bytes32>(_mm256_and_si256(both, _mm256_set1_epi8(15)));
+#else
+  Bytes32 v;
+  for (int i = 0; i < 16; ++i) {
+    const auto byte = static_cast<const uint8_t*>(p)[i];
+    v[i] = byte & 15, v[i + 16] = byte >> 4;
+  }
+  return v;
+#endif
+}
+
+[[gnu::always_inline]] inline float sum_of_floats(Floats8 v) {
+  float half[4];
+  for (int i = 0; i < 4; ++i) half[i] = v[i] + v[i + 4];
+  return (half[0] + half[2]) + (half[1] + half[3]);
+}
+
+// The f16 number at p, which need not be aligned.
+[[gnu::always_inline]] inline float load_half(const void* p) {
+  uint16_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+#if defined(__F16C__)
+  return _cvtsh_ss(bits);
+#else
+  return f16_bits_to_float(bits);
+#endif
+}
+inline void store_half(void* p, float x) {
+  const uint16_t bits = float_to_f16_bits(x);
+  std::memcpy(p, &bits, sizeof bits);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,47 @@
+// QuantizedLinear: a linear layer whose weight is packed. It takes the place of a Linear in a module tree.
+//
+//   linear.replace(std::make_shared<QuantizedLinear>(quantize(linear.weight, "Q8_0"), linear.bias));
+//
+// Its packed weight is a u8 buffer, so that the tree moves it to devices and writes it to files, and its bias
+// is a buffer, too: neither is trained.
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/tensor.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class QuantizedLinear : public Module {
+ public:
+  // weight [N, K], bias [N] or undefined.
+  QuantizedLinear(const QuantizedTensor& weight, const Tensor& given_bias,
+                  Activations rounding = Activations::int8)
+      : activations(rounding), format_(&weight.format()), K_(weight.shape().back()) {
+    blocks_ = add_buffer("weight", weight.blocks());
+    if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach());
+  }
+  Tensor forward(const Tensor& x) override { return linear(x, weight(), bias_, activations); }
+
+  QuantizedTensor weight() const { return {*format_, K_, blocks_}; }
+  const Tensor& bias() const { return bias_; }
+
+  Activations activations;
+
+ private:
+  const BlockFormat* format_;
+  int64_t K_;
+  Tensor blocks_, bias_;
+};
+
+// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04.
+inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
+                                                    Activations activations = Activations::int8, TT_LOC) {
+  auto packed =
+      std::make_shared<QuantizedLinear>(quantize(layer.weight, format, loc), layer.bias, activations);
+  layer.replace(packed);
+  layer.forget_own_tensors();
+  layer.weight = Tensor(), layer.bias = Tensor();
+  return packed;
+}
+
+}  // namespace tinytorch::inline TT_BUILD
