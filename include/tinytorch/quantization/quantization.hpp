@@ -8,6 +8,8 @@
 //   awq.hpp               AWQ: channels with large inputs get finer weights
 //   gptq.hpp              GPTQ: later columns make up for the error of earlier ones (cholesky.hpp)
 //   hadamard.hpp          a rotation that spreads outliers over all channels
+//   tensor.hpp            QuantizedTensor: weights in packed blocks, and the products that read them
+//   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
@@ -21,5 +23,8 @@
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
+#include <tinytorch/quantization/linear.hpp>
+#include <tinytorch/quantization/model.hpp>
 #include <tinytorch/quantization/observers.hpp>
 #include <tinytorch/quantization/smooth.hpp>
+#include <tinytorch/quantization/tensor.hpp>
