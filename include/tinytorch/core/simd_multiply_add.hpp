@@ -16,32 +16,42 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+namespace detail {
+// v as a vector of another type; nvcc refuses a reinterpret_cast whose type depends on T.
+template <class To, class From>
+[[gnu::always_inline]] inline To as_vector(const From& v) {
+  To out;
+  std::memcpy(&out, &v, sizeof out);
+  return out;
+}
+}  // namespace detail
+
 template <class T>
 [[gnu::always_inline]] inline Simd<T> simd_multiply_add(Simd<T> a, Simd<T> b, Simd<T> c) {
   constexpr bool kFloat = std::is_same_v<T, float>, kDouble = std::is_same_v<T, double>;
 #if defined(__AVX512F__) && TT_FMA
   if constexpr (kFloat)
-    return reinterpret_cast<Simd<T>>(_mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b),
-                                                     reinterpret_cast<__m512>(c)));
+    return detail::as_vector<Simd<T>>(_mm512_fmadd_ps(
+        detail::as_vector<__m512>(a), detail::as_vector<__m512>(b), detail::as_vector<__m512>(c)));
   if constexpr (kDouble)
-    return reinterpret_cast<Simd<T>>(_mm512_fmadd_pd(
-        reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b), reinterpret_cast<__m512d>(c)));
+    return detail::as_vector<Simd<T>>(_mm512_fmadd_pd(
+        detail::as_vector<__m512d>(a), detail::as_vector<__m512d>(b), detail::as_vector<__m512d>(c)));
 #elif defined(__AVX__) && TT_FMA
   if constexpr (kFloat)
-    return reinterpret_cast<Simd<T>>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b),
-                                                     reinterpret_cast<__m256>(c)));
+    return detail::as_vector<Simd<T>>(_mm256_fmadd_ps(
+        detail::as_vector<__m256>(a), detail::as_vector<__m256>(b), detail::as_vector<__m256>(c)));
   if constexpr (kDouble)
-    return reinterpret_cast<Simd<T>>(_mm256_fmadd_pd(
-        reinterpret_cast<__m256d>(a), reinterpret_cast<__m256d>(b), reinterpret_cast<__m256d>(c)));
+    return detail::as_vector<Simd<T>>(_mm256_fmadd_pd(
+        detail::as_vector<__m256d>(a), detail::as_vector<__m256d>(b), detail::as_vector<__m256d>(c)));
 #elif defined(__aarch64__)
   if constexpr (kFloat)
-    return reinterpret_cast<Simd<T>>(vfmaq_f32(reinterpret_cast<float32x4_t>(c),
-                                               reinterpret_cast<float32x4_t>(a),
-                                               reinterpret_cast<float32x4_t>(b)));
+    return detail::as_vector<Simd<T>>(vfmaq_f32(detail::as_vector<float32x4_t>(c),
+                                                detail::as_vector<float32x4_t>(a),
+                                                detail::as_vector<float32x4_t>(b)));
   if constexpr (kDouble)
-    return reinterpret_cast<Simd<T>>(vfmaq_f64(reinterpret_cast<float64x2_t>(c),
-                                               reinterpret_cast<float64x2_t>(a),
-                                               reinterpret_cast<float64x2_t>(b)));
+    return detail::as_vector<Simd<T>>(vfmaq_f64(detail::as_vector<float64x2_t>(c),
+                                                detail::as_vector<float64x2_t>(a),
+                                                detail::as_vector<float64x2_t>(b)));
 #endif
   (void)kFloat, (void)kDouble;
   return a * b + c;  // two instructions, or integers
