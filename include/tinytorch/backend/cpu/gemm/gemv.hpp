@@ -26,10 +26,12 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 #include <bit>
 #include <tinytorch/backend/cpu/gemm/direct.hpp>
 #include <tinytorch/backend/cpu/gemm/row_streams.hpp>
+#include <tinytorch/core/simd_multiply_add.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// y[r] = dot product of the row at w + r * spacing with x, for kRows rows.
+// y[r] = dot product of the row at w + r * spacing with x, for kRows rows. The bits of y[r] do not depend on
+// kRows, because threads divide the rows.
 template <int64_t kRows, class S>
 void dot_weights(float* y, const S* w, int64_t spacing, const float* x, int64_t K) {
   constexpr int64_t kL = kLanes<float>, kSize = sizeof(S), kLine = std::max(2 * kL, 64 / kSize);
@@ -44,17 +46,22 @@ void dot_weights(float* y, const S* w, int64_t spacing, const float* x, int64_t 
       Simd<float> v = simd_load(x + k + i);
       keep_in_register(v);
       TT_UNROLL
-      for (int64_t r = 0; r < kRows; ++r) sum[r][i / kL % 2] += load_floats(w + r * spacing + k + i) * v;
+      for (int64_t r = 0; r < kRows; ++r) {
+        Simd<float>& to = sum[r][i / kL % 2];
+        to = simd_multiply_add<float>(load_floats(w + r * spacing + k + i), v, to);
+      }
     }
   }
   for (; k + kL <= K; k += kL) {
     const Simd<float> v = simd_load(x + k);
     TT_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) sum[r][0] += load_floats(w + r * spacing + k) * v;
+    for (int64_t r = 0; r < kRows; ++r)
+      sum[r][0] = simd_multiply_add<float>(load_floats(w + r * spacing + k), v, sum[r][0]);
   }
   for (int64_t r = 0; r < kRows; ++r) {
     float total = sum_of_lanes<float>(sum[r][0] + sum[r][1]);
-    for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * spacing + i]) * x[i];
+    for (int64_t i = k; i < K; ++i)
+      total = math::multiply_add(convert<float>(w[r * spacing + i]), x[i], total);
     y[r] = total;
   }
 }
@@ -101,10 +108,10 @@ void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t spacing, c
       TT_UNROLL
       for (int64_t i = 0; i < kSteps; ++i) {
         const Simd<int32_t> bytes = widen_bytes(w + (r * spacing + g) * kHalf + i * kL);
-        group += low_nibbles(bytes) * low[i];
-        group += high_nibbles(bytes) * high[i];
+        group = simd_multiply_add<float>(low_nibbles(bytes), low[i], group);
+        group = simd_multiply_add<float>(high_nibbles(bytes), high[i], group);
       }
-      sum[r] += scale[r * spacing + g] * group;
+      sum[r] = simd_multiply_add<float>(simd_broadcast(scale[r * spacing + g]), group, sum[r]);
     }
   }
   for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_lanes<float>(sum[r]);
