@@ -68,6 +68,9 @@ inline void quantize_activations(const float* x, int64_t K, int8_t* code, float*
   return p;
 }
 
+// 1 / d, or 0 if that overflows: a scale so small rounds to 0 in f16.
+inline float inverse_or_zero(float d) { return std::fabs(d) >= 0x1p-126f ? 1 / d : 0; }
+
 inline float dot_floats(const float* a, const float* b, int64_t n) {
   Floats8 sum[4] = {};
   int64_t i = 0;

@@ -38,7 +38,7 @@ struct Q8_0 {
   static void pack(const float* x, uint8_t* block) {
     float largest = 0;
     for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const float d = largest / 127, inverse = d > 0 ? 1 / d : 0;
+    const float d = largest / 127, inverse = inverse_or_zero(d);
     store_half(block, d);
     for (int i = 0; i < 32; ++i)
       block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(rounded_product(x[i], inverse))));
@@ -66,7 +66,7 @@ struct Q4_0 {
   static void pack(const float* x, uint8_t* block) {
     float extreme = 0;
     for (int i = 0; i < 32; ++i) extreme = std::fabs(x[i]) > std::fabs(extreme) ? x[i] : extreme;
-    const float d = extreme / -8, inverse = d != 0 ? 1 / d : 0;
+    const float d = extreme / -8, inverse = inverse_or_zero(d);
     store_half(block, d);
     const auto code = [&](float v) {
       return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v, inverse) + 8.5f)));
@@ -99,7 +99,7 @@ struct Q4_1 {
   static void pack(const float* x, uint8_t* block) {
     float least = x[0], largest = x[0];
     for (int i = 1; i < 32; ++i) least = std::min(least, x[i]), largest = std::max(largest, x[i]);
-    const float d = (largest - least) / 15, inverse = d != 0 ? 1 / d : 0;
+    const float d = (largest - least) / 15, inverse = inverse_or_zero(d);
     store_half(block, d), store_half(block + 2, least);
     const auto code = [&](float v) {
       return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v - least, inverse) + 0.5f)));
