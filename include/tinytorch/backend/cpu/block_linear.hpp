@@ -28,6 +28,7 @@ TT_API void block_linear(const View& out, const View& x, const View& blocks, con
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(PRODUCTS)
+#include <tinytorch/backend/cpu/blocks/k_blocks.hpp>
 #include <tinytorch/backend/cpu/blocks/simple_blocks.hpp>
 #include <tinytorch/backend/cpu/loops/copy.hpp>
 
@@ -36,7 +37,8 @@ namespace tinytorch::inline TT_BUILD {
 TT_API std::span<const BlockFormat> block_formats() {
   namespace cpu = backend::cpu;
   static constexpr BlockFormat all[] = {cpu::block_format<cpu::Q8_0>(), cpu::block_format<cpu::Q4_0>(),
-                                        cpu::block_format<cpu::Q4_1>()};
+                                        cpu::block_format<cpu::Q4_1>(), cpu::block_format<cpu::Q4_K>(),
+                                        cpu::block_format<cpu::Q6_K>()};
   return all;
 }
 TT_API const BlockFormat* find_block_format(std::string_view name) {

@@ -62,8 +62,9 @@ inline void quantize_activations(const float* x, int64_t K, int8_t* code, float*
 }
 
 // a b, rounded before anything is added to it, so that every build packs the same bytes.
-[[gnu::always_inline]] inline float rounded_product(float a, float b) {
-  float p = a * b;
+template <class T>
+[[gnu::always_inline]] inline T rounded_product(T a, T b) {
+  T p = a * b;
   keep_in_register(p);
   return p;
 }
