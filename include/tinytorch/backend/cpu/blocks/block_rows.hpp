@@ -103,7 +103,8 @@ void block_product(const BlockOperands& o) {
   maybe_parallel(o.parallel, o.N, grain, rows);
 }
 
-// Activations of 8 bits: kGemvRows rows of the weights at a time, one from each of four streams (gemv.hpp).
+// Activations of 8 bits: kGemvRows rows of the weights at a time, one from each of four streams
+// (row_streams.hpp).
 template <class F>
 void block_product_int8(const BlockOperands& o) {
   const int64_t groups = o.K / kActivationGroup;
