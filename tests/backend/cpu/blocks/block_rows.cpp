@@ -68,22 +68,3 @@ TEST_CASE("numbers too small for the scale become zeros, and their bytes depend 
     for (size_t i = 0; i < x.size(); ++i) CHECK(std::fabs(back[i]) <= 1e-38f);
   }
 }
-
-TEST_CASE("Q8_1 has the codes and the scale of Q8_0, and their sum") {
-  const BlockFormat &plain = *find_block_format("Q8_0"), &with_sum = *find_block_format("Q8_1");
-  for (const nlohmann::json& row : read_golden("blocks").at("pack")) {
-    CAPTURE(row.at("row").get<std::string>());
-    const auto x = from_hex<float>(row.at("numbers"));
-    std::vector<uint8_t> a(34), b(36);
-    plain.pack(x.data(), 1, a.data()), with_sum.pack(x.data(), 1, b.data());
-    CHECK(std::equal(a.begin(), a.begin() + 2, b.begin()));
-    CHECK(std::equal(a.begin() + 2, a.end(), b.begin() + 4));
-    double sum = 0, largest = 0;
-    for (size_t i = 2; i < 34; ++i) sum += static_cast<int8_t>(a[i]);
-    for (size_t i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(double{x[i]}));
-    uint16_t bits;
-    std::memcpy(&bits, b.data() + 2, 2);
-    const double want = sum * largest / 127;
-    CHECK(std::fabs(double{f16_bits_to_float(bits)} - want) <= std::fabs(want) / 2000 + 1e-7);
-  }
-}
