@@ -68,3 +68,20 @@ TEST_CASE("numbers too small for the scale become zeros, and their bytes depend 
     for (size_t i = 0; i < x.size(); ++i) CHECK(std::fabs(back[i]) <= 1e-38f);
   }
 }
+
+TEST_CASE("a row of equal numbers, and one with a single number, are kept") {
+  for (const BlockFormat& f : block_formats()) {
+    CAPTURE(f.name);
+    for (const float value : {0.7f, -0.7f, 100.0f}) {
+      for (const bool single : {false, true}) {
+        std::vector<float> x(static_cast<size_t>(f.block), single ? 0.0f : value), back(x.size());
+        x[5] = value;
+        std::vector<uint8_t> bytes(static_cast<size_t>(f.bytes));
+        f.pack(x.data(), 1, bytes.data());
+        f.unpack(bytes.data(), 1, back.data());
+        for (size_t i = 0; i < x.size(); ++i)
+          CHECK(std::fabs(back[i] - x[i]) <= 0.15f * std::fabs(x[i]) + 1e-3f * std::fabs(value));
+      }
+    }
+  }
+}

@@ -62,11 +62,11 @@ inline ScaleAndOffset fit_scale_and_offset(const float* x) {
   for (int step = 0; step <= 20; ++step) {
     const float levels = static_cast<float>(140 + step) / 10;
     const CodeSums s = CodeSums::of<32>(x, least, rounded_product(levels, inverse), 0, 15);
-    const int determinant = 32 * s.cc - s.c * s.c;
-    if (determinant <= 0) continue;
-    double scale = (32 * s.xc - rounded_product<double>(s.c, sum)) / determinant;
-    double offset = (rounded_product<double>(s.cc, sum) - rounded_product<double>(s.c, s.xc)) / determinant;
-    if (offset > 0) offset = 0, scale = s.xc / s.cc;
+    const int determinant = 32 * s.cc - s.c * s.c;  // 0 if all codes are equal
+    double scale = (32 * s.xc - rounded_product<double>(s.c, sum)) / std::max(1, determinant);
+    double offset =
+        (rounded_product<double>(s.cc, sum) - rounded_product<double>(s.c, s.xc)) / std::max(1, determinant);
+    if (determinant == 0 || offset > 0) offset = 0, scale = s.xc / s.cc;
     const double gain = rounded_product(scale, s.xc) + rounded_product(offset, sum);
     if (gain <= best_gain || scale <= 0) continue;
     best_gain = gain;
