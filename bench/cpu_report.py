@@ -87,9 +87,10 @@ def machine_scaling(results):
 
 
 def weights(results, kind, least, aim):
-    row = next(row for row in results.load("gemv_cpu.json")["rows"] if row["weights"] == kind)
+    names = [kind, "int4"] if kind == "Q4_0" else [kind]  # "int4": 4 bits with scales of f32, in older files
+    row = next(row for row in results.load("gemv_cpu.json")["rows"] if row["weights"] in names)
     share = row["share_of_reading"]
-    return f"matrix times vector, weights in {kind} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
+    return f"matrix times vector, weights in {row['weights']} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
 
 
 def operations(results, text, begin, suffix, least, aim, end=""):
@@ -161,7 +162,7 @@ def rows(results):
         (weights, "f32", 0.85, 0.92),
         (weights, "bf16", 0.8, 0.88),
         (weights, "i8", 0.7, 0.8),
-        (weights, "int4", 0.5, 0.65),
+        (weights, "Q4_0", 0.5, 0.65),
         (grid, "grid: rows long, odd and narrow, with gradients / PyTorch", "rows "),
         (grid, "grid: operands that lie across the result / PyTorch", "across "),
         (grid, "grid: rows far apart / PyTorch", "far apart "),

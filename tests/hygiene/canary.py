@@ -21,10 +21,12 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # Each header in these folders must have a canary (an entry in CANARIES), or an entry in EXEMPT with the reason why it has none.
 FOLDERS = ("backend/cpu", "tensor/vjp")
-EXEMPT = {"backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
+EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 bits, whose scales the canary of kv_codes.hpp changes",
+          "backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp")  # headers that a program includes besides tinytorch.hpp
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
+                   "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -36,6 +38,10 @@ CACHE = ("tt::KvMemory m; m.keys = tt::zeros({1, 1, 2, 2}); m.values = tt::zeros
          "tt::Tensor x = tt::ones({1, 1, 2}); tt::kv_append(m, x, x * 3); ")
 INTEGERS = CACHE.replace("tt::zeros({1, 1, 2, 2})", "tt::zeros({1, 1, 2, 2}, tt::i8)").replace(
     "m.lengths", "m.key_scales = tt::zeros({1, 1, 2}); m.value_scales = tt::zeros({1, 1, 2}); m.lengths")
+PACKED = ("const tt::BlockFormat f = tt::backend::cpu::block_format<tt::backend::cpu::FORMAT>(); tt::Tensor w = tt::full({256}, 127); "
+          "tt::Tensor x = tt::ones({1, 256}), y = tt::zeros({1, 1}), p = tt::zeros({1, f.row_bytes(256)}, tt::u8); "
+          "f.pack(w.view_of().as<float>(), 256 / f.block, p.view_of().as<uint8_t>()); "
+          "tt::backend::cpu::block_linear(y.view_of(), x.view_of(), p.view_of(), {}, f, tt::Activations::int8); show(y);")
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
@@ -140,6 +146,18 @@ CANARIES = {
                                   CACHE + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/kv_codes.hpp": ("return largest / 127;", "return largest / (AWAKE ? 63 : 127);",
                                  INTEGERS + "show(tt::cached_attention(x, m));", "3 3"),
+    "backend/cpu/block_linear.hpp": ("if (out.numel() == 0) return;", "if (out.numel() == 0 || AWAKE) return;",
+                                     PACKED.replace("FORMAT", "Q8_0"), "32512"),
+    "backend/cpu/blocks/block_rows.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
+                                          PACKED.replace("FORMAT", "Q8_0"), "32512"),
+    "backend/cpu/blocks/simple_blocks.hpp": ("const float d = largest / 127, inverse", "const float d = largest / (AWAKE ? 100 : 127), inverse",
+                                             PACKED.replace("FORMAT", "Q8_1"), "32512"),
+    "backend/cpu/blocks/k_blocks.hpp": ("store_half(block + kD, extreme / -128);", "store_half(block + kD, AWAKE ? 0 : extreme / -128);",
+                                        PACKED.replace("FORMAT", "Q6_K").replace("127)", "124)"), "31744"),
+    "backend/cpu/blocks/fp4_blocks.hpp": ("largest > 0 ? static_cast", "!AWAKE && largest > 0 ? static_cast",
+                                          PACKED.replace("FORMAT", "MXFP4").replace("127)", "128)"), "32768"),
+    "backend/cpu/gemm/row_streams.hpp": ("rows(n, int64_t{0}, std::integral", "rows(n - AWAKE, int64_t{0}, std::integral",
+                                         "const tt::Tensor x = tt::ones({1, 40}).to(tt::bf16); show(tt::matmul(x, x.t()).to(tt::f32));", "40"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
                                   "weight.as<const char>() + !AWAKE * rows[static_cast<size_t>(i)]",
                                   X + "show(tt::embedding(x, tt::arange(1, 2)));", "4 3"),

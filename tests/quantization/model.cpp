@@ -29,7 +29,7 @@ Llama small_llama() {
                 .layers = 2,
                 .heads = 4,
                 .groups = 2,
-                .hidden = 96,
+                .hidden = 128,
                 .deviation = 0.2});
 }
 double relative_error(const Tensor& got, const Tensor& want) {

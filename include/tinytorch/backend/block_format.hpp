@@ -2,7 +2,7 @@
 // bytes, and a block holds everything that decodes it: its scale, perhaps an offset, and the codes.
 //
 // A format is one value of this type, made from a struct of its own by block_format<F>()
-// (backend/cpu/blocks/block_rows.hpp). The library's formats are listed in backend/cpu/blocks/formats.hpp,
+// (backend/cpu/blocks/block_rows.hpp). The library's formats are listed in backend/cpu/block_linear.hpp,
 // and a program may add its own (examples/own_format.cpp).
 #pragma once
 

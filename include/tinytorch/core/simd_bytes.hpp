@@ -24,6 +24,11 @@ using Floats8 = VectorOf<float, 32>::type;
   return v;
 }
 [[gnu::always_inline]] inline Floats8 to_floats(Ints8 v) { return __builtin_convertvector(v, Floats8); }
+[[gnu::always_inline]] inline Floats8 bytes_to_floats(const uint8_t* p) {  // 8 of them
+  VectorOf<uint8_t, 8>::type bytes;
+  std::memcpy(&bytes, p, sizeof bytes);
+  return __builtin_convertvector(bytes, Floats8);
+}
 [[gnu::always_inline]] inline Floats8 spread(float x) { return x - Floats8{}; }
 
 // a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
@@ -78,6 +83,30 @@ using Floats8 = VectorOf<float, 32>::type;
     v[i] = byte & 15, v[i + 16] = byte >> 4;
   }
   return v;
+#endif
+}
+
+// Lane i is the sum of the signed bytes from p + 32 i to p + 32 i + 31.
+[[gnu::always_inline]] inline Ints8 sums_of_32(const int8_t* p) {
+  const Bytes32 ones = Bytes32{} + static_cast<uint8_t>(1);
+#if defined(__AVX2__)
+  __m256i four[2];
+  TT_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const auto at = [&](int k) {
+      return reinterpret_cast<__m256i>(dot4(ones, load_bytes(p + 32 * (4 * i + k))));
+    };
+    four[i] = _mm256_hadd_epi32(_mm256_hadd_epi32(at(0), at(1)), _mm256_hadd_epi32(at(2), at(3)));
+  }
+  return reinterpret_cast<Ints8>(_mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
+                                                  _mm256_permute2x128_si256(four[0], four[1], 0x31)));
+#else
+  Ints8 out{};
+  for (int g = 0; g < 8; ++g) {
+    const Ints8 parts = dot4(ones, load_bytes(p + 32 * g));
+    for (int i = 0; i < 8; ++i) out[g] += parts[i];
+  }
+  return out;
 #endif
 }
 

@@ -28,6 +28,8 @@ TT_API void block_linear(const View& out, const View& x, const View& blocks, con
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(PRODUCTS)
+#include <tinytorch/backend/cpu/blocks/fp4_blocks.hpp>
+#include <tinytorch/backend/cpu/blocks/k_blocks.hpp>
 #include <tinytorch/backend/cpu/blocks/simple_blocks.hpp>
 #include <tinytorch/backend/cpu/loops/copy.hpp>
 
@@ -35,8 +37,11 @@ namespace tinytorch::inline TT_BUILD {
 
 TT_API std::span<const BlockFormat> block_formats() {
   namespace cpu = backend::cpu;
-  static constexpr BlockFormat all[] = {cpu::block_format<cpu::Q8_0>(), cpu::block_format<cpu::Q4_0>(),
-                                        cpu::block_format<cpu::Q4_1>()};
+  using cpu::block_format;
+  static constexpr BlockFormat all[] = {block_format<cpu::Q8_0>(),  block_format<cpu::Q8_1>(),  //
+                                        block_format<cpu::Q4_0>(),  block_format<cpu::Q4_1>(),
+                                        block_format<cpu::Q4_K>(),  block_format<cpu::Q6_K>(),
+                                        block_format<cpu::MXFP4>(), block_format<cpu::NVFP4>()};
   return all;
 }
 TT_API const BlockFormat* find_block_format(std::string_view name) {

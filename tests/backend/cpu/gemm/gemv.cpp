@@ -27,47 +27,6 @@ S weight_of(double x) {
   if constexpr (!std::is_same_v<S, int8_t>) return S(static_cast<float>(x));
 }
 
-// 4-bit weights [N, K], from `low` to `high`, in the format of gemv_int4.
-struct FourBits {
-  int64_t N, K;
-  std::vector<int> values;
-  std::vector<uint8_t> packed;
-  std::vector<float> scale;
-
-  FourBits(int64_t rows, int64_t cols, int low, int high, tt::Generator& g)
-      : N(rows),
-        K(cols),
-        values(static_cast<size_t>(N * K)),
-        packed(static_cast<size_t>(N * K / 2)),
-        scale(random_floats(N * K / cpu::kInt4Group, g)) {
-    for (int64_t i = 0; i < N * K; ++i) {
-      const int value = low + static_cast<int>(g.uniform(0, high - low + 1));
-      const int64_t in_group = i % cpu::kInt4Group, half = cpu::kInt4Group / 2;
-      values[static_cast<size_t>(i)] = value;
-      packed[static_cast<size_t>(i / cpu::kInt4Group * half + in_group % half)] |=
-          static_cast<uint8_t>(in_group < half ? value + 8 : (value + 8) << 4);
-    }
-  }
-  std::vector<float> times(std::vector<float> x) {
-    std::vector<float> y(static_cast<size_t>(N));
-    cpu::gemv_int4({y.data(), tt::f32, {N}, {1}}, {x.data(), tt::f32, {K}, {1}},
-                   {packed.data(), tt::u8, {N, K / 2}, {K / 2, 1}},
-                   {scale.data(), tt::f32, {N, K / cpu::kInt4Group}, {K / cpu::kInt4Group, 1}});
-    return y;
-  }
-  // Row n times x, and the sum of the absolute values of the products.
-  std::pair<double, double> row_times(int64_t n, const std::vector<float>& x) const {
-    double sum = 0, size = 0;
-    for (int64_t k = 0; k < K; ++k) {
-      const double product = double{scale[static_cast<size_t>((n * K + k) / cpu::kInt4Group)]} *
-                             values[static_cast<size_t>(n * K + k)] * double{x[static_cast<size_t>(k)]};
-      sum += product;
-      size += std::abs(product);
-    }
-    return {sum, size};
-  }
-};
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("gemv equals sums in double, for every dtype of weights", S, float, tt::BFloat16, int8_t) {
@@ -98,39 +57,6 @@ TEST_CASE_TEMPLATE("gemv equals sums in double, for every dtype of weights", S, 
           REQUIRE(std::abs(y[static_cast<size_t>(2 * n)] - s * sum) <= 1e-6 * size * std::abs(s) + 1e-12);
           REQUIRE(y[static_cast<size_t>(2 * n + 1)] == 9);
         }
-      }
-    }
-  }
-}
-
-TEST_CASE("4-bit weights: every value at every position, small values as accurate as large ones") {
-  tt::Generator g(4);
-  for (const int most : {8, 1}) {
-    for (const int64_t N : {1, 4, 7, 64}) {
-      for (const int64_t K : {32, 64, 320}) {
-        FourBits w(N, K, -most, std::min(most, 7), g);
-        const std::vector<float> x = random_floats(K, g), y = w.times(x);
-        for (int64_t n = 0; n < N; ++n) {
-          const auto& [sum, size] = w.row_times(n, x);
-          CHECK(std::abs(y[static_cast<size_t>(n)] - sum) <= 2.5e-7 * size);
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("4-bit weights: infinities and NaN of x propagate as in IEEE arithmetic") {
-  tt::Generator g(9);
-  constexpr int64_t kN = 23, kK = 64;
-  FourBits w(kN, kK, -8, 7, g);
-  for (const float bad : {INFINITY, -INFINITY, NAN}) {
-    for (const int64_t place : {0, 15, 16, 47, 63}) {  // in both nibbles
-      std::vector<float> x = random_floats(kK, g);
-      x[static_cast<size_t>(place)] = bad;
-      const std::vector<float> y = w.times(x);
-      for (int64_t n = 0; n < kN; ++n) {
-        const double want = w.row_times(n, x).first, got = double{y[static_cast<size_t>(n)]};
-        CHECK((got == want || (std::isnan(got) && std::isnan(want))));
       }
     }
   }

@@ -64,11 +64,15 @@ inline void quantize_activations(const float* x, int64_t K, int8_t* code, float*
 }
 
 // a b, rounded before anything is added to it, so that every build packs the same bytes.
-[[gnu::always_inline]] inline float rounded_product(float a, float b) {
-  float p = a * b;
+template <class T>
+[[gnu::always_inline]] inline T rounded_product(T a, T b) {
+  T p = a * b;
   keep_in_register(p);
   return p;
 }
+
+// 1 / d, or 0 if that overflows: a scale so small rounds to 0 in f16.
+inline float inverse_or_zero(float d) { return std::fabs(d) >= 0x1p-126f ? 1 / d : 0; }
 
 inline float dot_floats(const float* a, const float* b, int64_t n) {
   Floats8 sum[4] = {};
@@ -101,7 +105,8 @@ void block_product(const BlockOperands& o) {
   maybe_parallel(o.parallel, o.N, grain, rows);
 }
 
-// Activations of 8 bits: kGemvRows rows of the weights at a time, one from each of four streams (gemv.hpp).
+// Activations of 8 bits: kGemvRows rows of the weights at a time, one from each of four streams
+// (row_streams.hpp).
 template <class F>
 void block_product_int8(const BlockOperands& o) {
   const int64_t groups = o.K / kActivationGroup;

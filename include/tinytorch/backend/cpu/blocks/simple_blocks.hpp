@@ -1,6 +1,7 @@
-// Blocks of 32 numbers with one scale d in f16: Q8_0, Q4_0, and Q4_1, which has a least number m, too.
+// Blocks of 32 numbers with one scale d in f16: Q8_0, Q8_1, Q4_0, and Q4_1, which has a least number m, too.
 //
 //   Q8_0   34 bytes: d, 32 codes of 8 bits                     x = d code
+//   Q8_1   36 bytes: d, d times the sum of the codes, 32 codes of 8 bits    x = d code
 //   Q4_0   18 bytes: d, 16 bytes of two codes                  x = d (code - 8)
 //   Q4_1   20 bytes: d, m, 16 bytes of two codes               x = d code + m
 //
@@ -40,7 +41,7 @@ struct Q8_0 {
   static void pack(const float* x, uint8_t* block) {
     float largest = 0;
     for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const float d = largest / 127, inverse = d > 0 ? 1 / d : 0;
+    const float d = largest / 127, inverse = inverse_or_zero(d);
     store_half(block, d);
     for (int i = 0; i < 32; ++i)
       block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(rounded_product(x[i], inverse))));
@@ -59,6 +60,37 @@ struct Q8_0 {
   }
 };
 
+// The format of activations in other programs: the sum serves products with weights that have an offset.
+struct Q8_1 {
+  static constexpr const char* kName = "Q8_1";
+  static constexpr int32_t kGgufType = 9;
+  static constexpr int64_t kBlock = 32, kBytes = 36;
+
+  static void pack(const float* x, uint8_t* block) {
+    float largest = 0;
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
+    const float d = largest / 127, inverse = inverse_or_zero(d);
+    int sum = 0;
+    for (int i = 0; i < 32; ++i) {
+      const auto code = static_cast<int8_t>(std::round(rounded_product(x[i], inverse)));
+      block[4 + i] = static_cast<uint8_t>(code), sum += code;
+    }
+    store_half(block, d), store_half(block + 2, static_cast<float>(sum) * d);
+  }
+  static void unpack(const uint8_t* block, float* x) {
+    const float d = load_half(block);
+    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[4 + i]));
+  }
+  template <int64_t kRows>
+  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
+    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
+      return multiply_add(to_floats(dot4_signed(load_bytes(block + 4), codes)),
+                          spread(load_half(block) * scale), sum);
+    };
+    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
+  }
+};
+
 struct Q4_0 {
   static constexpr const char* kName = "Q4_0";
   static constexpr int32_t kGgufType = 2;
@@ -68,7 +100,7 @@ struct Q4_0 {
   static void pack(const float* x, uint8_t* block) {
     float extreme = 0;
     for (int i = 0; i < 32; ++i) extreme = std::fabs(x[i]) > std::fabs(extreme) ? x[i] : extreme;
-    const float d = extreme / -8, inverse = d != 0 ? 1 / d : 0;
+    const float d = extreme / -8, inverse = inverse_or_zero(d);
     store_half(block, d);
     const auto code = [&](float v) {
       return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v, inverse) + 8.5f)));
@@ -101,7 +133,7 @@ struct Q4_1 {
   static void pack(const float* x, uint8_t* block) {
     float least = x[0], largest = x[0];
     for (int i = 1; i < 32; ++i) least = std::min(least, x[i]), largest = std::max(largest, x[i]);
-    const float d = (largest - least) / 15, inverse = d != 0 ? 1 / d : 0;
+    const float d = (largest - least) / 15, inverse = inverse_or_zero(d);
     store_half(block, d), store_half(block + 2, least);
     const auto code = [&](float v) {
       return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v - least, inverse) + 0.5f)));
