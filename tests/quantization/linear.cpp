@@ -1,0 +1,92 @@
+#include <doctest/doctest.h>
+
+#include <support/device.hpp>
+#include <support/fresh.hpp>
+#include <tinytorch/layers/sequential.hpp>
+#include <tinytorch/quantization/linear.hpp>
+
+using namespace tinytorch;
+
+namespace {
+
+struct Net : Module {
+  Linear first{64, 32}, second{32, 3};
+  Net() { add("first", first), add("second", second); }
+  Tensor forward(const Tensor& x) override { return second(relu(first(x))); }
+};
+
+bool equal(const Tensor& a, const Tensor& b) { return all(a == b).item<bool>(); }
+
+}  // namespace
+
+TEST_CASE("a packed layer stands in the place of the layer: in calls, in the tree, and in modes") {
+  const NoGrad no_grad;
+  Net net;
+  const Tensor x = randn({5, 64}), weight = net.first.weight.clone(), bias = net.first.bias.clone();
+  const QuantizedTensor packed = quantize(weight, "Q8_0");
+  pack_linear(net.first, block_format("Q8_0"));
+  CHECK(equal(net.first(x), linear(x, packed, bias)));
+  CHECK(equal(net(x), net.second(relu(linear(x, packed, bias)))));
+  const StateDict state = net.state_dict();
+  CHECK(state.size() == 4);
+  CHECK(state.at("first.weight").dtype() == DType::u8);
+  CHECK(state.at("first.weight").shape() == Shape{32, 64 / 32 * 34});
+  CHECK(equal(state.at("first.bias"), bias));
+  CHECK(net.parameter_count() == 32 * 3 + 3);  // a packed weight is not trained
+  CHECK(!net.first.weight.defined());
+  std::vector<std::string> paths;
+  net.for_each_module([&](const std::string& path, Module& m) {
+    paths.push_back(path);
+    if (path == "first") CHECK(dynamic_cast<QuantizedLinear*>(&m) != nullptr);
+  });
+  CHECK(paths == std::vector<std::string>{"", "first", "second"});
+  net.eval();
+  CHECK(!net.first.replacement()->training());
+  // Conversion to another dtype leaves the codes alone.
+  net.to(DType::bf16);
+  CHECK(net.state_dict().at("first.weight").dtype() == DType::u8);
+  CHECK(net.state_dict().at("first.bias").dtype() == DType::bf16);
+  CHECK(net(x.to(DType::bf16)).dtype() == DType::bf16);
+}
+
+TEST_CASE("a state of packed layers is loaded into another model of the same packing") {
+  const NoGrad no_grad;
+  Net a, b;
+  const Tensor x = randn({5, 64});
+  for (Net* net : {&a, &b}) pack_linear(net->first, block_format("Q4_0"));
+  CHECK(!equal(a(x), b(x)));
+  b.load_state_dict(a.state_dict());
+  CHECK(equal(a(x), b(x)));
+  Net c;
+  pack_linear(c.first, block_format("Q8_0"));
+  CHECK_THROWS_AS(c.load_state_dict(a.state_dict()), Error);
+}
+
+TEST_CASE("a replacement can be taken back, and a hook sees what a layer is called with") {
+  const NoGrad no_grad;
+  Net net;
+  const Tensor x = randn({5, 64}), before = net(x);
+  net.first.replace(std::make_shared<QuantizedLinear>(quantize(net.first.weight, "Q4_0"), net.first.bias));
+  CHECK(!equal(net(x), before));
+  net.first.replace(nullptr);
+  CHECK(equal(net(x), before));
+  int64_t calls = 0;
+  net.second.on_call([&](const Tensor& given) {
+    ++calls;
+    CHECK(given.shape() == Shape{5, 32});
+  });
+  (void)net(x);
+  net.second.on_call({});
+  (void)net(x);
+  CHECK(calls == 1);
+}
+
+TEST_CASE("replaced modules keep their replacement when they move") {
+  const NoGrad no_grad;
+  std::vector<Linear> layers;
+  layers.emplace_back(32, 8);
+  pack_linear(layers[0], block_format("Q8_0"));
+  const Tensor x = randn({2, 32}), y = layers[0](x);
+  for (int i = 0; i < 9; ++i) layers.emplace_back(32, 8);
+  CHECK(equal(layers[0](x), y));
+}
