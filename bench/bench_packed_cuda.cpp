@@ -107,7 +107,11 @@ int run(int argc, char** argv) {
     return 1;
   }
   const bench::ResultsFile file(path);
-  json out = {{"machine", bench::provenance()}, {"rounds", rounds}};
+  const cuda::DeviceProperties& gpu = cuda::properties(0);
+  json out = {{"machine", bench::provenance()},
+              {"device", gpu.name},
+              {"cuda_driver", cuda::driver_version()},
+              {"rounds", rounds}};
   tt::manual_seed(1);
   for (const Case& c : {Case{"Q4_0", 1, 16384, 8192},
                         {"Q4_0", 1, 8192, 8192},
