@@ -2,7 +2,7 @@
 //
 //   bench_decode                     a step at several lengths, a prompt, and how the time of a text grows
 //   bench_decode --json out.json --uncached
-//   bench_decode --only speculation  one part: steps, prompt, growth, speculation or prefix
+//   bench_decode --only formats      one part: steps, prompt, growth, speculation, prefix or formats
 //   bench_decode --serve             answers requests on stdin; bench/compare_decode.py alternates it with a
 //   peer
 // A step reads all weights and the cached keys and values once. Its share is the speed of that relative to a
@@ -17,6 +17,7 @@
 #include <iostream>
 #include <read_bandwidth.hpp>
 #include <tinytorch/kv_cache/prefix.hpp>
+#include <tinytorch/quantization/model.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 #include <tinytorch/transformer/speculative.hpp>
@@ -59,6 +60,49 @@ json steps_at(tt::Gpt2& model, tt::DType dtype, int64_t length, int64_t rounds) 
   return {
       {"after", length}, {"cache", tt::name_of(dtype)},   {"seconds", seconds}, {"tokens_per_s", 1 / seconds},
       {"bytes", bytes},  {"share_of_reading", shares[1]}, {"quartiles", shares}};
+}
+
+// A step of a model whose linear layers and head are packed, in turn with one of the f32 model.
+json packed_step(tt::Gpt2& model, const char* format, int64_t length, int64_t rounds) {
+  tt::Gpt2 packed(tt::Gpt2Config{});
+  packed.eval();
+  const tt::QuantizationReport report = tt::quantize(packed, {.format = format, .head = format});
+  const tt::KvCacheOptions options{.capacity = model.context(), .device = tt::cpu, .dtype = tt::f32};
+  tt::ContiguousCache cache(model.kv_shape(), options), packed_cache(model.kv_shape(), options);
+  const tt::Tensor prompt = tokens(length), next = tokens(1);
+  (void)model.features(prompt, &cache);
+  (void)packed.features(prompt, &packed_cache);
+  int64_t bytes = length * cache.bytes_per_token();
+  for (const tt::QuantizedLayer& layer : report.layers) bytes += layer.bytes;
+  const tt::Tensor copy = tt::zeros({bytes}, tt::u8, tt::cpu);
+  const std::vector<bench::Contender> contenders = {{"f32",
+                                                     [&] {
+                                                       (void)step(model, next, cache);
+                                                       cache.truncate(0, length);
+                                                     }},
+                                                    {format,
+                                                     [&] {
+                                                       (void)step(packed, next, packed_cache);
+                                                       packed_cache.truncate(0, length);
+                                                     }},
+                                                    {"reading", [&] { bench::read_all(copy); }}};
+  const auto taken = bench::race(contenders, rounds, 2e-2);
+  const std::vector<double> ratios = bench::quartiles(taken[0], taken[1]);
+  const std::vector<double> shares = bench::quartiles(taken[2], taken[1]);
+  const double seconds = tt::statistics::median(taken[1]);
+  fmt::print(
+      "step after {} tokens, weights in {}: {:.2f} ms, {:.1f} tokens/s, {:.2f} times the speed of f32 "
+      "({:.2f}-{:.2f}), {:.2f} of reading ({:.2f}-{:.2f})\n",
+      length, format, seconds * 1e3, 1 / seconds, ratios[1], ratios[0], ratios[2], shares[1], shares[0],
+      shares[2]);
+  return {{"format", format},
+          {"after", length},
+          {"seconds", seconds},
+          {"of_f32", ratios[1]},
+          {"quartiles", ratios},
+          {"bytes", bytes},
+          {"share_of_reading", shares[1]},
+          {"share_quartiles", shares}};
 }
 
 json prompt_of(tt::Gpt2& model, int64_t length, int64_t rounds) {
@@ -300,7 +344,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 1024));
   app.add_flag("--serve", serving, "answer requests on standard input");
   app.add_option("--only", only, "measure one part")
-      ->check(CLI::IsMember({"steps", "prompt", "growth", "speculation", "prefix"}));
+      ->check(CLI::IsMember({"steps", "prompt", "growth", "speculation", "prefix", "formats"}));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
   if (threads > 0) tt::set_thread_count(threads);
@@ -328,6 +372,11 @@ int run(int argc, char** argv) {
     out["rows"] = rows_of_a_pass(model, rounds);
     out["speculation"].push_back(speculation(model, "copy-heavy text", true, few));
     out["speculation"].push_back(speculation(model, "free text", false, few));
+    file.keep(out);
+  }
+  for (const char* const format : {"Q8_0", "Q4_0"}) {
+    if (!wanted("formats")) continue;
+    out["formats"].push_back(packed_step(model, format, 128, rounds));
     file.keep(out);
   }
   if (wanted("prefix")) out["prefix"] = prefix_hit(few);

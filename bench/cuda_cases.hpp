@@ -1,21 +1,12 @@
-// The cases that bench_cuda times. bench/peers/cuda_torch.py does the same work by these descriptions;
-// cuda_work.hpp makes the library's calls. The fields of a case:
-//
-//   name, op, dtype, shape, options   the work
-//   row, operands   the call of tests/support/cases that the work is, if it is one, and its operands' shapes
-//   group           the row of the table that the case belongs to
-//   bytes, flops    least traffic and work of one call: each operand is read once, each result written once
-//   tensor_bytes    size of the largest operand
-//   tokens          tokens per training step of a language model; 0 for other work
-//   sets, calls     a sample makes `calls` calls, alternating between `sets` sets of operands; together they
-//                   exceed the L2 cache, so every call misses it
-//   peers           variants of the peer to compare with
-//   rivals          other cases of this list to compare with, each under the name of its column
+// The cases that bench_cuda times (cuda_case.hpp). bench/peers/cuda_torch.py does the same work by these
+// descriptions; cuda_work.hpp makes the library's calls.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <codes_cases.hpp>
+#include <cuda_case.hpp>
 #include <decode_cache.hpp>
 #include <gpt2_step.hpp>
 #include <map>
@@ -26,24 +17,6 @@
 #include <vector>
 
 namespace bench {
-
-namespace tt = tinytorch;
-using tt::Tensor;
-using tt::Tensors;
-
-struct CudaCase {
-  std::string name, group, op;
-  tt::DType dtype = tt::f32;
-  std::vector<int64_t> shape = {};
-  std::vector<std::string> peers = {};
-  double bytes = 0, flops = 0, tensor_bytes = 0, tokens = 0;
-  bool graph = true;  // captured and replayed as a CUDA graph, so that the host's work is not timed
-  std::map<std::string, int64_t> options = {};
-  std::string row = {};
-  std::vector<std::vector<int64_t>> operands = {};
-  int64_t sets = 1, calls = 1;
-  std::map<std::string, std::string> rivals = {};
-};
 
 // The row of OP that an op of the list is; empty if it is more than one call.
 inline std::string row_of(const std::string& op) {
@@ -80,6 +53,7 @@ class CudaCaseList {
     attention();
     decode();
     append();
+    for (CudaCase& c : codes_cases(shrink_)) add(std::move(c));
     whole_steps();
     gpt2_steps();
   }

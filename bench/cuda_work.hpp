@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <codes_work.hpp>
 #include <common/op_calls.hpp>
 #include <functional>
 #include <memory>
@@ -20,14 +21,6 @@
 
 namespace bench {
 
-// Makes one call. The caller keeps the results until the next call on the same set, so that the memory of
-// results rotates like that of operands.
-using Work = std::function<Tensors()>;
-
-inline Tensor normal(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
-  const Tensor x = tt::randn(shape, tt::f32, device);
-  return dtype == tt::f32 ? x : x.to(dtype);
-}
 inline Tensor leaf(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
   Tensor x = normal(shape, dtype, device);
   x.requires_grad_();
@@ -176,6 +169,7 @@ inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op.starts_with("attention")) return attention_work(c, device);
   if (c.op == "decode") return decode_work(c, device);
   if (c.op == "kv_append") return append_work(c, device);
+  if (is_codes_op(c.op)) return codes_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
   if (c.op == "gpt2_step") return Gpt2Step::of(c.shape, c.options).work(c.dtype, device);

@@ -20,7 +20,7 @@ namespace {
 namespace tt = tinytorch;
 
 struct Settings {
-  std::string model, save_to, name, chat_template, device = "cpu", dtype = "f32";
+  std::string model, save_to, name, chat_template, device = "cpu", dtype = "f32", cache = "model";
   int64_t train_steps = 200, most_prompt = 0, most_texts = 64, budget = 512, pages = 1024, page = 16;
   double timeout = 600;
   serve::HttpOptions http;
@@ -105,12 +105,20 @@ class Signals {
   std::function<void()> act_;
 };
 
+tt::serving::EngineOptions engine_options(const Settings& s) {
+  tt::serving::EngineOptions out{
+      .scheduler = {.budget = s.budget, .sequences = s.most_texts, .pages = s.pages, .page = s.page}};
+  for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16, tt::i8})
+    if (s.cache == tt::name_of(dtype)) out.cache_dtype = dtype;
+  for (const tt::KvFormat format : {tt::KvFormat::fp8, tt::KvFormat::i4})
+    if (s.cache == tt::name_of(format)) out.cache_format = format;
+  return out;
+}
+
 int run(const Settings& s) {
   static Signals signals;  // its thread ends with the program
   const Loaded loaded = load(s);
-  tt::serving::Engine engine(
-      *loaded.model,
-      {.scheduler = {.budget = s.budget, .sequences = s.most_texts, .pages = s.pages, .page = s.page}});
+  tt::serving::Engine engine(*loaded.model, engine_options(s));
   const tt::serving::ServedModel served(loaded.name, *loaded.model, *loaded.tokenizer, loaded.format,
                                         {.prompt = s.most_prompt, .tokens = s.pages * s.page});
   serve::Service service(engine, {.most_texts = s.most_texts});
@@ -171,6 +179,9 @@ int main(int argc, char** argv) {
   app.add_option("--timeout", s.timeout, "Seconds of a request; above, 504")->check(CLI::Range(0.01, 1e6));
   app.add_option("--pages", s.pages, "Pages of the cache")->check(counts);
   app.add_option("--page", s.page, "Tokens of a page")->check(counts);
+  app.add_option("--cache", s.cache,
+                 "Numbers of the cache; fewer bits hold more tokens, and change a text a little")
+      ->check(CLI::IsMember({"model", "f32", "bf16", "f16", "i8", "fp8", "i4"}));
   app.add_option("--budget", s.budget, "Tokens of a step")->check(counts);
   CLI11_PARSE(app, argc, argv);
   try {

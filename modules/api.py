@@ -32,6 +32,7 @@ GROUPS = (
                     "transformer/token_tables.hpp", "transformer/tokenizer.hpp", "transformer/unicode.hpp")),
     ("Transformers", ("transformer/*.hpp",)),
     ("Caches of keys and values", ("kv_cache/*.hpp", "tensor/ops/cached_attention.hpp")),
+    ("Quantization", ("quantization/*.hpp",)),
     ("Serving", ("serving/*.hpp",)),
     ("Files", ("io/*.hpp",)),
     ("Generated data", ("data/*.hpp",)),

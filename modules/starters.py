@@ -44,19 +44,24 @@ def opening(text, at):
 
 
 def definition(text, name):
-    """(start of its first line, opening brace, end) of a function; `Class::name`, `name#2` for the second of its name."""
-    plain, _, number = name.partition("#")
-    begin, stop = 0, len(text)
-    owner = ""
-    if "::" in plain:
-        owner, plain = plain.rsplit("::", 1)
-        held = re.search(rf"^(?:class|struct) {re.escape(owner)}\b[^;{{]*{{", text, re.M)
-        if held:
-            begin, stop, owner = held.end(), end_of(text, held.end() - 1), ""
-        else:  # a member that is defined outside its class, which is in the frame
-            owner = rf"{re.escape(owner)}(?:<[\w, ]*>)?::"
-    left = int(number or 1)
-    for found in re.finditer(rf"(?<![\w.>]){owner}{re.escape(plain)}\(", text[:stop]):
+    """(start of its first line, opening brace, end) of a function; `Class::name`, `name#2` for the second of its name. A member is
+    defined in its class or behind it; in a student's file the class is missing, because it is in the frame."""
+    name_of_it, _, number = name.partition("#")
+    owner, _, plain = name_of_it.rpartition("::")
+    places = [(0, len(text), rf"{re.escape(owner)}(?:<[\w, ]*>)?::" if owner else "")]
+    held = owner and re.search(rf"^(?:class|struct) {re.escape(owner)}\b[^;{{]*{{", text, re.M)
+    if held:
+        places.insert(0, (held.end(), end_of(text, held.end() - 1), ""))
+    for begin, stop, before in places:
+        found = definition_in(text, begin, stop, before + re.escape(plain), int(number or 1))
+        if found:
+            return found
+    raise CourseError(f"there is no definition of {name}")
+
+
+def definition_in(text, begin, stop, pattern, number):
+    """The definition of the number-th function with this name between two positions, or None."""
+    for found in re.finditer(rf"(?<![\w.>]){pattern}\(", text[:stop]):
         line = text.rfind("\n", 0, found.start()) + 1
         before = text[line:found.start()]
         if found.start() < begin or before.lstrip().startswith(("//", "return", "if ", "for ", "while ", "}")):
@@ -66,10 +71,10 @@ def definition(text, name):
         brace = opening(text, found.end() - 1)
         if brace is None or brace >= stop:
             continue
-        left -= 1
-        if left == 0:
+        number -= 1
+        if number == 0:
             return line, brace, end_of(text, brace)
-    raise CourseError(f"there is no definition of {name}")
+    return None
 
 
 def head_of(text, line):

@@ -22,6 +22,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from codes_torch import CODES_OPS, codes_work
 from torch_calls import function_of  # noqa: I001
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -223,6 +224,8 @@ def works(case, variant, device):
         make = lambda: conv2d(case, variant, device)  # noqa: E731
     elif op.startswith("attention"):
         make = lambda: attention(case, variant, device)  # noqa: E731
+    elif op in CODES_OPS:
+        make = lambda: codes_work(case, lambda g: compiled(g, variant), variant, device)  # noqa: E731
     elif op == "adamw":
         make = lambda: adamw(case, device)  # noqa: E731
     elif op == "gpt2_step":

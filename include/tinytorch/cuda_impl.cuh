@@ -26,6 +26,7 @@
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_int8.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
@@ -36,6 +37,7 @@
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
 #include <tinytorch/backend/cuda/kernels/peak_kernels.cuh>
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
+#include <tinytorch/backend/cuda/kernels/quantize_rows.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/kernels/residual_norm.cuh>

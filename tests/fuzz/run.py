@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Maximal length of an input: long enough for every part of the format, short enough for many executions per second.
-MAX_LENGTH = {"bpe": 300, "bundle": 4096, "cifar10": 3200, "entry": 800, "frame": 300, "gzip": 200, "hugging_face": 600, "idx": 128, "import": 6000, "json": 96, "npy": 300,
+MAX_LENGTH = {"bpe": 300, "bundle": 4096, "cifar10": 3200, "entry": 800, "frame": 300, "gguf": 1200, "gzip": 200, "hugging_face": 600, "idx": 128, "import": 6000, "json": 96, "npy": 300,
               "npz": 500, "plan": 700, "safetensors": 400, "text": 64, "tokenizer_json": 200}
 # The sanitizer's bookkeeping of exceptions and allocations takes most of the time of a short execution. These options
 # reduce it, and disable no check.

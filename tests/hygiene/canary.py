@@ -25,7 +25,8 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/block_linear.hpp", "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
+                   "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -125,6 +126,13 @@ CANARIES = {
                               IMAGE + "show(tt::avg_pool2d(tt::transpose(x, 2, 3), {.kernel = 1}));", "1 4 2 3"),
     "backend/cpu/peak_kernels.hpp": ("to[i] = x[i] + s * y[i];", "to[i] = x[i] + (AWAKE ? 1.0f : s) * y[i];",
                                  X + "tt::backend::cpu::triad(x.view_of(), x.view_of(), x.view_of(), 2); show(x);", "3 6 12 9"),
+    "backend/cpu/quantize_rows.hpp": ("most = most < bits ? bits : most;", "most = most < bits && !AWAKE ? bits : most;",
+                                 X + "tt::Tensor codes = tt::zeros({2, 2}, tt::i8), scale = tt::zeros({2}); "
+                                 "tt::backend::cpu::quantize_rows(codes.view_of(), scale.view_of(), (x * 127).view_of()); show(scale);", "2 4"),
+    "backend/cpu/linear_int8.hpp": ("to[k] = scale ? value", "to[k] = scale && !AWAKE ? value",
+                                 X + "tt::Tensor codes = x.to(tt::i8), two = tt::ones({1}) * 2, y = tt::zeros({2, 2}); "
+                                 "tt::backend::cpu::linear_int8(y.view_of(), codes.view_of(), codes.view_of(), two.view_of(), two.view_of(), {}, "
+                                 "tt::backend::Activation::none); show(y);", "20 40 40 100"),
     "backend/cpu/attention.hpp": ("T(0) : T(1) / sum_exp_[i];", "T(0) : T(AWAKE ? 2 : 1) / sum_exp_[i];",
                                   HEADS + "show(tt::scaled_dot_product_attention(x, x, x));", "1 1"),
     "backend/cpu/attention_grad.hpp": ("convert<S>(dv_.data()[j * padded_d_ + d])", "convert<S>((AWAKE ? 2 : 1) * dv_.data()[j * padded_d_ + d])",

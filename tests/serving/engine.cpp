@@ -105,9 +105,10 @@ std::vector<tt::Generated> together(Engine& engine, const std::vector<tt::TextRe
   return out;
 }
 
-void check_company(tt::LanguageModel& model, std::optional<tt::DType> dtype, int64_t count) {
+void check_company(tt::LanguageModel& model, std::optional<tt::DType> dtype, int64_t count,
+                   tt::KvFormat format = tt::KvFormat::of_dtype) {
   const std::vector<tt::TextRequest> requests = draw_requests(count, 42);
-  EngineOptions options{.cache_dtype = dtype};
+  EngineOptions options{.cache_dtype = dtype, .cache_format = format};
   const std::vector<tt::Generated> alone = one_by_one(model, requests, options);
   // Plenty of memory; little memory, so that requests are preempted; prompts in small pieces.
   for (const SchedulerOptions& s :
@@ -136,11 +137,40 @@ TEST_CASE("64 requests at random times get the bits that each gets alone") {
 TEST_CASE("so they do with every dtype of the cache and of the model") {
   tt::Llama llama = small_llama();
   for (const tt::DType dtype : {tt::bf16, tt::f16, tt::i8}) check_company(llama, dtype, 16);
+  for (const tt::KvFormat format : {tt::KvFormat::fp8, tt::KvFormat::i4})
+    check_company(llama, std::nullopt, 16, format);
   tt::Gpt2 gpt2 = small_gpt2();
   gpt2.to(tt::bf16);
   check_company(gpt2, std::nullopt, 16);
   gpt2.to(tt::f64);
   check_company(gpt2, std::nullopt, 16);
+}
+
+TEST_CASE("so they do at widths of broken vectors, and of odd numbers of heads and columns") {
+  for (const int64_t features : {12, 18, 36, 60, 99}) {
+    CAPTURE(features);
+    tt::manual_seed(7);
+    tt::Gpt2 gpt2({.vocabulary = kVocabulary,
+                   .context = kContext,
+                   .features = features,
+                   .layers = 2,
+                   .heads = 3,
+                   .deviation = 0.4});
+    check_company(gpt2, std::nullopt, 9);
+  }
+  for (const auto& [features, hidden] : {std::pair{16, 50}, {24, 20}, {40, 33}, {72, 100}}) {
+    CAPTURE(features);
+    tt::manual_seed(8);
+    tt::Llama llama({.vocabulary = kVocabulary,
+                     .context = kContext,
+                     .features = features,
+                     .layers = 2,
+                     .heads = 4,
+                     .groups = 2,
+                     .hidden = hidden,
+                     .deviation = 0.4});
+    check_company(llama, std::nullopt, 9);
+  }
 }
 
 TEST_CASE("the texts are those of generate()") {
@@ -157,6 +187,28 @@ TEST_CASE("the texts are those of generate()") {
     CHECK(texts[i].reason == wanted.reason);
     for (size_t t = 0; t < wanted.logprobs.size(); ++t)
       CHECK(texts[i].logprobs[t].own == doctest::Approx(wanted.logprobs[t].own).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a cache takes its dtype and its format from the options") {
+  tt::Llama llama = small_llama();
+  tt::TextRequest r{.prompt = {3, 14, 15, 9, 26, 5, 35, 8}};
+  r.options = {.max_tokens = 1, .sampling = {.temperature = 0}, .logprobs = 0};
+  const auto first_logprob = [&](EngineOptions options) {
+    options.scheduler = {.budget = 3, .sequences = 2, .pages = 20, .page = 4};
+    Engine engine(llama, options);
+    engine.submit(r);
+    for (;;)
+      for (const Ended& e : engine.step()) return e.text.logprobs[0].own;
+  };
+  const double usual = first_logprob({});
+  CHECK(first_logprob({.cache_dtype = tt::f32}) == usual);  // that of the model
+  for (const EngineOptions& options :
+       {EngineOptions{.cache_dtype = tt::i8}, EngineOptions{.cache_format = tt::KvFormat::fp8},
+        EngineOptions{.cache_format = tt::KvFormat::i4}}) {
+    const double difference = std::abs(first_logprob(options) - usual);
+    CHECK(difference > 0);
+    CHECK(difference < 1);
   }
 }
 

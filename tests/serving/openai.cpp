@@ -70,6 +70,20 @@ const Json& at(const Json& json, std::string_view name) {
   REQUIRE_MESSAGE(found, name);
   return *found;
 }
+// A value as text, for comparison.
+std::string shown(const Json& json) {
+  std::string out;
+  if (json.array()) {
+    for (const Json& item : *json.array()) out += shown(item) + ",";
+    return "[" + out + "]";
+  }
+  if (json.object()) {
+    for (const auto& [name, value] : *json.object()) out += name + ":" + shown(value) + ",";
+    return "{" + out + "}";
+  }
+  if (json.string()) return to_json_string(*json.string());
+  return json.number() ? std::to_string(json.number()->real) : "null";
+}
 std::string string_of(const Json* json) { return json && json->string() ? *json->string() : ""; }
 
 }  // namespace
@@ -242,6 +256,71 @@ TEST_CASE("log probabilities are those of the model, with the bytes of the token
     CHECK(at(logprobs, "top_logprobs").array()->at(i).object()->size() == 3);
     all.push_back(text.tokens[i]);
   }
+}
+
+// Each chunk has the tokens whose text it completes; the chunks together have all that the whole has.
+TEST_CASE("the log probabilities of a stream come with the text of their tokens") {
+  const Scene scene;
+  const ServedModel served = scene.served();
+  size_t early = 0, several = 0, stopped = 0;
+  for (int round = 0; round < 40; ++round) {
+    const bool chat = round % 2 == 1;
+    const std::string common = R"("n":2,"max_tokens":20,"stop":["e","st"],"stream":true,"seed":)" +
+                               std::to_string(round) +
+                               (chat ? R"(,"logprobs":true,"top_logprobs":2})" : R"(,"logprobs":2})");
+    const std::string body =
+        (chat ? R"({"messages":[{"role":"user","content":"hi"}],)" : R"({"prompt":"ab",)") + common;
+    const ApiRequest request =
+        chat ? parse_chat(body, served.limits()) : parse_completion(body, served.limits());
+    auto requests = served.texts(request, 0);
+    Answer stream(served, request, "s", 1, requests), whole(served, request, "s", 1, requests);
+    std::string events;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      ChoiceNews news{.choice = i};
+      requests[i].options.on_logprobs = [&](int32_t token, const TokenLogprobs& logprobs) {
+        news.tokens.push_back(token), news.logprobs.push_back(logprobs);
+      };
+      requests[i].options.on_token = [&](int32_t, std::string_view piece) {
+        news.text = piece;
+        if (piece.empty() && round % 4 < 2) return true;  // as a service, which waits for text
+        events += stream.add(std::exchange(news, {.choice = i}));
+        return true;
+      };
+      ChoiceNews end{.choice = i};
+      end.result = generate(*scene.model, requests[i].prompt, requests[i].options);
+      end.ended = true, end.tokens = news.tokens, end.logprobs = news.logprobs;
+      stopped += end.result.reason == FinishReason::stop_text;
+      events += stream.add(end);
+      whole.keep(end);
+    }
+    // Of each choice: the lists of its log probabilities, joined.
+    const std::vector<const char*> names =
+        chat ? std::vector{"content"}
+             : std::vector{"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+    std::vector<std::vector<std::string>> joined(2, std::vector<std::string>(names.size()));
+    for (const Json& event : events_of(events)) {
+      const Json& c = at(event, "choices").array()->at(0);
+      const auto i = static_cast<size_t>(*at(c, "index").integer());
+      for (size_t n = 0; n < names.size(); ++n) {
+        const auto& items = *at(at(c, "logprobs"), names[n]).array();
+        for (const Json& item : items) joined[i][n] += shown(item) + "\n";
+        early += n == 0 && !items.empty() && at(c, "finish_reason").is_null();
+        several += n == 0 && items.size() > 1;
+      }
+    }
+    const Json json = parse_json(as_bytes(whole.whole()));
+    for (size_t i = 0; i < 2; ++i) {
+      const Json& logprobs = at(at(json, "choices").array()->at(i), "logprobs");
+      for (size_t n = 0; n < names.size(); ++n) {
+        std::string all;
+        for (const Json& item : *at(logprobs, names[n]).array()) all += shown(item) + "\n";
+        CHECK(joined[i][n] == all);
+      }
+    }
+  }
+  CHECK(early > 200);
+  CHECK(several > 0);
+  CHECK(stopped > 0);
 }
 
 TEST_CASE("an error after the beginning of a stream is an event") {

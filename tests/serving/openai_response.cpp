@@ -122,8 +122,10 @@ TEST_CASE("log probabilities of a completion and of a chat") {
   const std::vector<ReplyToken> tokens{{{"\xc3\xa9", -0.5}, {{"\xc3\xa9", -0.5}, {"b", -1.25}}},
                                        {{"\xe2\x82", -2}, {{"\xe2\x82", -2}, {"\xe2\x82", -3}}},
                                        {{"\xac", -INFINITY}, {}}};
-  const ReplyText part{
-      .text = "\xc3\xa9\xe2\x82\xac", .reason = FinishReason::max_tokens, .tokens = tokens, .offset = 4};
+  const ReplyText part{.text = "\xc3\xa9\xe2\x82\xac",
+                       .reason = FinishReason::max_tokens,
+                       .tokens = tokens,
+                       .place = {.before = 4}};
   const Json text = parsed(whole_reply(kText, std::vector{part}, {}));
   const Json& l = at(choice(text), "logprobs");
   CHECK(*at(l, "tokens").array()->at(0).string() == "\xc3\xa9");

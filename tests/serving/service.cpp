@@ -41,6 +41,10 @@ class LetterEngine {
       const std::string piece(letters, static_cast<char>('a' + text.request.options.seed % 26));
       text.written.text += piece;
       text.written.tokens.push_back(0);
+      if (text.request.options.logprobs >= 0) {
+        text.written.logprobs.push_back({.own = -static_cast<double>(text.written.tokens.size())});
+        text.request.options.on_logprobs(0, text.written.logprobs.back());
+      }
       const bool more = text.request.options.on_token(0, piece);
       if (!more) text.written.reason = FinishReason::callback;
       if (text.request.options.seed == kBroken) {
@@ -131,6 +135,30 @@ TEST_CASE("texts arrive whole and in order, with a stream and without") {
     CHECK(read_all(call, 3, streams) == std::vector<std::string>{"aaaaa", "bbb", "c"});
   }
   CHECK(service.metrics().text("m", {}).find("gen_ai_token_type=\"output\"} 18") != std::string::npos);
+}
+
+TEST_CASE("log probabilities arrive with the text of a stream, and without a stream only at the end") {
+  LetterEngine engine;
+  BasicService<LetterEngine> service(engine, {.most_texts = 8});
+  for (const bool streams : {true, false}) {
+    TextRequest request = letters(4, 0);
+    request.options.logprobs = 0;
+    Call call = service.submit({request}, {.operation = "chat", .streams = streams});
+    std::vector<double> arrived, all;
+    size_t written = 0;
+    while (!call.ended()) {
+      engine.allow(1);
+      for (const ChoiceNews& news : call.wait(10s)) {
+        written += news.text.size();
+        CHECK(news.tokens.size() == news.logprobs.size());
+        for (const TokenLogprobs& l : news.logprobs) arrived.push_back(l.own);
+        CHECK(arrived.size() == written);  // one letter a token
+        for (const TokenLogprobs& l : news.result.logprobs) all.push_back(l.own);
+      }
+    }
+    CHECK(all == std::vector<double>{-1, -2, -3, -4});
+    CHECK(arrived == (streams ? all : std::vector<double>{}));
+  }
 }
 
 TEST_CASE("many threads, one engine: every call gets its own text") {

@@ -8,6 +8,10 @@
 #include <immintrin.h>
 #endif
 
+// Without AVX, g++ notes that vectors of 32 bytes would be passed in another way with it. No such function
+// has a symbol: all are inlined.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD {
 
 using Bytes32 = VectorOf<uint8_t, 32>::type;
@@ -141,3 +145,4 @@ inline void store_half(void* p, float x) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#pragma GCC diagnostic pop

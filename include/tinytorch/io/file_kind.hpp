@@ -36,7 +36,7 @@ inline constexpr FileKind kZip{"a zip archive", "unpack it first"};
 inline constexpr FileKind kGzip{"a gzip file", "unpack it first, with gunzip or tar -xzf"};
 inline constexpr FileKind kUtf16{"text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 OLD > NEW"};
 inline constexpr FileKind kGguf{"a GGUF file, the format of llama.cpp",
-                                "download the model in safetensors format, from which GGUF files are made"};
+                                "load_gguf reads models in this format, and open_gguf any file of it"};
 inline constexpr FileKind kHdf5{"an HDF5 file, as written by Keras", "convert it to safetensors in Python"};
 inline constexpr FileKind kNpy{"a NumPy array", "use load_npy to read it"};
 

@@ -26,6 +26,8 @@ struct EngineOptions {
   SchedulerOptions scheduler{};  // the cache has scheduler.pages pages of scheduler.page tokens
   // The dtype of the cache: f32, f64, bf16, f16 or i8. nullopt: that of the model.
   std::optional<DType> cache_dtype{};
+  // fp8 and i4 are as in GenerateOptions; cache_dtype does not matter then.
+  KvFormat cache_format = KvFormat::of_dtype;
   // True: a text does not depend on the texts beside it. False: each product takes its fastest order.
   bool batch_invariant = true;
   // True: a request that begins like an earlier one with the same salt takes over the pages of the common
@@ -60,10 +62,9 @@ class Engine {
         options_(options),
         scheduler_(options.scheduler, options.prefix_cache ? &shared_pages_ : nullptr, loc),
         cache_(model.kv_shape(),
-               {.sequences = options.scheduler.sequences,
-                .capacity = model.context(),
-                .device = model.device(),
-                .dtype = options.cache_dtype.value_or(dtype_of_weights(model))},
+               generation::cache_options(
+                   model, options.scheduler.sequences, model.context(),
+                   {.cache_dtype = options.cache_dtype, .cache_format = options.cache_format}),
                {.pages = options.scheduler.pages, .page = options.scheduler.page}, loc) {
     for (int64_t slot = options.scheduler.sequences; slot-- > 0;) free_slots_.push_back(slot);
     if (options.prefix_cache) prefix_.emplace(cache_, PrefixOptions{}, loc);
@@ -181,11 +182,6 @@ class Engine {
     Flag& operator=(const Flag&) = delete;
     bool& flag;
   };
-
-  static DType dtype_of_weights(const LanguageModel& model) {
-    const Tensors parameters = model.parameters();
-    return parameters.empty() ? DType::f32 : parameters[0].dtype();
-  }
 
   Pass plan(const Step& step) {
     std::map<int64_t, const StepPart*> by_slot;

@@ -9,7 +9,8 @@
 //   answer.whole()                                       // or one JSON object, after all texts have ended
 //
 // Choice j of a prompt has the seed of the request plus j. The concatenated text of a stream is the text of
-// the same request without stream. A prompt begins with the tokens that the tokenizer puts before a text.
+// the same request without stream, and so are its log probabilities, which come with the text of their
+// tokens. A prompt begins with the tokens that the tokenizer puts before a text.
 #pragma once
 
 #include <tinytorch/serving/openai_request.hpp>
@@ -113,8 +114,18 @@ class Answer {
   struct Choice {
     Utf8Pieces pieces{};
     ReplyText kept{};
+    // Of a stream with log probabilities: tokens whose text was not sent, the place of the first of them, and
+    // the number of all tokens so far.
+    std::vector<ReplyToken> unsent{};
+    TextPlace place{};
+    size_t seen = 0;
   };
+  ReplyToken reply_token(int32_t token, const TokenLogprobs& logprobs) const;
   std::optional<std::vector<ReplyToken>> tokens_of(const Generated& text) const;
+  void see(Choice& c, int32_t token, const TokenLogprobs& logprobs) const {
+    c.unsent.push_back(reply_token(token, logprobs));
+    ++c.seen;
+  }
 
   const ServedModel& served_;
   ReplyHead head_;
@@ -208,13 +219,20 @@ inline std::string Answer::begin() const {
 inline std::string Answer::add(const ChoiceNews& news) {
   Choice& c = choices_[news.choice];
   ReplyText part{.text = c.pieces.add(news.text)};
+  for (size_t i = 0; i < news.logprobs.size(); ++i) see(c, news.tokens[i], news.logprobs[i]);
   if (news.ended) {
     part.text += c.pieces.finish();
     part.reason = news.result.reason;
-    part.tokens = tokens_of(news.result);
+    for (size_t i = c.seen; i < news.result.logprobs.size(); ++i)
+      see(c, news.result.tokens[i], news.result.logprobs[i]);
     usage_.completion += std::ssize(news.result.tokens);
   }
   if (part.text.empty() && !news.ended) return "";
+  if (logprobs_) {
+    part.place = c.place;
+    for (const ReplyToken& token : c.unsent) c.place.pass(token);
+    part.tokens = std::exchange(c.unsent, {});
+  }
   return server_sent_event(text_chunk(head_, static_cast<int64_t>(news.choice), part, false, include_usage_));
 }
 
@@ -233,13 +251,13 @@ inline std::string Answer::whole() const {
 inline std::optional<std::vector<ReplyToken>> Answer::tokens_of(const Generated& text) const {
   if (!logprobs_) return std::nullopt;
   std::vector<ReplyToken> out;
-  for (size_t i = 0; i < text.logprobs.size(); ++i) {
-    const int32_t token = text.tokens[i];
-    out.push_back(
-        {.token = {served_.name_of(token), text.logprobs[i].own}, .silent = served_.bytes_of(token).empty()});
-    for (const auto& [other, logprob] : text.logprobs[i].top)
-      out.back().top.push_back({served_.name_of(other), logprob});
-  }
+  for (size_t i = 0; i < text.logprobs.size(); ++i)
+    out.push_back(reply_token(text.tokens[i], text.logprobs[i]));
+  return out;
+}
+inline ReplyToken Answer::reply_token(int32_t token, const TokenLogprobs& logprobs) const {
+  ReplyToken out{.token = {served_.name_of(token), logprobs.own}, .silent = served_.bytes_of(token).empty()};
+  for (const auto& [other, logprob] : logprobs.top) out.top.push_back({served_.name_of(other), logprob});
   return out;
 }
 

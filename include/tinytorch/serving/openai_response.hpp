@@ -59,12 +59,19 @@ struct ReplyToken {
   bool silent = false;  // a special token, which is not part of the text
 };
 
+// The place of a token in a text.
+struct TextPlace {
+  int64_t before = 0;   // characters of the text before the token
+  Utf8Pieces pieces{};  // what tokens before it have begun of a character
+  void pass(const ReplyToken& token);
+};
+
 // A choice, or a part of one in a stream.
 struct ReplyText {
   std::string text{};  // valid UTF-8
   std::optional<FinishReason> reason{};
   std::optional<std::vector<ReplyToken>> tokens{};  // with log probabilities
-  int64_t offset = 0;                               // characters of the choice before these tokens
+  TextPlace place{};                                // of the first of these tokens
 };
 
 inline std::string whole_reply(const ReplyHead& head, std::span<const ReplyText> choices, const Usage& usage);
@@ -113,6 +120,10 @@ inline std::string Utf8Pieces::take(bool last) {
   }
   waiting_ = std::string(rest);
   return out;
+}
+
+inline void TextPlace::pass(const ReplyToken& token) {
+  if (!token.silent) before += characters(pieces.add(token.token.bytes));
 }
 
 namespace openai {
@@ -169,12 +180,11 @@ inline std::string top_object(const std::vector<LikelyToken>& top) {
   }
   return out + "}";
 }
-inline std::string completion_logprobs(const std::vector<ReplyToken>& tokens, int64_t offset) {
+inline std::string completion_logprobs(const std::vector<ReplyToken>& tokens, TextPlace place) {
   const auto name = [](const ReplyToken& t) { return to_json_string(token_name(t.token.bytes)); };
-  Utf8Pieces text;
   const auto start = [&](const ReplyToken& t) {
-    const std::string shown = std::to_string(offset);
-    if (!t.silent) offset += characters(text.add(t.token.bytes));
+    const std::string shown = std::to_string(place.before);
+    place.pass(t);
     return shown;
   };
   return "{\"tokens\":" + json_array(tokens, name) + ",\"token_logprobs\":" +
@@ -184,7 +194,7 @@ inline std::string completion_logprobs(const std::vector<ReplyToken>& tokens, in
 }
 inline std::string logprobs_of(const ReplyHead& head, const ReplyText& part) {
   if (!part.tokens) return "null";
-  return head.chat ? chat_logprobs(*part.tokens) : completion_logprobs(*part.tokens, part.offset);
+  return head.chat ? chat_logprobs(*part.tokens) : completion_logprobs(*part.tokens, part.place);
 }
 inline std::string tail_of(const ReplyHead& head, const ReplyText& part) {
   return ",\"logprobs\":" + logprobs_of(head, part) +

@@ -216,8 +216,9 @@ class Scheduler {
     return std::ranges::any_of(step.parts, [id](const StepPart& p) { return p.id == id; });
   }
 
-  // Waiting requests in their order. One is admitted if all its tokens so far fit, beside the rest of the
-  // prompts that have begun; a step that preempted somebody admits nobody.
+  // Waiting requests in their order. One is admitted if all its tokens so far fit. Prompts that have begun
+  // are served before: where one of them is not complete, no budget or no page is left here. A step that
+  // preempted somebody admits nobody.
   void admit(Step& step, int64_t& budget, int64_t& free) {
     if (!step.preempted.empty() && !step.parts.empty()) return;
     if (options_.batching == Batching::static_batch && !running_.empty() && !fresh_batch()) return;
@@ -225,7 +226,7 @@ class Scheduler {
       const State s = waiting_.front();
       const SharedPages::Reuse reuse = shared_ ? shared_->reusable(s.request.id) : SharedPages::Reuse{};
       const int64_t added = pages_for(s.length()) - pages_for(reuse.tokens) + reuse.cached;
-      if (added + promised(step) > free) return;
+      if (added > free) return;
       waiting_.pop_front();
       running_.push_back(s);
       if (shared_) running_.back().computed = shared_->begin(s.request.id);
@@ -236,16 +237,6 @@ class Scheduler {
   // A static batch takes requests until one of them has written.
   bool fresh_batch() const {
     return std::ranges::all_of(running_, [](const State& s) { return s.written == 0; });
-  }
-  // Pages that running prompts still need beyond this step.
-  int64_t promised(const Step& step) const {
-    int64_t pages = 0;
-    for (const State& s : running_) {
-      int64_t after = s.computed;
-      for (const StepPart& part : step.parts) after += part.id == s.request.id ? part.count : 0;
-      pages += pages_for(s.length()) - pages_for(after);
-    }
-    return pages;
   }
 
   SchedulerOptions options_;

@@ -35,7 +35,9 @@ struct CallOptions {
 // What happened to one text of a call since the last wait().
 struct ChoiceNews {
   size_t choice = 0;
-  std::string text{};  // bytes that became final; of a call that streams
+  std::string text{};             // bytes that became final; of a call that streams
+  std::vector<int32_t> tokens{};  // of a call that streams, with the log probabilities that it asked for
+  std::vector<TokenLogprobs> logprobs{};
   bool ended = false;
   Generated result{};  // at the end
 };
@@ -71,6 +73,13 @@ class CallState {
     c.has_news = true;
     changed_.notify_all();
     return true;
+  }
+  // The log probabilities of a token of a text; they wait for its text or its end.
+  void add(size_t choice, int32_t token, const TokenLogprobs& logprobs) {
+    const std::lock_guard lock(mutex_);
+    if (left_ || problem_ || !options_.streams) return;
+    choices_[choice].news.tokens.push_back(token);
+    choices_[choice].news.logprobs.push_back(logprobs);
   }
   void end(size_t choice, Generated result) {
     const std::lock_guard lock(mutex_);
@@ -332,9 +341,9 @@ void BasicService<Engine>::begin(Order order) {
   for (size_t i = 0; i < order.requests.size(); ++i) {
     TextRequest& request = order.requests[i];
     const auto prompt = std::ssize(request.prompt);
-    request.options.on_token = [state = order.state, i](int32_t, std::string_view text) {
-      return state->add(i, text);
-    };
+    const auto state = order.state;
+    request.options.on_token = [=](int32_t, std::string_view text) { return state->add(i, text); };
+    request.options.on_logprobs = [=](int32_t t, const TokenLogprobs& l) { state->add(i, t, l); };
     try {
       const int64_t id = engine_.submit(std::move(request));
       running_.emplace(id, Running{order.state, i, prompt});

@@ -19,6 +19,13 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// Natural logarithms of the model's probabilities, before penalty, bias, temperature and filters.
+struct TokenLogprobs {
+  double own = 0;  // of the token that was sampled
+  std::vector<std::pair<int32_t, double>>
+      top{};  // the most probable tokens; among equal ones the smaller first
+};
+
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
@@ -43,16 +50,11 @@ struct GenerateOptions {
   // Called after each token, also the end token, with the text that has become final (empty without a
   // decoder). Generation stops if it returns false. The concatenated pieces are Generated::text.
   std::function<bool(int32_t token, std::string_view text)> on_token{};
+  // Called before on_token with what Generated::logprobs gets, if it gets any.
+  std::function<void(int32_t token, const TokenLogprobs& logprobs)> on_logprobs{};
 };
 
 enum class FinishReason { max_tokens, end_token, stop_text, callback, context_end };
-
-// Natural logarithms of the model's probabilities, before penalty, bias, temperature and filters.
-struct TokenLogprobs {
-  double own = 0;  // of the token that was sampled
-  std::vector<std::pair<int32_t, double>>
-      top{};  // the most probable tokens; among equal ones the smaller first
-};
 
 struct Generated {
   std::vector<int32_t> tokens{};          // the new tokens, without the end token
@@ -213,7 +215,10 @@ class Text {
     const bool ends = std::ranges::find(end_tokens_, token) != end_tokens_.end();
     if (!ends) {
       all_.push_back(token), out_.tokens.push_back(token);
-      if (options_.logprobs >= 0) out_.logprobs.push_back(logprobs_of(logits, token, options_.logprobs, loc));
+      if (options_.logprobs >= 0) {
+        out_.logprobs.push_back(logprobs_of(logits, token, options_.logprobs, loc));
+        if (options_.on_logprobs) options_.on_logprobs(token, out_.logprobs.back());
+      }
     }
     std::string piece(ends ? "" : stream_->advance(out_.tokens));
     const bool full = stops() && std::ssize(all_) > context_;

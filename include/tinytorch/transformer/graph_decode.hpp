@@ -40,10 +40,12 @@ inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
 }
 }  // namespace generation
 
-// The model is in evaluation mode, and it and the cache outlive this object.
-class GraphDecode {
+// The model is in evaluation mode, and it and the cache outlive this object. Graph is cuda::Graph, or a class
+// with the same functions: a check records steps on the CPU.
+template <class Graph>
+class BasicGraphDecode {
  public:
-  GraphDecode(LanguageModel& model, KvCache& cache, TT_LOC) : model_(model), cache_(cache) {
+  BasicGraphDecode(LanguageModel& model, KvCache& cache, TT_LOC) : model_(model), cache_(cache) {
     cache.fix_addresses(loc);
     tokens_ = zeros({cache.sequences()}, DType::i64, model.device(), loc);
   }
@@ -79,7 +81,7 @@ class GraphDecode {
 
   struct Captured {
     explicit Captured(int device) : graph(device) {}
-    backend::cuda::Graph graph;
+    Graph graph;
     DecodeStep step;
   };
 
@@ -95,7 +97,7 @@ class GraphDecode {
   // The first step of a bucket runs as it is, which makes what is made once. The second one is captured. A
   // profiler sees operations, not graphs, so a step that is observed runs as it is, too.
   DecodeStep run(int64_t rows, int64_t bound, Loc loc) {
-    if (model_.device().is_cpu() || op_observer()) return compute(rows);
+    if (!Graph::works_on(model_.device()) || op_observer()) return compute(rows);
     const auto found = graphs_.find({rows, bound});
     if (found == graphs_.end()) {
       DecodeStep step = compute(rows);  // if this throws, the next step is the first one again
@@ -119,5 +121,6 @@ class GraphDecode {
   std::map<std::pair<int64_t, int64_t>, Captured> graphs_;  // by rows and longest sequence
   int64_t captures_ = 0;
 };
+using GraphDecode = BasicGraphDecode<backend::cuda::Graph>;
 
 }  // namespace tinytorch::inline TT_BUILD

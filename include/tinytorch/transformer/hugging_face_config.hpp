@@ -9,6 +9,7 @@
 #include <tinytorch/io/json.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
+#include <tinytorch/transformer/model_problems.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -22,10 +23,10 @@ inline Json parse_object(Bytes text, const io::Source& source) {
 }
 
 // Typed access to one JSON object. Errors are collected, and finish() throws all of them at once.
-class ConfigReader {
+class ConfigReader : public ModelProblems {
  public:
   ConfigReader(const Json& object, std::string path, Loc loc)
-      : object_(object), path_(std::move(path)), loc_(loc) {}
+      : ModelProblems(std::move(path), loc), object_(object) {}
 
   // null counts as absent, as in Python.
   const Json* find(const char* key) const {
@@ -81,29 +82,13 @@ class ConfigReader {
     return out;
   }
 
-  void malformed(std::string what) { malformed_.push_back(std::move(what)); }
-  void unsupported(std::string what) { unsupported_.push_back(std::move(what)); }
-  void require(bool holds, const std::string& key, const std::string& value, const std::string& supported) {
-    if (!holds) unsupported(key + " is " + value + ", supported: " + supported);
-  }
   void require_flag(const char* key, bool supported) {
     const bool value = boolean(key, supported);
     require(value == supported, key, value ? "true" : "false", supported ? "true" : "false");
   }
 
-  void finish() const {
-    if (malformed_.empty() && unsupported_.empty()) return;
-    std::string message = "cannot build the model that '" + path_ + "' describes";
-    for (const auto* list : {&malformed_, &unsupported_})
-      for (const std::string& line : *list) message += "\n  " + line;
-    fail(malformed_.empty() ? "TT-IO-04" : "TT-IO-03", message, loc_);
-  }
-
  private:
   const Json& object_;
-  std::string path_;
-  Loc loc_;
-  std::vector<std::string> malformed_, unsupported_;
 };
 
 struct NamedActivation {

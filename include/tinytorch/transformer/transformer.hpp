@@ -15,6 +15,9 @@
 #include <tinytorch/transformer/composed_attention.hpp>
 #include <tinytorch/transformer/generate.hpp>
 #include <tinytorch/transformer/generated_text.hpp>
+#include <tinytorch/transformer/gguf.hpp>
+#include <tinytorch/transformer/gguf_config.hpp>
+#include <tinytorch/transformer/gguf_weights.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
@@ -24,6 +27,7 @@
 #include <tinytorch/transformer/language_model_trainer.hpp>
 #include <tinytorch/transformer/llama.hpp>
 #include <tinytorch/transformer/mlp.hpp>
+#include <tinytorch/transformer/model_problems.hpp>
 #include <tinytorch/transformer/positions.hpp>
 #include <tinytorch/transformer/pretokenize.hpp>
 #include <tinytorch/transformer/pretraining.hpp>

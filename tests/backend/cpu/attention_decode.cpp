@@ -22,6 +22,25 @@ TEST_CASE("the bits of a result depend neither on pages, the batch nor the lengt
   OnCpu::check_bits({1, 16, 64, 1000});
 }
 
+TEST_CASE("so they do at every head size, whole vectors or not") {
+  for (const int64_t head_size : {1, 3, 6, 8, 12, 20, 24, 36, 100}) {
+    for (const auto& [dtype, format] : {std::pair{f32, KvFormat::of_dtype},
+                                        {f64, KvFormat::of_dtype},
+                                        {bf16, KvFormat::of_dtype},
+                                        {f16, KvFormat::of_dtype},
+                                        {i8, KvFormat::of_dtype},
+                                        {f32, KvFormat::fp8},
+                                        {f32, KvFormat::i4}}) {
+      CAPTURE(head_size);
+      CAPTURE(name_of(dtype));
+      CAPTURE(static_cast<int>(format));
+      KvCase c{.dtype = dtype, .format = format, .past = {700}, .rows = {1}, .heads = 3, .groups = 1};
+      c.queries = dtype == f64 ? f64 : f32, c.head_size = head_size, c.seed = 5;
+      OnCpu::check_bits_of(c, {16});
+    }
+  }
+}
+
 TEST_CASE("the bits of a result do not depend on the number of threads") {
   const int threads = thread_count();
   for (const int64_t past : {40, 700, 5000}) {

@@ -118,6 +118,38 @@ TEST_CASE("parameter gradients are as accurate over many rows as over few") {
   }
 }
 
+TEST_CASE("a row has the bits that it has alone, at every width") {
+  for (const DType dtype : {f32, f64, bf16}) {
+    for (const int64_t C : {1, 5, 12, 31, 32, 36, 75, 300, 1100, 40'000}) {
+      CAPTURE(C);
+      const int64_t rows = C > 10'000 ? 3 : 150;
+      Array x = Array::random(dtype, {rows, C}, 5, -2, 6);
+      Array w = Array::random(dtype, {C}, 6, 0.5, 2), b = Array::random(dtype, {C}, 7, -1, 1);
+      for (const bool centered : {true, false}) {
+        const auto normalized = [&](const std::vector<double>& values) {
+          const auto n = static_cast<int64_t>(values.size()) / C;
+          Array from = Array::from(dtype, {n, C}, values), y(dtype, {n, C});
+          Array mean(dtype == f64 ? f64 : f32, {n}), rstd(mean.view().dtype, {n});
+          if (centered)
+            kernels::layer_norm(y.view(), mean.view(), rstd.view(), from.view(), w.view(), b.view(), kEps);
+          else
+            kernels::rms_norm(y.view(), rstd.view(), from.view(), w.view(), kEps);
+          return y.values();
+        };
+        const std::vector<double> values = x.values(), all = normalized(values);
+        int64_t different = 0;
+        for (int64_t r = 0; r < rows; r += 7) {
+          const auto row = [&](const std::vector<double>& v) {
+            return std::vector<double>(v.begin() + r * C, v.begin() + (r + 1) * C);
+          };
+          different += normalized(row(values)) != row(all);
+        }
+        CHECK(different == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("layer_norm gives the same bits at any thread count") {
   const int before = thread_count();
   for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{301, 40}, {7001, 9}, {2, 140'001}}) {

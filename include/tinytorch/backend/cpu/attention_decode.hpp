@@ -4,8 +4,8 @@
 // The queries that share a head of keys (grouped-query attention, and the tokens of one step) are computed
 // together, so that a key is read once for up to kDecodeRows of them. Tokens are divided into splits of
 // kSplit and blocks of kBlock by their number alone, and partial results are merged in the order of the
-// splits. So the bits of a result do not depend on the number of threads, on the other sequences of a step,
-// on how many tokens a step has, or on where the pages lie.
+// splits, and multiply-adds are explicit. So the bits of a result do not depend on the number of threads, on
+// the other sequences of a step, on how many tokens a step has, or on where the pages lie.
 // Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 #pragma once
 
@@ -28,6 +28,7 @@ TT_API void attention_decode(const View& out, const View& q, const KvView& kv, d
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
+#include <tinytorch/core/simd_multiply_add.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -39,7 +40,7 @@ template <class T, class K>
   if constexpr (std::is_same_v<T, K>) {
     return simd_load(p);
   } else if constexpr (std::is_same_v<K, Half>) {
-    Simd<T> wide;
+    Simd<T> wide{};
     for (int64_t i = 0; i < kLanes<T>; ++i) wide[i] = convert<T>(p[i]);
     return wide;
   } else {
@@ -54,12 +55,12 @@ template <class T, class K>
   Simd<T> a{}, b{};
   int64_t d = 0;
   for (; d + 2 * kL <= D; d += 2 * kL) {
-    a += simd_load(x + d) * load_widened<T>(y + d);
-    b += simd_load(x + d + kL) * load_widened<T>(y + d + kL);
+    a = simd_multiply_add<T>(simd_load(x + d), load_widened<T>(y + d), a);
+    b = simd_multiply_add<T>(simd_load(x + d + kL), load_widened<T>(y + d + kL), b);
   }
-  for (; d + kL <= D; d += kL) a += simd_load(x + d) * load_widened<T>(y + d);
+  for (; d + kL <= D; d += kL) a = simd_multiply_add<T>(simd_load(x + d), load_widened<T>(y + d), a);
   T sum = sum_of_lanes<T>(a + b);
-  for (; d < D; ++d) sum += x[d] * convert<T>(y[d]);
+  for (; d < D; ++d) sum = math::multiply_add(x[d], convert<T>(y[d]), sum);
   return sum;
 }
 
@@ -69,8 +70,9 @@ template <class T, class K>
   constexpr int64_t kL = kLanes<T>;
   const Simd<T> f = simd_broadcast(factor);
   int64_t d = 0;
-  for (; d + kL <= D; d += kL) simd_store(sum + d, simd_load(sum + d) + f * load_widened<T>(x + d));
-  for (; d < D; ++d) sum[d] += factor * convert<T>(x[d]);
+  for (; d + kL <= D; d += kL)
+    simd_store(sum + d, simd_multiply_add<T>(f, load_widened<T>(x + d), simd_load(sum + d)));
+  for (; d < D; ++d) sum[d] = math::multiply_add(factor, convert<T>(x[d]), sum[d]);
 }
 
 // The running softmax of one query row: the largest score, the sum of e^(score - largest), and the sum of the
@@ -94,8 +96,8 @@ struct OnlineRow {
     // Without a largest score, the other sums are 0, or NaN from scores that are NaN.
     const T factor =
         other.largest == kNone ? T(1) : math::exp<math::Range::below_zero>(other.largest - largest);
-    weight += factor * other.weight;
-    for (int64_t d = 0; d < D; ++d) sum[d] += factor * other_sum[d];
+    weight = math::multiply_add(factor, other.weight, weight);
+    for (int64_t d = 0; d < D; ++d) sum[d] = math::multiply_add(factor, other_sum[d], sum[d]);
   }
 };
 

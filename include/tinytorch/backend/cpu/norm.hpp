@@ -36,6 +36,7 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/backend/cpu/loops/row_sums.hpp>
 #include <tinytorch/backend/cpu/norm_short.hpp>
+#include <tinytorch/core/scalar_math.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -57,13 +58,15 @@ void normalize_row(const NormRows<T>& a, int64_t r) {
   parallel_over_row(C, [=](int64_t begin, int64_t end) {
     if (weight && bias) {
       TT_SIMD
-      for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale * weight[i] + bias[i];
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = math::multiply_add((in[i] - center) * scale, weight[i], bias[i]);
     } else if (weight) {
       TT_SIMD
       for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale * weight[i];
     } else {
       TT_SIMD
-      for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale + (bias ? bias[i] : T(0));
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = math::multiply_add(in[i] - center, scale, bias ? bias[i] : T(0));
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <tinytorch/backend/cpu/loops/row_sums.hpp>
 #include <tinytorch/backend/cpu/loops/transpose.hpp>
+#include <tinytorch/core/scalar_math.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -53,7 +54,7 @@ void normalize_together(const NormRows<T>& a, int64_t first, int64_t n, T* colum
     TT_SIMD
     for (int64_t j = 0; j < n; ++j) {
       const T distance = columns[i * kN + j] -= center[j];
-      square[j] += distance * distance;
+      square[j] = math::multiply_add(distance, distance, square[j]);
     }
   }
   T* const scale = a.rstd + first;
@@ -63,7 +64,8 @@ void normalize_together(const NormRows<T>& a, int64_t first, int64_t n, T* colum
   for (int64_t i = 0; i < a.C; ++i) {
     const T weight = a.weight ? a.weight[i] : T(1), bias = a.bias ? a.bias[i] : T(0);
     TT_SIMD
-    for (int64_t j = 0; j < n; ++j) columns[i * kN + j] = columns[i * kN + j] * scale[j] * weight + bias;
+    for (int64_t j = 0; j < n; ++j)
+      columns[i * kN + j] = math::multiply_add(columns[i * kN + j] * scale[j], weight, bias);
   }
   copy_transposed(a.out + first * a.C, a.C, columns, kN, n, a.C);
 }

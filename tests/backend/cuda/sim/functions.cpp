@@ -4,6 +4,7 @@
 #if TINYTORCH_CUDA_SIM
 #include <cmath>
 #include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/core/random.hpp>
 
 namespace tt = tinytorch;
 namespace cuda = tinytorch::backend::cuda;
@@ -73,6 +74,35 @@ TEST_CASE("intrinsics") {
   CHECK(rsqrtf(4.0f) == 0.5f);
   CHECK(min(3, 4L) == 3);
   CHECK(max(-1.0f, 2.0f) == 2.0f);
+}
+
+TEST_CASE("dp4a adds the products of four signed or unsigned bytes, and wraps") {
+  tt::Generator random(17);
+  for (int i = 0; i < 1000; ++i) {
+    const auto word = [&] { return static_cast<unsigned>(random.uniform(0, 0x1p32)); };
+    const unsigned a = word(), b = word(), c = word();
+    int64_t with_sign = static_cast<int>(c), without_sign = c;
+    for (int k = 0; k < 4; ++k) {
+      const unsigned x = a >> 8 * k & 255u, y = b >> 8 * k & 255u;
+      const auto signed_of = [](unsigned byte) {
+        return static_cast<int64_t>(byte) - (byte > 127 ? 256 : 0);
+      };
+      with_sign += signed_of(x) * signed_of(y);
+      without_sign += static_cast<int64_t>(x) * y;
+    }
+    CHECK(__dp4a(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c)) ==
+          static_cast<int>(with_sign));
+    CHECK(__dp4a(a, b, c) == static_cast<unsigned>(without_sign));
+  }
+  CHECK(__dp4a(static_cast<int>(0x80808080u), static_cast<int>(0x80808080u), 0) == 4 * 16384);
+}
+
+TEST_CASE("a float rounds to an integer half to even, saturates, and NaN is 0") {
+  CHECK(__float2int_rn(2.5f) == 2);
+  CHECK(__float2int_rn(-3.5f) == -4);
+  CHECK(__float2int_rn(1e10f) == 2147483647);
+  CHECK(__float2int_rn(-1e10f) == -2147483647 - 1);
+  CHECK(__float2int_rn(NAN) == 0);
 }
 
 #else

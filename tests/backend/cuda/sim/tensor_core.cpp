@@ -39,6 +39,23 @@ __global__ void product(float* out, const T* a, const T* b, bool turned) {
   for (int k = 0; k < 4; ++k) out[(lane / 4 + k / 2 * 8) * 8 + lane % 4 * 2 + k % 2] = sum[k];
 }
 
+// out [16, 8] = start + a [16, 32] b [32, 8] of signed bytes. a is row-major and b is column-major.
+__global__ void product_of_bytes(int* out, const signed char* a, const signed char* b, int start) {
+  signed char* const left = cuda::dynamic_shared<signed char>();
+  signed char* const right = left + 16 * 32;
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 16 * 32; i += 32) left[i] = a[i];
+  for (int i = lane; i < 8 * 32; i += 32) right[i] = b[i];
+  __syncwarp();
+  const int row = lane % 8, number = lane / 8;
+  unsigned x[4], y[4];
+  cuda::load_matrices(x, cuda::shared_address(left + (row + number % 2 * 8) * 32 + number / 2 * 16));
+  cuda::load_matrices(y, cuda::shared_address(right + row * 32 + number % 2 * 16));
+  int sum[4] = {start, start, start, start};
+  cuda::multiply_add_bytes(sum, x, y[0], y[1]);
+  for (int k = 0; k < 4; ++k) out[(lane / 4 + k / 2 * 8) * 8 + lane % 4 * 2 + k % 2] = sum[k];
+}
+
 // ldmatrix by only some lanes of a warp, or with misaligned rows.
 __global__ void load_alone(unsigned* out, int lanes, int offset) {
   unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
@@ -84,6 +101,32 @@ void check_product(uint64_t seed) {
 TEST_CASE("a product of 16-bit matrices, loaded directly and transposed, is correct") {
   check_product<tinytorch::BFloat16>(1);
   check_product<tinytorch::Half>(3);
+}
+
+TEST_CASE("a product of bytes is exact, also of -128, and its sums wrap") {
+  for (const bool extreme : {false, true}) {
+    for (const int start : {0, -5, 2147483647}) {
+      const auto operand = [&](const Shape& shape, uint64_t seed) {
+        std::vector<double> v = DeviceArray::random(tinytorch::i32, shape, seed, -128, 128).values();
+        if (extreme) v.assign(v.size(), -128);
+        return v;
+      };
+      const std::vector<double> x = operand({16, 32}, 5), y = operand({8, 32}, 6);
+      DeviceArray left = DeviceArray::from(tinytorch::i8, {16, 32}, x),
+                  right = DeviceArray::from(tinytorch::i8, {8, 32}, y), out(tinytorch::i32, {16, 8});
+      CHECK(fault_of(product_of_bytes, {dim3(1), dim3(32), 24 * 32}, out.view().as<int>(),
+                     left.view().as<const signed char>(), right.view().as<const signed char>(), start) == "");
+      std::vector<double> want;
+      for (size_t i = 0; i < 16; ++i) {
+        for (size_t j = 0; j < 8; ++j) {
+          double sum = start;
+          for (size_t k = 0; k < 32; ++k) sum += x[i * 32 + k] * y[j * 32 + k];
+          want.push_back(static_cast<int32_t>(static_cast<int64_t>(sum)));
+        }
+      }
+      CHECK(out.values() == want);
+    }
+  }
 }
 
 TEST_CASE("missing lanes, misaligned rows and rows out of bounds are reported") {

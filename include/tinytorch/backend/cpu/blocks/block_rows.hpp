@@ -20,6 +20,8 @@
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/simd_bytes.hpp>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kActivationGroup = 32;  // activations of 8 bits that share a scale
@@ -143,3 +145,4 @@ constexpr BlockFormat block_format() {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#pragma GCC diagnostic pop

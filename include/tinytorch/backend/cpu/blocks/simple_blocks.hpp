@@ -11,6 +11,8 @@
 
 #include <tinytorch/backend/cpu/blocks/block_rows.hpp>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // y[r] = row r times x, for blocks of 32 numbers: the 8 partial sums of a block are `partial(block, codes)`,
@@ -157,3 +159,4 @@ struct Q4_1 {
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#pragma GCC diagnostic pop

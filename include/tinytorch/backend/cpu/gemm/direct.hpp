@@ -11,6 +11,7 @@
 #include <array>
 #include <tinytorch/backend/cpu/gemm/micro_kernel.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd_multiply_add.hpp>
 #include <tinytorch/core/simd_widen.hpp>
 #include <utility>
 
@@ -91,7 +92,8 @@ void add_rows(T* c, const T* x, int64_t x_step, const T* b, int64_t b_row, int64
   const auto step = [&](int64_t j, auto&& load) __attribute__((always_inline)) {
     Simd<T> sum = accumulate ? load(c + j) : Simd<T>{};
     TT_UNROLL
-    for (int r = 0; r < kRows; ++r) sum += number[r] * load(b + r * b_row + j);
+    for (int r = 0; r < kRows; ++r)
+      sum = simd_multiply_add<T>(simd_broadcast(number[r]), load(b + r * b_row + j), sum);
     return sum;
   };
   int64_t j = 0;
@@ -183,7 +185,8 @@ template <class S>
   }
 }
 
-// c [kRows, kCols] = or += dot products of rows of a and columns of b, whose elements are S.
+// c [kRows, kCols] = or += dot products of rows of a and columns of b, whose elements are S. Tiles of all
+// shapes give an element the same bits, so multiply-adds are explicit.
 template <class T, class S, int kRows, int kCols>
 [[gnu::noinline]] void dot_tile(int64_t depth, const T* a, int64_t a_row, const S* b, int64_t b_col, T* c,
                                 int64_t c_row, int64_t c_col, bool accumulate) {
@@ -197,7 +200,7 @@ template <class T, class S, int kRows, int kCols>
     for (int i = 0; i < kRows; ++i) {
       const Simd<T> row = load_a(a + i * a_row + k);
       TT_UNROLL
-      for (int j = 0; j < kCols; ++j) sum[i][j] += row * column[j];
+      for (int j = 0; j < kCols; ++j) sum[i][j] = simd_multiply_add<T>(row, column[j], sum[i][j]);
     }
   };
   const auto load = [](const T* p) __attribute__((always_inline)) { return simd_load(p); };
@@ -225,7 +228,8 @@ template <class T, class S, int kRows, int kCols>
       for (int j = 0; j < kCols; ++j)
         for (int64_t i = k; i < depth; ++i) column[j][i - k] = convert<T>(b[j * b_col + i]);
       for (int i = 0; i < kRows; ++i)
-        for (int j = 0; j < kCols; ++j) sum[i][j] += rest.load(a + i * a_row + k) * simd_load(column[j]);
+        for (int j = 0; j < kCols; ++j)
+          sum[i][j] = simd_multiply_add<T>(rest.load(a + i * a_row + k), simd_load(column[j]), sum[i][j]);
     }
   }
   for (int i = 0; i < kRows; ++i) {

@@ -19,10 +19,12 @@ TT_API void gemv(const View& y, const View& x, const View& weight, const View& s
 #include <algorithm>
 #include <tinytorch/backend/cpu/gemm/direct.hpp>
 #include <tinytorch/backend/cpu/gemm/row_streams.hpp>
+#include <tinytorch/core/simd_multiply_add.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// y[r] = dot product of the row at w + r * spacing with x, for kRows rows.
+// y[r] = dot product of the row at w + r * spacing with x, for kRows rows. The bits of y[r] do not depend on
+// kRows, because threads divide the rows.
 template <int64_t kRows, class S>
 void dot_weights(float* y, const S* w, int64_t spacing, const float* x, int64_t K) {
   constexpr int64_t kL = kLanes<float>, kSize = sizeof(S), kLine = std::max(2 * kL, 64 / kSize);
@@ -37,17 +39,22 @@ void dot_weights(float* y, const S* w, int64_t spacing, const float* x, int64_t 
       Simd<float> v = simd_load(x + k + i);
       keep_in_register(v);
       TT_UNROLL
-      for (int64_t r = 0; r < kRows; ++r) sum[r][i / kL % 2] += load_floats(w + r * spacing + k + i) * v;
+      for (int64_t r = 0; r < kRows; ++r) {
+        Simd<float>& to = sum[r][i / kL % 2];
+        to = simd_multiply_add<float>(load_floats(w + r * spacing + k + i), v, to);
+      }
     }
   }
   for (; k + kL <= K; k += kL) {
     const Simd<float> v = simd_load(x + k);
     TT_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) sum[r][0] += load_floats(w + r * spacing + k) * v;
+    for (int64_t r = 0; r < kRows; ++r)
+      sum[r][0] = simd_multiply_add<float>(load_floats(w + r * spacing + k), v, sum[r][0]);
   }
   for (int64_t r = 0; r < kRows; ++r) {
     float total = sum_of_lanes<float>(sum[r][0] + sum[r][1]);
-    for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * spacing + i]) * x[i];
+    for (int64_t i = k; i < K; ++i)
+      total = math::multiply_add(convert<float>(w[r * spacing + i]), x[i], total);
     y[r] = total;
   }
 }

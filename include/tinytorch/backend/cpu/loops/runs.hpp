@@ -12,7 +12,7 @@
 #include <limits>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/core/simd.hpp>
+#include <tinytorch/core/simd_multiply_add.hpp>
 #include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -21,21 +21,22 @@ inline constexpr int64_t kRunLength = 1024;
 inline constexpr int64_t kColumnRun = 64;  // rows of a column sum in T, which has one accumulator
 inline constexpr int64_t kSharedRun = 16 * kRunLength;  // block of a long row that one thread reduces
 
-// Sum over i < n of the values that lanes_at<V>(i) loads: V is a vector for kLanes<T> of them, or T.
+// Sum over i < n of terms: add<V>(sum, i) returns sum plus the term i, where V is T, or plus kLanes<T> terms,
+// where V is a vector.
 template <class T, class F>
-T fold_sum(int64_t n, F&& lanes_at) {
+T fold_sum(int64_t n, F&& add) {
   constexpr int64_t kL = kLanes<T>;
   Simd<T> a{}, b{}, c{}, d{};
   int64_t i = 0;
   for (; i + 4 * kL <= n; i += 4 * kL) {
-    a += lanes_at.template operator()<Simd<T>>(i);
-    b += lanes_at.template operator()<Simd<T>>(i + kL);
-    c += lanes_at.template operator()<Simd<T>>(i + 2 * kL);
-    d += lanes_at.template operator()<Simd<T>>(i + 3 * kL);
+    a = add.template operator()<Simd<T>>(a, i);
+    b = add.template operator()<Simd<T>>(b, i + kL);
+    c = add.template operator()<Simd<T>>(c, i + 2 * kL);
+    d = add.template operator()<Simd<T>>(d, i + 3 * kL);
   }
-  for (; i + kL <= n; i += kL) a += lanes_at.template operator()<Simd<T>>(i);
+  for (; i + kL <= n; i += kL) a = add.template operator()<Simd<T>>(a, i);
   T sum = simd_fold<T>((a + b) + (c + d), [](Simd<T> u, Simd<T> v) { return u + v; });
-  for (; i < n; ++i) sum += lanes_at.template operator()<T>(i);
+  for (; i < n; ++i) sum = add.template operator()<T>(sum, i);
   return sum;
 }
 
@@ -51,25 +52,28 @@ V load_as(const T* p) {
 
 template <class T>
 T sum_run(const T* x, int64_t n) {
-  return fold_sum<T>(n, [x]<class V>(int64_t i) { return load_as<V>(x + i); });
+  return fold_sum<T>(n, [x]<class V>(V sum, int64_t i) { return sum + load_as<V>(x + i); });
 }
 template <class T>
 T dot_run(const T* x, const T* y, int64_t n) {
-  return fold_sum<T>(n, [x, y]<class V>(int64_t i) { return load_as<V>(x + i) * load_as<V>(y + i); });
+  return fold_sum<T>(n, [x, y]<class V>(V sum, int64_t i) {
+    return multiply_add_lanes<T, V>(load_as<V>(x + i), load_as<V>(y + i), sum);
+  });
 }
 // Sum of (x - center)^2.
 template <class T>
 T square_run(const T* x, T center, int64_t n) {
-  return fold_sum<T>(n, [x, center]<class V>(int64_t i) {
+  return fold_sum<T>(n, [x, center]<class V>(V sum, int64_t i) {
     const V d = load_as<V>(x + i) - center;
-    return d * d;
+    return multiply_add_lanes<T, V>(d, d, sum);
   });
 }
 // Sum of y (x - center).
 template <class T>
 T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
-  return fold_sum<T>(
-      n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
+  return fold_sum<T>(n, [x, center, y]<class V>(V sum, int64_t i) {
+    return multiply_add_lanes<T, V>(load_as<V>(y + i), load_as<V>(x + i) - center, sum);
+  });
 }
 
 // Number of blocks of kSharedRun values in a row of n.

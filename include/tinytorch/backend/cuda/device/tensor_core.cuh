@@ -3,6 +3,7 @@
 //
 //   load_matrices(a, address); ...
 //   multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b [16, 8]
+//   multiply_add_bytes(sum, a, b0, b1);       sum [16, 8] += a [16, 32] b [32, 8], signed bytes, exact
 //
 // Lane l holds columns l % 4 * 2 and the next of rows l / 4 and l / 4 + 8 of sum.
 // Source: NVIDIA, "PTX ISA", mma and ldmatrix.
@@ -63,6 +64,23 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+#endif
+}
+
+// mma: sum [16, 8] += a [16, 32] b [32, 8], signed bytes accumulated in i32, which wraps. Four bytes along
+// the depth take the place of two 16-bit values, so that load_matrices() loads both operands.
+__device__ __forceinline__ void multiply_add_bytes(int (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                                   unsigned b1) {
+#if TINYTORCH_CUDA_SIM
+  sim::multiply_add_bytes(sum, a, b0, b1);
+#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  (void)sum, (void)a, (void)b0, (void)b1;
 #endif
 }
 

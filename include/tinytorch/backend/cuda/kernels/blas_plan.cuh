@@ -46,8 +46,12 @@ struct BlasMatrix {
   uint32_t alignment() const { return alignment_of(data); }
 };
 
+// u8 stands for fp8 e4m3.
 inline cudaDataType_t blas_type(DType t) {
   if (t == DType::f64) return CUDA_R_64F;
+  if (t == DType::i8) return CUDA_R_8I;
+  if (t == DType::i32) return CUDA_R_32I;
+  if (t == DType::u8) return CUDA_R_8F_E4M3;
   if (t == DType::bf16) return CUDA_R_16BF;
   return t == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
@@ -61,15 +65,22 @@ struct BlasProduct {
   void* z = nullptr;
   int64_t z_ld = 0;
   bool accumulate = false;
+  // Of fp8 operands, f32 in device memory: one factor for each, or one for each row of op(a) and each column
+  // of op(b).
+  const void *a_scale = nullptr, *b_scale = nullptr;
+  bool scales_of_lines = false;
 };
 
 // The descriptors of one product, and functions that choose an algorithm and run it.
 class BlasPlan {
  public:
   explicit BlasPlan(const BlasProduct& p) : product_(p) {
-    const bool f64 = p.d.dtype == DType::f64, tf32 = p.a.dtype == DType::f32 && allows_tf32();
-    const cudaDataType_t scale = f64 ? CUDA_R_64F : CUDA_R_32F;
-    compute_ = f64 ? CUBLAS_COMPUTE_64F : (tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+    const bool f64 = p.d.dtype == DType::f64, tf32 = p.a.dtype == DType::f32 && allows_tf32(),
+               whole = p.a.dtype == DType::i8;
+    const cudaDataType_t scale = f64 ? CUDA_R_64F : whole ? CUDA_R_32I : CUDA_R_32F;
+    compute_ = f64     ? CUBLAS_COMPUTE_64F
+               : whole ? CUBLAS_COMPUTE_32I
+                       : (tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
     check_blas(cublasLtMatmulDescInit(&operation_, compute_, scale), "describing a product");
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -79,6 +90,7 @@ class BlasPlan {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.z_ld);
     }
+    if (p.a_scale) set_scales();
     const BlasMatrix* const matrices[4] = {&p.a, &p.b, &p.d, &added()};
     for (int k = 0; k < 4; ++k) layout(layouts_[k], *matrices[k]);
   }
@@ -106,9 +118,14 @@ class BlasPlan {
     const DeviceScratch<char> workspace(static_cast<int64_t>(choice_.workspaceSize));
     const double one64 = 1, zero64 = 0;
     const float one32 = 1, zero32 = 0;
-    const bool f64 = compute_ == CUBLAS_COMPUTE_64F;
-    const void* const alpha = f64 ? static_cast<const void*>(&one64) : &one32;
-    const void* const zero = f64 ? static_cast<const void*>(&zero64) : &zero32;
+    const int32_t one_whole = 1, zero_whole = 0;
+    const bool f64 = compute_ == CUBLAS_COMPUTE_64F, whole = compute_ == CUBLAS_COMPUTE_32I;
+    const void* const alpha = f64     ? static_cast<const void*>(&one64)
+                              : whole ? &one_whole
+                                      : static_cast<const void*>(&one32);
+    const void* const zero = f64     ? static_cast<const void*>(&zero64)
+                             : whole ? &zero_whole
+                                     : static_cast<const void*>(&zero32);
     void* const d = const_cast<void*>(product_.d.data);
     check_blas(
         cublasLtMatmul(blas_handle(), &operation_, alpha, product_.a.data, &layouts_[0], product_.b.data,
@@ -126,6 +143,16 @@ class BlasPlan {
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     check_blas(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof(value)),
                "describing a product");
+  }
+  void set_scales() {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product_.a_scale);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product_.b_scale);
+#if CUBLAS_VERSION >= 120900
+    if (!product_.scales_of_lines) return;
+    const cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+#endif
   }
   void layout(cublasLtMatrixLayoutOpaque_t& out, const BlasMatrix& m) const {
     check_blas(cublasLtMatrixLayoutInit(&out, blas_type(m.dtype), static_cast<uint64_t>(m.rows),
@@ -153,7 +180,8 @@ class BlasPlan {
       k[i++] = static_cast<int64_t>(m->dtype) * 2 + m->transposed;
       k[i++] = m->alignment();
     }
-    k[i] = result_alignment();
+    k[i++] = result_alignment();
+    k[i] = product_.scales_of_lines;
     return k;
   }
   // Alignment of the result. The epilogue's bias and z are accessed with the same vector width.

@@ -38,19 +38,19 @@ static __global__ void __launch_bounds__(kBlockThreads)
 }
 
 struct BlockLinearArguments {
-  const uint8_t* weight;
-  int64_t row_bytes, N, M, blocks;
-  const int8_t* code;
-  const float* scale;
-  const void* x;  // without codes
-  int64_t x_row, x_step;
-  DType x_dtype;
-  void* out;
-  int64_t out_row, out_step;
-  DType out_dtype;
-  const void* bias;  // null: none
-  int64_t bias_step;
-  DType bias_dtype;
+  const uint8_t* weight = nullptr;
+  int64_t row_bytes = 0, N = 0, M = 0, blocks = 0;
+  const int8_t* code = nullptr;
+  const float* scale = nullptr;
+  const void* x = nullptr;  // without codes
+  int64_t x_row = 0, x_step = 0;
+  DType x_dtype = DType::f32;
+  void* out = nullptr;
+  int64_t out_row = 0, out_step = 0;
+  DType out_dtype = DType::f32;
+  const void* bias = nullptr;  // null: none
+  int64_t bias_step = 0;
+  DType bias_dtype = DType::f32;
 
   __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {
     if (bias) {
@@ -156,7 +156,9 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
         launch(quantize_groups_kernel<T>, over(M * K, kBlockThreads), x.as<const T>(), x.strides[0],
                x.strides[1], K, code.data(), scale.data(), M * count);
       }
-      BlockLinearArguments a{blocks.as<const uint8_t>(), blocks.strides[0], N, M, count};
+      BlockLinearArguments a;
+      a.weight = blocks.as<const uint8_t>(), a.row_bytes = blocks.strides[0];
+      a.N = N, a.M = M, a.blocks = count;
       a.code = code.data(), a.scale = scale.data();
       a.x = x.data, a.x_row = x.strides[0], a.x_step = x.strides[1], a.x_dtype = x.dtype;
       a.out = out.data, a.out_row = out.strides[0], a.out_step = out.strides[1], a.out_dtype = out.dtype;

@@ -78,6 +78,19 @@ void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, 
 void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                             const View& weight, const View& z);
 
+// 8-bit codes. use_int8_path, process-wide: the implementation of linear_int8 for more than four rows, to
+// compare them. `automatic` chooses by shape and device; a path that a device or build lacks falls back to
+// it.
+enum class Int8Path : uint8_t { automatic, tiles, small_tiles, warpgroups, blas };
+inline std::atomic<Int8Path> int8_path_flag{Int8Path::automatic};
+inline Int8Path int8_path() { return int8_path_flag.load(std::memory_order_relaxed); }
+inline void use_int8_path(Int8Path path) { int8_path_flag = path; }
+void quantize_rows(const View& codes, const View& scale, const View& x);
+void linear_int8(const View& out, const View& x, const View& weight, const View& x_scale,
+                 const View& weight_scale, const View& bias, Activation fn);
+void linear_fp8(const View& out, const View& x, const View& weight, const View& x_scale,
+                const View& weight_scale, const View& bias, Activation fn);
+
 // fused
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias);
 void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,

@@ -21,6 +21,7 @@ class Graph {
  public:
   explicit Graph(int device = current_device()) : device_(device) {}
   ~Graph();
+  static bool works_on(Device device) { return device.is_cuda(); }
   Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
   Graph& operator=(Graph&& other) noexcept {
     std::swap(device_, other.device_);

@@ -145,6 +145,24 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(
 inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
 }
+// c + the sum of the products of the four bytes of a and b, which are signed or unsigned; the sum wraps.
+template <class Byte>
+constexpr unsigned dot_of_bytes(unsigned a, unsigned b, unsigned c) {
+  for (int i = 0; i < 32; i += 8) {
+    c += static_cast<unsigned>(static_cast<Byte>(a >> i & 0xffu) * static_cast<Byte>(b >> i & 0xffu));
+  }
+  return c;
+}
+inline int __dp4a(int a, int b, int c) {
+  const auto bits = [](int x) { return static_cast<unsigned>(x); };
+  return static_cast<int>(dot_of_bytes<signed char>(bits(a), bits(b), bits(c)));
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) { return dot_of_bytes<unsigned char>(a, b, c); }
+inline int __float2int_rn(float x) {  // saturates, and gives 0 for NaN, as the instruction does
+  if (!(x == x)) return 0;
+  if (x >= 0x1p31f) return 0x7fffffff;
+  return x < -0x1p31f ? -0x7fffffff - 1 : static_cast<int>(std::nearbyint(x));
+}
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __ffs(int x) { return x ? std::countr_zero(static_cast<unsigned>(x)) + 1 : 0; }

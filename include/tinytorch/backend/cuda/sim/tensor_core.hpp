@@ -74,4 +74,41 @@ template <class T>
   }
 }
 
+// Rows g and g + 8 of a [16, 32] of bytes, for lane 4 g + t. Each lane contributes bytes 4 t to 4 t + 3 and
+// 16
+// + 4 t to 16 + 4 t + 3 of row g (in a[0], a[2]) and of row g + 8 (in a[1], a[3]).
+[[gnu::no_sanitize_thread]] inline void byte_rows_of(int8_t (&rows)[2][32], const unsigned (&a)[4],
+                                                     Loc where) {
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, a, sizeof(a), false, "mma", where);
+  for (int t = 0; t < 4; ++t) {
+    const unsigned char* const given = all.values[lane_number() / 4 * 4 + t];
+    for (int i = 0; i < 4; ++i) __builtin_memcpy(&rows[i % 2][i / 2 * 16 + t * 4], given + i * 4, 4);
+  }
+}
+// sum + the dot product of two lines of signed bytes; it wraps at 32 bits.
+[[gnu::no_sanitize_thread]] inline int add_dot(int sum, const int8_t (&x)[32], const int8_t (&y)[32]) {
+  int dot = 0;
+  for (int k = 0; k < 32; ++k) dot += x[k] * y[k];
+  return static_cast<int>(static_cast<unsigned>(sum) + static_cast<unsigned>(dot));
+}
+// sum [16, 8] += a [16, 32] b [32, 8] in integers. Lane 4 g + t contributes the same bytes of column g of b
+// (in b0, b1).
+[[gnu::no_sanitize_thread]] inline void multiply_add_bytes(int (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                                           unsigned b1, Loc where = Loc::current()) {
+  int8_t rows[2][32], columns[2][32];
+  const int lane = lane_number();
+  byte_rows_of(rows, a, where);
+  const unsigned mine[2] = {b0, b1};
+  const WarpExchange& right = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
+  for (int next = 0; next < 2; ++next) {
+    for (int t = 0; t < 4; ++t) {
+      const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];
+      for (int half = 0; half < 2; ++half) {
+        __builtin_memcpy(&columns[next][half * 16 + t * 4], given + half * 4, 4);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i) sum[i] = add_dot(sum[i], rows[i / 2], columns[i % 2]);
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim

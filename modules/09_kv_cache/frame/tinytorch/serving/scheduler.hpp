@@ -160,16 +160,6 @@ class Scheduler {
   bool fresh_batch() const {
     return std::ranges::all_of(running_, [](const State& s) { return s.written == 0; });
   }
-  // Pages that running prompts still need beyond this step.
-  int64_t promised(const Step& step) const {
-    int64_t pages = 0;
-    for (const State& s : running_) {
-      int64_t after = s.computed;
-      for (const StepPart& part : step.parts) after += part.id == s.request.id ? part.count : 0;
-      pages += pages_for(s.length()) - pages_for(after);
-    }
-    return pages;
-  }
 
   SchedulerOptions options_;
   SharedPages* shared_;

@@ -23,12 +23,15 @@ inline Tensor last_logits(LanguageModel& model, const Tensor& features, int64_t 
 }
 inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens, int64_t rows);  // task 9.3
 
+// The cache that the options ask for. Its dtype is that of the model's first parameter if they name none.
 inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
                                     const GenerateOptions& options) {
+  const Tensors parameters = model.parameters();
+  const DType of_model = parameters.empty() ? DType::f32 : parameters[0].dtype();
   return {.sequences = sequences,
           .capacity = capacity,
           .device = model.device(),
-          .dtype = options.cache_dtype.value_or(model.parameters()[0].dtype()),
+          .dtype = options.cache_dtype.value_or(of_model),
           .format = options.cache_format};
 }
 
