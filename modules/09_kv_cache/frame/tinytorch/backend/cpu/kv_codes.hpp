@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cmath>
-#include <tinytorch/backend/cpu/gemm/gemv.hpp>
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/nibbles.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 
 #if TT_BODIES(PRODUCTS) || defined(TINYTORCH_TASK)
