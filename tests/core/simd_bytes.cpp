@@ -29,6 +29,10 @@ TEST_CASE("dot products and sums of bytes are exact, at the extremes too") {
       CHECK(sums[i] == z);
       CHECK(floats[i] == static_cast<float>(s[i]));
     }
+    int8_t table[16];
+    for (auto& v : table) v = static_cast<int8_t>(g());
+    const Bytes32 found = look_up_bytes(table, halves);
+    for (int i = 0; i < 32; ++i) CHECK(static_cast<int8_t>(found[i]) == table[halves[i]]);
     for (int i = 0; i < 16; ++i) {
       CHECK(int{halves[i]} == (two[i] & 15));
       CHECK(int{halves[i + 16]} == two[i] >> 4);

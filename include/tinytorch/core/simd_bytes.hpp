@@ -86,6 +86,19 @@ using Floats8 = VectorOf<float, 32>::type;
 #endif
 }
 
+// table[n[i]] for each byte of n, which is at most 15.
+[[gnu::always_inline]] inline Bytes32 look_up_bytes(const int8_t (&table)[16], Bytes32 n) {
+#if defined(__AVX2__)
+  const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return reinterpret_cast<Bytes32>(
+      _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(t), reinterpret_cast<__m256i>(n)));
+#else
+  Bytes32 out;
+  for (int i = 0; i < 32; ++i) out[i] = static_cast<uint8_t>(table[n[i]]);
+  return out;
+#endif
+}
+
 // Lane i is the sum of the signed bytes from p + 32 i to p + 32 i + 31.
 [[gnu::always_inline]] inline Ints8 sums_of_32(const int8_t* p) {
   const Bytes32 ones = Bytes32{} + static_cast<uint8_t>(1);

@@ -10,19 +10,21 @@
 #pragma once
 
 #include <bit>
-#include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/simple_blocks.hpp>
 #include <tinytorch/backend/kv_format.hpp>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr float kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // The code whose number times half_scale is nearest to x. Of two, it is the one of the smaller magnitude.
 inline unsigned nearest_e2m1(float x, float half_scale) {
   unsigned best = 0;
   float least = std::fabs(x);
   for (unsigned c = 1; c < 16; ++c) {
-    const float error = std::fabs(rounded_product(half_scale, kTwiceE2m1[c]) - x);
+    const float error = std::fabs(rounded_product(half_scale, static_cast<float>(kTwiceE2m1[c])) - x);
     if (error < least) least = error, best = c;
   }
   return best;
@@ -37,8 +39,8 @@ void pack_e2m1(const float* x, float half_scale, uint8_t* out) {
 template <int kHalf>
 void unpack_e2m1(const uint8_t* in, float half_scale, float* x) {
   for (int i = 0; i < kHalf; ++i) {
-    x[i] = half_scale * kTwiceE2m1[in[i] & 15];
-    x[i + kHalf] = half_scale * kTwiceE2m1[in[i] >> 4];
+    x[i] = half_scale * static_cast<float>(kTwiceE2m1[in[i] & 15]);
+    x[i + kHalf] = half_scale * static_cast<float>(kTwiceE2m1[in[i] >> 4]);
   }
 }
 
@@ -59,6 +61,14 @@ struct MXFP4 {
     pack_e2m1<16>(x, half_scale(block[0]), block + 1);
   }
   static void unpack(const uint8_t* block, float* x) { unpack_e2m1<16>(block + 1, half_scale(block[0]), x); }
+  template <int64_t kRows>
+  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
+    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
+      const Ints8 products = dot4_signed(look_up_bytes(kTwiceE2m1, nibbles(block + 1)), codes);
+      return multiply_add(to_floats(products), spread(half_scale(block[0]) * scale), sum);
+    };
+    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
+  }
 };
 
 struct NVFP4 {
@@ -88,3 +98,4 @@ struct NVFP4 {
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#pragma GCC diagnostic pop

@@ -223,12 +223,15 @@ struct Q6_K {
   }
   static void unpack(const uint8_t* block, float* x) {
     const float d = load_half(block + kD);
-    for (int i = 0; i < 256; ++i) {
-      const int half = i / 128, quarter = i % 128 / 32,
-                low = block[64 * half + i % 64] >> quarter / 2 * 4 & 15;
-      const int high = block[kHigh + 32 * half + i % 32] >> 2 * quarter & 3;
-      const auto scale = static_cast<int8_t>(block[kScales + i / 16]);
-      x[i] = d * static_cast<float>(scale) * static_cast<float>((low | high << 4) - 32);
+    for (int g = 0; g < 16; ++g) {
+      const int half = g / 8, quarter = g % 8 / 2, first = g % 2 * 16;  // group g begins at 16 g
+      const uint8_t* const low = block + 64 * half + quarter % 2 * 32 + first;
+      const uint8_t* const high = block + kHigh + 32 * half + first;
+      const float scale = d * static_cast<float>(static_cast<int8_t>(block[kScales + g]));
+      for (int i = 0; i < 16; ++i) {
+        const int code = (low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4;
+        x[16 * g + i] = scale * static_cast<float>(code - 32);
+      }
     }
   }
   template <int64_t kRows>
