@@ -40,7 +40,8 @@ int64_t bytes_held() { return static_cast<int64_t>(allocator_stats().current); }
 
 }  // namespace
 
-TEST_CASE("a packed model computes what the model with the decoded weights computes") {
+TEST_CASE("a packed model computes what the model with the decoded weights computes" *
+          test::long_on_emulator()) {
   const NoGrad no_grad;
   const auto check = [](auto&& make) {
     for (const BlockFormat& f : block_formats()) {
@@ -96,7 +97,7 @@ TEST_CASE("the report, the tree and the memory agree, and no float copy of a wei
   CHECK(quantize(model, {.format = "Q8_0"}).layers.empty());
 }
 
-TEST_CASE("a packed model writes the same text with a cache and without") {
+TEST_CASE("a packed model writes the same text with a cache and without" * test::long_on_emulator()) {
   for (const bool llama : {false, true}) {
     const auto check = [](auto model) {
       model.eval();
