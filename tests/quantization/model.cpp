@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <support/device.hpp>
+#include <support/few.hpp>
 #include <support/fresh.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/quantization/model.hpp>
