@@ -29,6 +29,11 @@ using Floats8 = VectorOf<float, 32>::type;
   std::memcpy(&bytes, p, sizeof bytes);
   return __builtin_convertvector(bytes, Floats8);
 }
+[[gnu::always_inline]] inline Bytes32 spread_byte(uint8_t x) {  // nvcc crashes at Bytes32{} + x
+  Bytes32 v;
+  std::memset(&v, x, sizeof v);
+  return v;
+}
 [[gnu::always_inline]] inline Floats8 spread(float x) { return x - Floats8{}; }
 
 // a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
@@ -101,7 +106,7 @@ using Floats8 = VectorOf<float, 32>::type;
 
 // Lane i is the sum of the signed bytes from p + 32 i to p + 32 i + 31.
 [[gnu::always_inline]] inline Ints8 sums_of_32(const int8_t* p) {
-  const Bytes32 ones = Bytes32{} + static_cast<uint8_t>(1);
+  const Bytes32 ones = spread_byte(1);
 #if defined(__AVX2__)
   __m256i four[2];
   TT_UNROLL

@@ -237,7 +237,7 @@ struct Q6_K {
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     Floats8 sum[kRows] = {};
-    const Bytes32 offset = Bytes32{} + static_cast<uint8_t>(32);
+    const Bytes32 offset = spread_byte(32);
     for (int64_t b = 0; b < blocks; ++b, w += kBytes) {
       const int8_t* const codes = x.code + b * kBlock;
       for (int64_t r = 0; r < kRows; ++r) {

@@ -116,7 +116,7 @@ struct Q4_0 {
   }
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const Bytes32 eights = Bytes32{} + static_cast<uint8_t>(8);
+    const Bytes32 eights = spread_byte(8);
     const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
       const Ints8 products = dot4(nibbles(block + 2), codes) - dot4(eights, codes);
       return multiply_add(to_floats(products), spread(load_half(block) * scale), sum);
@@ -149,7 +149,7 @@ struct Q4_1 {
   }
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const Bytes32 ones = Bytes32{} + static_cast<uint8_t>(1);
+    const Bytes32 ones = spread_byte(1);
     const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
       sum = multiply_add(to_floats(dot4(ones, codes)), spread(load_half(block + 2) * scale), sum);
       return multiply_add(to_floats(dot4(nibbles(block + 4), codes)), spread(load_half(block) * scale), sum);
