@@ -38,7 +38,7 @@ using Floats8 = VectorOf<float, 32>::type;
 
 // a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
 // twice in one copy of a loop and once in another, so equal rows give equal bits.
-[[gnu::always_inline]] inline Floats8 multiply_add(Floats8 a, Floats8 b, Floats8 c) {
+[[gnu::always_inline]] inline Floats8 multiply_add_8(Floats8 a, Floats8 b, Floats8 c) {
 #if defined(__FMA__) && defined(__AVX__)
   return reinterpret_cast<Floats8>(
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));

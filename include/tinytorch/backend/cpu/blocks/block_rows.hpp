@@ -82,7 +82,7 @@ inline float dot_floats(const float* a, const float* b, int64_t n) {
     for (int64_t k = 0; k < 4; ++k) {
       Floats8 x, y;
       std::memcpy(&x, a + i + 8 * k, sizeof x), std::memcpy(&y, b + i + 8 * k, sizeof y);
-      sum[k] = multiply_add(x, y, sum[k]);
+      sum[k] = multiply_add_8(x, y, sum[k]);
     }
   }
   float total = sum_of_floats((sum[0] + sum[1]) + (sum[2] + sum[3]));

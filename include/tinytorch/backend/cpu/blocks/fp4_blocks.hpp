@@ -65,7 +65,7 @@ struct MXFP4 {
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
       const Ints8 products = dot4_signed(look_up_bytes(kTwiceE2m1, nibbles(block + 1)), codes);
-      return multiply_add(to_floats(products), spread(half_scale(block[0]) * scale), sum);
+      return multiply_add_8(to_floats(products), spread(half_scale(block[0]) * scale), sum);
     };
     dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }

@@ -171,7 +171,7 @@ struct Q4_K {
         uint8_t scales[16];
         unpack_scales(block + 4, scales);
         const Floats8 s = bytes_to_floats(scales), m = bytes_to_floats(scales + 8);
-        sum[r] = multiply_add(m * spread(-load_half(block + 2)), x_sum, sum[r]);
+        sum[r] = multiply_add_8(m * spread(-load_half(block + 2)), x_sum, sum[r]);
         float factor[8];
         const Floats8 factors = s * spread(load_half(block)) * x_scale;
         std::memcpy(factor, &factors, sizeof factor);
@@ -180,8 +180,8 @@ struct Q4_K {
           const Bytes32 both = load_bytes(block + 16 + 32 * j);
           const Ints8 low = dot4(both & 15, load_bytes(codes + 64 * j));
           const Ints8 high = dot4(both >> 4, load_bytes(codes + 64 * j + 32));
-          sum[r] = multiply_add(to_floats(low), spread(factor[2 * j]), sum[r]);
-          sum[r] = multiply_add(to_floats(high), spread(factor[2 * j + 1]), sum[r]);
+          sum[r] = multiply_add_8(to_floats(low), spread(factor[2 * j]), sum[r]);
+          sum[r] = multiply_add_8(to_floats(high), spread(factor[2 * j + 1]), sum[r]);
         }
       }
     }
@@ -258,7 +258,7 @@ struct Q6_K {
             const auto* const scale = reinterpret_cast<const int8_t*>(block + kScales + 2 * g);
             const float s = static_cast<float>(scale[0]) * factor, t = static_cast<float>(scale[1]) * factor;
             const Ints8 products = dot4_signed(code[k] - offset, load_bytes(codes + 32 * g));
-            sum[r] = multiply_add(to_floats(products), Floats8{s, s, s, s, t, t, t, t}, sum[r]);
+            sum[r] = multiply_add_8(to_floats(products), Floats8{s, s, s, s, t, t, t, t}, sum[r]);
           }
         }
       }

@@ -53,8 +53,8 @@ struct Q8_0 {
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      return multiply_add(to_floats(dot4_signed(load_bytes(block + 2), codes)),
-                          spread(load_half(block) * scale), sum);
+      return multiply_add_8(to_floats(dot4_signed(load_bytes(block + 2), codes)),
+                            spread(load_half(block) * scale), sum);
     };
     dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }
@@ -84,8 +84,8 @@ struct Q8_1 {
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      return multiply_add(to_floats(dot4_signed(load_bytes(block + 4), codes)),
-                          spread(load_half(block) * scale), sum);
+      return multiply_add_8(to_floats(dot4_signed(load_bytes(block + 4), codes)),
+                            spread(load_half(block) * scale), sum);
     };
     dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }
@@ -119,7 +119,7 @@ struct Q4_0 {
     const Bytes32 eights = spread_byte(8);
     const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
       const Ints8 products = dot4(nibbles(block + 2), codes) - dot4(eights, codes);
-      return multiply_add(to_floats(products), spread(load_half(block) * scale), sum);
+      return multiply_add_8(to_floats(products), spread(load_half(block) * scale), sum);
     };
     dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }
@@ -151,8 +151,9 @@ struct Q4_1 {
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const Bytes32 ones = spread_byte(1);
     const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      sum = multiply_add(to_floats(dot4(ones, codes)), spread(load_half(block + 2) * scale), sum);
-      return multiply_add(to_floats(dot4(nibbles(block + 4), codes)), spread(load_half(block) * scale), sum);
+      sum = multiply_add_8(to_floats(dot4(ones, codes)), spread(load_half(block + 2) * scale), sum);
+      return multiply_add_8(to_floats(dot4(nibbles(block + 4), codes)), spread(load_half(block) * scale),
+                            sum);
     };
     dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }
