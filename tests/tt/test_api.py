@@ -187,7 +187,7 @@ class Committed(unittest.TestCase):
             for path in (ROOT / "include/tinytorch" / folder).glob("*.hpp"):
                 name = f"{folder}/{path.name}"
                 if name not in api.LEFT_OUT:
-                    self.assertTrue({e.group for e in self.library.entries if e.file == name} or path.read_text().count("\n") < 40, name)
+                    self.assertTrue({e.group for e in self.library.entries if e.file == name} or path.read_text().count("\n") < 60, name)
 
     def test_every_error_code_is_in_explain_json(self):
         catalogue = json.loads((ROOT / "modules/explain.json").read_text(encoding="utf-8"))
