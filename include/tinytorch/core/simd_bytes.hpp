@@ -62,7 +62,7 @@ using Floats8 = VectorOf<float, 32>::type;
   return sum;
 #endif
 }
-// The same for signed bytes of a, which may be -128.
+// dot4 with signed bytes of a, which may be -128.
 [[gnu::always_inline]] inline Ints8 dot4_signed(Bytes32 a, Bytes32 b) {
 #if defined(__AVX2__)
   const auto x = reinterpret_cast<__m256i>(a);

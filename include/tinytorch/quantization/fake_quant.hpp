@@ -81,8 +81,8 @@ inline Tensor fake_quantize(const Tensor& x, const AffineScale& s, TT_LOC) {
   const Tensor scale = scalar_like(static_cast<double>(s.scale), x, loc);
   return fake_quantize(x, scale, s.low, s.high, s.zero_point, loc);
 }
-// The same with a step size that is learned (LSQ). Its gradient is divided by sqrt(n high) for n values that
-// share a step, so that steps and weights change at about the same relative rate.
+// Fake quantization with a step size that is learned (LSQ). Its gradient is divided by sqrt(n high) for n
+// values that share a step, so that steps and weights change at about the same relative rate.
 inline Tensor learned_step_quantize(const Tensor& x, const Tensor& step, int32_t low, int32_t high, TT_LOC) {
   require_defined("learned_step_quantize", loc, x, step);
   const double shared =

@@ -10,6 +10,7 @@
 
 #include <string>
 #include <tinytorch/backend/cpu/block_linear.hpp>
+#include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/tensor/rules.hpp>
@@ -125,11 +126,9 @@ inline QuantizedTensor quantize(const Tensor& x, std::string_view format, TT_LOC
   return quantize(x, block_format(format, loc), loc);
 }
 
-// The signal-to-noise ratio of w against the tensor it was made from, in dB: 10 log10(sum x^2 / sum (x -
-// w)^2). Infinity if they are equal.
+// sqnr_db() of the packed numbers against the tensor that they were made from (granularity.hpp).
 inline double sqnr_db(const Tensor& x, const QuantizedTensor& w, TT_LOC) {
-  const Tensor a = x.to(cpu, loc).to(DType::f64, loc), d = a - w.dequantize(DType::f64, loc).to(cpu, loc);
-  return 10 * std::log10(sum(a * a).item<double>() / sum(d * d).item<double>());
+  return sqnr_db(x, w.dequantize(DType::f64, loc), loc);
 }
 
 // x [M, K] and the packed rows of a weight [N, K] -> [M, N].

@@ -33,7 +33,24 @@ void dot_blocks(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, i
   for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_floats(sum[r]);
 }
 
-struct Q8_0 {
+// A block that ends with 32 codes of 8 bits, which begin at byte kCodes.
+template <int64_t kCodes>
+struct Int8Codes {
+  static void unpack(const uint8_t* block, float* x) {
+    const float d = load_half(block);
+    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[kCodes + i]));
+  }
+  template <int64_t kRows>
+  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
+    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
+      return multiply_add_8(to_floats(dot4_signed(load_bytes(block + kCodes), codes)),
+                            spread(load_half(block) * scale), sum);
+    };
+    dot_blocks<kRows, kCodes + 32>(y, w, spacing, x, blocks, partial);
+  }
+};
+
+struct Q8_0 : Int8Codes<2> {
   static constexpr const char* kName = "Q8_0";
   static constexpr int32_t kGgufType = 8;
   static constexpr int64_t kBlock = 32, kBytes = 34;
@@ -46,22 +63,10 @@ struct Q8_0 {
     for (int i = 0; i < 32; ++i)
       block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(rounded_product(x[i], inverse))));
   }
-  static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[2 + i]));
-  }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      return multiply_add_8(to_floats(dot4_signed(load_bytes(block + 2), codes)),
-                            spread(load_half(block) * scale), sum);
-    };
-    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
-  }
 };
 
 // The format of activations in other programs: the sum serves products with weights that have an offset.
-struct Q8_1 {
+struct Q8_1 : Int8Codes<4> {
   static constexpr const char* kName = "Q8_1";
   static constexpr int32_t kGgufType = 9;
   static constexpr int64_t kBlock = 32, kBytes = 36;
@@ -76,18 +81,6 @@ struct Q8_1 {
       block[4 + i] = static_cast<uint8_t>(code), sum += code;
     }
     store_half(block, d), store_half(block + 2, static_cast<float>(sum) * d);
-  }
-  static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[4 + i]));
-  }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      return multiply_add_8(to_floats(dot4_signed(load_bytes(block + 4), codes)),
-                            spread(load_half(block) * scale), sum);
-    };
-    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
   }
 };
 
