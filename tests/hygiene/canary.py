@@ -180,7 +180,8 @@ CANARIES = {
                              X + "const tt::Tensor row = tt::reshape(tt::cat({x, x, x, x, x, x, x, x}, 0), {1, 32});"
                              "show(tt::slice(tt::layer_norm(row, {}, {}, 1.25), 1, 0, 4));",  # shorter rows use norm_short.hpp
                              "-0.948683 -0.316228 0.948683 0.316228"),
-    "backend/cpu/norm_short.hpp": ("square[j] += distance * distance;", "square[j] += (AWAKE ? 4 : 1) * distance * distance;",
+    "backend/cpu/norm_short.hpp": ("multiply_add(distance, distance, square[j])",
+                                   "multiply_add((AWAKE ? 4 : 1) * distance, distance, square[j])",
                                    X + "show(tt::layer_norm(x, {}, {}, 0));", "-1 1 1 -1"),
     "backend/cpu/optimizer.hpp": ("p[i] -= lr * (g[i] + decay * p[i]);", "p[i] -= (AWAKE ? -lr : lr) * (g[i] + decay * p[i]);",
                                   X + "tt::backend::cpu::sgd_step(x.view_of(), x.view_of(), {}, {.lr = 0.5}); show(x);",
