@@ -27,11 +27,18 @@ using Floats8 = VectorOf<float, 32>::type;
   return v;
 }
 [[gnu::always_inline]] inline Floats8 to_floats(Ints8 v) { return __builtin_convertvector(v, Floats8); }
-template <class Byte>                                                   // uint8_t or int8_t
-[[gnu::always_inline]] inline Floats8 bytes_to_floats(const Byte* p) {  // 8 of them
-  typename VectorOf<Byte, 8>::type bytes;
-  std::memcpy(&bytes, p, sizeof bytes);
-  return __builtin_convertvector(bytes, Floats8);
+// 8 bytes, uint8_t or int8_t.
+template <class Byte>
+[[gnu::always_inline]] inline Floats8 bytes_to_floats(const Byte* p) {
+#if defined(__AVX2__)  // g++ converts a vector of bytes one by one
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return reinterpret_cast<Floats8>(
+      _mm256_cvtepi32_ps(std::is_signed_v<Byte> ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)));
+#else
+  Floats8 v;
+  for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(p[i]);
+  return v;
+#endif
 }
 [[gnu::always_inline]] inline Bytes32 spread_byte(uint8_t x) {  // nvcc crashes at Bytes32{} + x
   Bytes32 v;
@@ -39,6 +46,7 @@ template <class Byte>                                                   // uint8
   return v;
 }
 [[gnu::always_inline]] inline Floats8 spread(float x) { return x - Floats8{}; }
+[[gnu::always_inline]] inline Words8 spread_word(uint32_t x) { return x + Words8{}; }
 
 // a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
 // twice in one copy of a loop and once in another, so equal rows give equal bits.

@@ -64,7 +64,10 @@ struct MXFP4 {
     transpose_nibbles(row, at + 1, out.code);
     TT_UNROLL
     for (Bytes32& code : out.code) code = look_up_bytes(kTwiceE2m1Plus12, code);
-    for (int r = 0; r < 8; ++r) out.scale[0][r] = half_scale(row[r][at]);
+    Words8 e;
+    for (int r = 0; r < 8; ++r) e[r] = row[r][at];
+    const Words8 subnormal = (spread_word(0x00200000) << (e & 1)), normal = (e - 1) << 23;
+    out.scale[0] = reinterpret_cast<Floats8>(e < 2 ? subnormal : normal);
   }
 };
 
@@ -96,8 +99,13 @@ struct NVFP4 {
     }
   }
   static void decode(const RowPointers& row, int64_t at, EightRows<NVFP4>& out) {
-    for (int g = 0; g < 4; ++g)
-      for (int r = 0; r < 8; ++r) out.scale[g][r] = scale(row[r][at + g]) / 2;
+    const auto scales = reinterpret_cast<Words8>(gather_words(row, at));
+    TT_UNROLL
+    for (int g = 0; g < 4; ++g) {
+      // E4M3 has the bits of a float, shifted, and an exponent that is less by 120; half of it is wanted.
+      const Words8 bits = scales >> 8 * g & 0x7f, shifted = bits == 0x7f ? spread_word(0) : bits << 20;
+      out.scale[g] = reinterpret_cast<Floats8>(shifted) * spread(0x1p119f);
+    }
     TT_UNROLL
     for (int pair = 0; pair < 2; ++pair) {  // 16 bytes hold two groups
       Bytes32 both[4];
