@@ -68,27 +68,25 @@ class StaticLinear : public Module {
     input_scale = add_buffer("input_scale", full({1}, scale, DType::f32, device));
     if (trained.bias.defined()) bias = add_buffer("bias", trained.bias.detach().clone());
   }
-  Tensor forward(const Tensor& x) override;
+  // x [..., K], f32, bf16 or f16 -> [..., N] of the dtype of x. An input beyond the calibrated range has the
+  // largest code or its negative, and a NaN has code 0. TT-DTYPE-02 for other dtypes, TT-SHAPE-02 for
+  // another K.
+  Tensor forward(const Tensor& x) override {
+    const NoGrad no_grad;
+    const Tensor scale = input_scale.to(DType::f32), rows = x.reshape({-1, x.size(-1)}).to(DType::f32);
+    const Tensor codes = clamp(round(rows / scale), -127, 127).to(DType::i8);
+    const Tensor y =
+        apply(Int8LinearOp(x.dtype()), {codes, weight, scale, weight_scale.to(DType::f32), bias});
+    Shape shape = x.shape();
+    shape.back() = y.size(1);
+    return y.reshape(shape);
+  }
 
   Tensor weight;        // i8 [N, K]
   Tensor weight_scale;  // f32 [N]
   Tensor input_scale;   // f32 [1]
   Tensor bias;          // [N]; undefined without a bias
 };
-
-// x [..., K], f32, bf16 or f16 -> [..., N] of the dtype of x. An input beyond the calibrated range has the
-// largest code or its negative, and a NaN has code 0. TT-DTYPE-02 for other dtypes, TT-SHAPE-02 for another
-// K.
-inline Tensor StaticLinear::forward(const Tensor& x) {
-  const NoGrad no_grad;
-  const Tensor rows = x.reshape({-1, x.size(-1)});
-  const Tensor scale = input_scale.to(DType::f32);
-  const Tensor codes = clamp(round(rows.to(DType::f32) / scale), -127, 127).to(DType::i8);
-  const Tensor y = apply(Int8LinearOp(x.dtype()), {codes, weight, scale, weight_scale.to(DType::f32), bias});
-  Shape shape = x.shape();
-  shape.back() = y.size(1);
-  return y.reshape(shape);
-}
 
 // The range of the inputs of each layer, by its path.
 using InputRanges = std::map<std::string, Range>;
@@ -100,62 +98,68 @@ struct StaticOptions {
   std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
 };
 
-// The linear layers of a model that are not kept, by path. Fused MLPs call their layers while this object
-// lives, unless leave_separate() was called.
-class StaticLayers {
+// Lets the fused MLPs of a model call their layers, while this object lives or, after stay(), for ever.
+class SeparateMlps {
  public:
-  StaticLayers(Module& model, const StaticOptions& options) {
+  explicit SeparateMlps(Module& model) {
     model.for_each_module([&](const std::string&, Module& m) {
       if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps_.push_back(mlp);
     });
     for (Mlp* const mlp : mlps_) mlp->replace(std::make_shared<quantization::SeparateMlp>(*mlp));
-    model.for_each_module([&](const std::string& path, Module& m) {
-      auto* const layer = dynamic_cast<Linear*>(&m);
-      if (layer && !options.keep(path)) layers_.emplace(path, layer);
-    });
   }
-  ~StaticLayers() {
+  ~SeparateMlps() {
     for (Mlp* const mlp : mlps_) mlp->replace(nullptr);
   }
-  StaticLayers(const StaticLayers&) = delete;
-  StaticLayers& operator=(const StaticLayers&) = delete;
-  const std::map<std::string, Linear*>& all() const { return layers_; }
-  void leave_separate() { mlps_.clear(); }
+  SeparateMlps(const SeparateMlps&) = delete;
+  SeparateMlps& operator=(const SeparateMlps&) = delete;
+  void stay() { mlps_.clear(); }
 
  private:
   std::vector<Mlp*> mlps_;
-  std::map<std::string, Linear*> layers_;
 };
 
-// Puts the mode of each module back, and takes observers out of the layers, at the end of calibration.
+// The state of each module before calibration. Its destructor brings back its mode, training or not, and
+// takes an observer out of it.
 class CalibrationScope {
  public:
-  CalibrationScope(Module& model, const StaticLayers& layers) : layers_(layers) {
+  explicit CalibrationScope(Module& model) {
     model.for_each_module([&](const std::string&, Module& m) { modes_.emplace_back(&m, m.training()); });
-    model.eval();
   }
   ~CalibrationScope() {
-    for (const auto& [path, layer] : layers_.all()) layer->on_call({});
-    for (const auto& [module, training] : modes_) module->train(training);  // parents come before children
+    for (const auto& [module, training] : modes_) {
+      module->on_call({});
+      module->train(training);  // parents come before children
+    }
   }
   CalibrationScope(const CalibrationScope&) = delete;
   CalibrationScope& operator=(const CalibrationScope&) = delete;
 
  private:
-  const StaticLayers& layers_;
   std::vector<std::pair<Module*, bool>> modes_;
 };
 
+// The linear layers of a model that are not kept, by path.
+inline std::map<std::string, Linear*> layers_to_convert(Module& model, const StaticOptions& options) {
+  std::map<std::string, Linear*> layers;
+  model.for_each_module([&](const std::string& path, Module& m) {
+    auto* const layer = dynamic_cast<Linear*>(&m);
+    if (layer && !options.keep(path)) layers.emplace(path, layer);
+  });
+  return layers;
+}
+
 // Runs the model on each batch, in eval mode and without gradients, and returns the range of the inputs of
-// each linear layer that is not kept. The model is as before, and no observer stays in it. TT-CALIB-01 if an
-// input is not finite, TT-CALIB-02 if a layer had no input: no batches, or a layer that is never called.
+// each linear layer that is not kept. The model is as before, and no observer stays in it, nor what on_call()
+// had put there. TT-CALIB-01 if an input is not finite, TT-CALIB-02 if a layer had no input: there are no
+// batches, or the model does not call it.
 inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
                              const StaticOptions& options = {}, TT_LOC) {
   const NoGrad no_grad;
-  const StaticLayers layers(model, options);
-  const CalibrationScope scope(model, layers);
+  const SeparateMlps separate(model);
+  const CalibrationScope scope(model);
+  model.eval();
   std::map<std::string, std::unique_ptr<Observer>> observers;
-  for (const auto& [path, layer] : layers.all()) {
+  for (const auto& [path, layer] : layers_to_convert(model, options)) {
     Observer* const sees = (observers[path] = options.observer()).get();
     layer->on_call([sees](const Tensor& x) { sees->observe(x); });
   }
@@ -177,9 +181,9 @@ inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
 // ranges for ever, and frees their float weights. Returns their number. TT-CALIB-02 if a layer has no range,
 // before anything is changed.
 inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOptions& options = {}, TT_LOC) {
-  StaticLayers layers(model, options);
+  SeparateMlps separate(model);
   std::map<Linear*, std::shared_ptr<StaticLinear>> converted;
-  for (const auto& [path, layer] : layers.all()) {
+  for (const auto& [path, layer] : layers_to_convert(model, options)) {
     const auto range = ranges.find(path);
     if (range == ranges.end()) {
       fail("TT-CALIB-02",
@@ -194,7 +198,7 @@ inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOpt
     layer->forget_own_tensors();
     layer->weight = Tensor(), layer->bias = Tensor();
   }
-  layers.leave_separate();
+  separate.stay();
   return static_cast<int64_t>(converted.size());
 }
 
