@@ -21,38 +21,11 @@
 #include <memory>
 #include <string>
 #include <tinytorch/autograd/grad_mode.hpp>
-#include <tinytorch/backend/cpu/linear_int8.hpp>
 #include <tinytorch/layers/linear.hpp>
-#include <tinytorch/quantization/granularity.hpp>
+#include <tinytorch/quantization/int8_linear.hpp>
 #include <tinytorch/quantization/separate_mlp.hpp>
-#include <tinytorch/tensor/apply.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// Codes of x [M, K] and of a weight [N, K], both i8, the scale of x f32 [1], the scales of the rows of the
-// weight f32 [N], and a bias [N] or none -> [M, N]. Sums are exact integers, and are scaled once.
-struct Int8LinearOp final : Primitive<Int8LinearOp> {
-  static constexpr const char* kName = "linear_int8";
-  DType dtype;  // of the result: f32, bf16 or f16
-  explicit Int8LinearOp(DType of_result) : dtype(of_result) {}
-
-  Specs infer(const Tensors& in, Loc) const override {
-    return {{{in[0].shape()[0], in[1].shape()[0]}, dtype}};
-  }
-  double flops(const Tensors& in, const Tensors& out) const override {
-    return 2.0 * static_cast<double>(out[0].numel()) * static_cast<double>(in[0].shape()[1]);
-  }
-  void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], linear_int8(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
-                                  in[3].view_of(), view_or_none(in[4]), Activation::none));
-  }
-  Save saves() const override { return Save::nothing; }
-  Tensors vjp(const Saved&, const Tensors&) const override {
-    fail("TT-GRAD-05",
-         "linear_int8 has no derivative\n  hint: train with floats and fake quantization, and convert the "
-         "result");
-  }
-};
 
 // Takes the place of a Linear. Its codes and scales are buffers, which are saved with the model and move to
 // devices with it, and which are not trained.

@@ -1,4 +1,4 @@
-#include "int8_product.hpp"
+#include "byte_product.hpp"
 
 using namespace course;
 

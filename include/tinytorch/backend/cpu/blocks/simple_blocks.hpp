@@ -9,7 +9,7 @@
 // ggml library (ggml-common.h), little endian.
 #pragma once
 
-#include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/pack.hpp>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -36,10 +36,7 @@ void dot_blocks(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, i
 // A block that ends with 32 codes of 8 bits, which begin at byte kCodes.
 template <int64_t kCodes>
 struct Int8Codes {
-  static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[kCodes + i]));
-  }
+  static void unpack(const uint8_t* block, float* x) { unpack_int8_codes(block, kCodes, x); }
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
@@ -55,14 +52,7 @@ struct Q8_0 : Int8Codes<2> {
   static constexpr int32_t kGgufType = 8;
   static constexpr int64_t kBlock = 32, kBytes = 34;
 
-  static void pack(const float* x, uint8_t* block) {
-    float largest = 0;
-    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const float d = largest / 127, inverse = inverse_or_zero(d);
-    store_half(block, d);
-    for (int i = 0; i < 32; ++i)
-      block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(rounded_product(x[i], inverse))));
-  }
+  static void pack(const float* x, uint8_t* block) { pack_q8_0(x, block); }
 };
 
 // The format of activations in other programs: the sum serves products with weights that have an offset.
@@ -89,24 +79,8 @@ struct Q4_0 {
   static constexpr int32_t kGgufType = 2;
   static constexpr int64_t kBlock = 32, kBytes = 18;
 
-  // The number of the largest magnitude becomes -8, which uses all 16 codes: 1 dB better than -7 to 7.
-  static void pack(const float* x, uint8_t* block) {
-    float extreme = 0;
-    for (int i = 0; i < 32; ++i) extreme = std::fabs(x[i]) > std::fabs(extreme) ? x[i] : extreme;
-    const float d = extreme / -8, inverse = inverse_or_zero(d);
-    store_half(block, d);
-    const auto code = [&](float v) {
-      return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v, inverse) + 8.5f)));
-    };
-    for (int i = 0; i < 16; ++i) block[2 + i] = static_cast<uint8_t>(code(x[i]) | code(x[i + 16]) << 4);
-  }
-  static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 16; ++i) {
-      x[i] = d * static_cast<float>((block[2 + i] & 15) - 8);
-      x[i + 16] = d * static_cast<float>((block[2 + i] >> 4) - 8);
-    }
-  }
+  static void pack(const float* x, uint8_t* block) { pack_q4_0(x, block); }
+  static void unpack(const uint8_t* block, float* x) { unpack_q4_0(block, x); }
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
     const Bytes32 eights = spread_byte(8);
