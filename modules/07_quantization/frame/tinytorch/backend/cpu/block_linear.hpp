@@ -76,9 +76,10 @@ TT_API void block_linear(const View& out, const View& x, const View& blocks, con
   const bool coded = activations == Activations::int8 && std::string_view(format.name) == "Q4_0";
   Scratch<int8_t> codes(coded ? K : 0);
   Scratch<float> scales(coded ? groups : 0);
+  Scratch<int32_t> sums(coded ? K / 16 : 0);
   for (int64_t m = 0; m < M; ++m) {
     const float* const row_of_x = floats.data() + m * K;
-    if (coded) quantize_activations(row_of_x, K, codes.data(), scales.data());
+    if (coded) quantize_activations(row_of_x, K, codes.data(), scales.data(), sums.data());
     for (int64_t n = 0; n < N; ++n) {
       const uint8_t* const row = blocks.as<const uint8_t>() + n * blocks.strides[0];
       const float sum = coded ? dot_q4_0(row, codes.data(), scales.data(), groups)
