@@ -261,10 +261,10 @@ TEST_CASE("7.3 the clip with the least divergence") {
          of_chosen <= least + 1e-9);
 }
 
-TEST_CASE("7.3 a planted outlier moves min-max, and the others hardly") {
+TEST_CASE("7.3 a planted outlier moves min-max, the percentile and the divergence hardly") {
   const std::vector<float> x = normal(6000);
   auto before = observers(), after = observers();
-  for (size_t k = 0; k < before.size(); ++k) {
+  for (const size_t k : {0, 1, 3}) {
     before[k].observer->observe(tensor(x));
     after[k].observer->observe(tensor(x)), after[k].observer->observe(tensor({80}));
     const float without = before[k].observer->range().max, with = after[k].observer->range().max;

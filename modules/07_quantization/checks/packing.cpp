@@ -263,8 +263,8 @@ TEST_CASE("7.4 heavy tails: 43.4 dB in Q8_0, 19.4 in Q4_0 and 20.9 in Q4_K") {
   const Floats x = random_numbers(256 * 64, 0.02);
   for (const auto& [f, want] : {std::pair{&q8_0, 43.4}, {&q4_0, 19.4}, {&q4_k, 20.9}}) {
     const double got = db(*f, x);
-    expect(std::string(f->name) + ": within 0.8 dB of " + shown(want) + "; got " + shown(got),
-           std::abs(got - want) <= 0.8);
+    expect(std::string(f->name) + ": at least " + shown(want - 0.5) + " dB; got " + shown(got),
+           got >= want - 0.5);
   }
 }
 

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <support/fresh.hpp>
 #include <tinytorch/backend/cpu/blocks/k_blocks.hpp>
+#include <tinytorch/backend/cpu/blocks/simple_blocks.hpp>
 
 using namespace tinytorch;
 using namespace tinytorch::backend::cpu;
@@ -78,4 +80,23 @@ TEST_CASE("the best scale and offset of a group are better than the smallest and
     plain += error((double{largest} - double{least}) / 15, double{least});
   }
   CHECK(fitted < plain);
+}
+
+TEST_CASE("random bytes are decoded by loops and by vectors to the same bits") {
+  std::mt19937_64 g = generator();
+  for (int round = 0; round < 50; ++round) {
+    uint8_t block[144];
+    for (uint8_t& byte : block) byte = static_cast<uint8_t>(g());
+    for (const int at : {1, 3}) block[at] &= 0x3f;  // scales that are numbers
+    float one[256], other[256];
+    const auto same = [&](size_t n) { return std::memcmp(one, other, n * sizeof(float)) == 0; };
+    unpack_int8_codes(block, 2, one), Q8_0::unpack(block, other);
+    CHECK(same(32));
+    unpack_int8_codes(block, 4, one), Q8_1::unpack(block, other);
+    CHECK(same(32));
+    unpack_q4_0(block, one), Q4_0::unpack(block, other);
+    CHECK(same(32));
+    unpack_q4_k(block, one), Q4_K::unpack(block, other);
+    CHECK(same(256));
+  }
 }

@@ -5,11 +5,12 @@
 //   Q4_K   144 bytes for 256 numbers: d, e, 12 bytes of scales s and offsets m of 8 groups of 32, 6 bits
 //          each, and 128 bytes of two codes                                    x = d s code - e m
 //
-// d and e are f16. The bytes are those of the ggml library (ggml-common.h), little endian. The products with
-// such blocks are in simple_blocks.hpp and k_blocks.hpp.
+// d and e are f16. The bytes are those of the ggml library (ggml-common.h), little endian. Unpacking is here
+// as plain loops, one number at a time; simple_blocks.hpp and k_blocks.hpp do the same by vectors, and have
+// the products with such blocks.
 #pragma once
 
-#include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/block_operands.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

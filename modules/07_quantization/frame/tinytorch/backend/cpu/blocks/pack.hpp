@@ -4,7 +4,7 @@
 // from the library's header by modules/frames.py.
 #pragma once
 
-#include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/block_operands.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
