@@ -69,8 +69,9 @@ def literal(hexadecimal, width=100):
 def write_check(result):
     """Some rows and blocks as a header of C++."""
     rows = ["normal", "outliers", "negative", "zeros", "some zeros", "scale rounds to zero", "ties of Q8_0", "ties of Q4_0"]
-    out = ["// Blocks as the gguf package of the llama.cpp project packs and decodes them; tests/golden/make_blocks.py writes",
-           "// this file. Bytes are in hexadecimal, numbers are those of f32, little endian.", "// clang-format off",
+    out = ["// Blocks as the gguf package of the llama.cpp project packs and decodes them, written by",
+           "// tests/golden/make_blocks.py. Bytes are in hexadecimal, numbers are those of f32, little endian.",
+           "// clang-format off",
            "#pragma once", "", "namespace course {", "", "struct PackedRow {", "  const char *row, *numbers, *q8_0, *q4_0;", "};",
            "inline constexpr PackedRow kPackedRows[] = {"]
     for r in result["pack"]:

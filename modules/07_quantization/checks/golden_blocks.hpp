@@ -1,5 +1,5 @@
-// Blocks as the gguf package of the llama.cpp project packs and decodes them; tests/golden/make_blocks.py writes
-// this file. Bytes are in hexadecimal, numbers are those of f32, little endian.
+// Blocks as the gguf package of the llama.cpp project packs and decodes them, written by
+// tests/golden/make_blocks.py. Bytes are in hexadecimal, numbers are those of f32, little endian.
 // clang-format off
 #pragma once
 
