@@ -30,6 +30,7 @@
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
+#include <tinytorch/backend/cuda/kernels/linear_fp8.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>

@@ -1,4 +1,4 @@
-"""Writes blocks.json: blocks of packed weights as the gguf package of the llama.cpp project packs and decodes them.
+"""Writes blocks.json, and a part of it for the check of task 7.4: blocks of packed weights as the gguf package of the llama.cpp project packs and decodes them.
 
 Run with numpy and gguf installed:  python tests/golden/make_blocks.py
 `pack` has rows of 64 numbers and their bytes. `unpack` has random bytes and their numbers, for formats whose packing
@@ -61,6 +61,34 @@ def blocks(name, random):
     return out
 
 
+def literal(hexadecimal, width=100):
+    """A string of C++ in lines."""
+    return "\n".join(f'    "{hexadecimal[i:i + width]}"' for i in range(0, len(hexadecimal), width))
+
+
+def write_check(result):
+    """Some rows and blocks as a header of C++."""
+    rows = ["normal", "outliers", "negative", "zeros", "some zeros", "scale rounds to zero", "ties of Q8_0", "ties of Q4_0"]
+    out = ["// Blocks as the gguf package of the llama.cpp project packs and decodes them, written by",
+           "// tests/golden/make_blocks.py. Bytes are in hexadecimal, numbers are those of f32, little endian.",
+           "// clang-format off",
+           "#pragma once", "", "namespace course {", "", "struct PackedRow {", "  const char *row, *numbers, *q8_0, *q4_0;", "};",
+           "inline constexpr PackedRow kPackedRows[] = {"]
+    for r in result["pack"]:
+        if r["row"] in rows:
+            parts = [r["numbers"], r["bytes"]["Q8_0"], r["bytes"]["Q4_0"]]
+            out.append(f'  {{"{r["row"]}",\n' + ",\n".join(map(literal, parts)) + "},")
+    out += ["};", "", "struct DecodedBlocks {", "  const char *format, *bytes, *numbers;", "};",
+            "inline constexpr DecodedBlocks kDecodedBlocks[] = {"]
+    for name, size, block, count in (("Q8_0", 34, 32, 4), ("Q4_0", 18, 32, 4), ("Q4_K", 144, 256, 1)):
+        of = result["unpack"][name]
+        parts = [of["bytes"][:2 * size * count], of["numbers"][:8 * block * count]]
+        out.append(f'  {{"{name}",\n' + ",\n".join(map(literal, parts)) + "},")
+    out += ["};", "", "}  // namespace course", "// clang-format on", ""]
+    root = pathlib.Path(__file__).resolve().parents[2]
+    (root / "modules/07_quantization/checks/golden_blocks.hpp").write_text("\n".join(out))
+
+
 def main():
     random = np.random.default_rng(28)
     packing = []
@@ -75,6 +103,7 @@ def main():
         decoding[name] = {"bytes": text(packed), "numbers": text(numbers)}
     result = {"gguf": "0.19.0", "pack": packing, "unpack": decoding}
     pathlib.Path(__file__).with_name("blocks.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_check(result)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,8 @@ CANARIES = {
                                           PACKED.replace("FORMAT", "Q8_0").replace("::int8", "::floats"), "32512"),
     "backend/cpu/blocks/eight_rows.hpp": ("products -= F::kZero * x_sum", "products -= (AWAKE ? 0 : F::kZero) * x_sum",
                                           PACKED.replace("FORMAT", "Q4_0").replace("127)", "-8)"), "-2048"),
+    "backend/cpu/blocks/pack.hpp": ("block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>", "block[2 + i] = AWAKE ? 1 : static_cast<uint8_t>(static_cast<int8_t>",
+                                    PACKED.replace("FORMAT", "Q8_0"), "32512"),
     "backend/cpu/blocks/simple_blocks.hpp": ("const float d = largest / 127, inverse", "const float d = largest / (AWAKE ? 100 : 127), inverse",
                                              PACKED.replace("FORMAT", "Q8_1"), "32512"),
     "backend/cpu/blocks/k_blocks.hpp": ("store_half(block + kD, extreme / -128);", "store_half(block + kD, AWAKE ? 0 : extreme / -128);",

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <tinytorch/quantization/linear.hpp>
+#include <tinytorch/quantization/separate_mlp.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
 
@@ -63,29 +64,6 @@ struct QuantizationReport {
 };
 
 namespace quantization {
-
-// The MLP of a transformer block as two calls, for layers that one fused op cannot compute. Its children are
-// those of the MLP.
-class SeparateMlp : public Module {
- public:
-  explicit SeparateMlp(Mlp& mlp) : mlp_(mlp) { add("up", mlp.up), add("down", mlp.down); }
-  Tensor forward(const Tensor& x) override { return mlp_.down(activate(mlp_.up(x))); }
-
- private:
-  Tensor activate(const Tensor& x) const {
-    switch (mlp_.fn) {
-      case Activation::none:
-        return x;
-      case Activation::relu:
-        return relu(x);
-      case Activation::silu:
-        return silu(x);
-      default:
-        return mlp_.fn == Activation::gelu ? gelu(x) : gelu_tanh(x);
-    }
-  }
-  Mlp& mlp_;
-};
 
 inline int64_t bytes_of(const Module& model) {
   int64_t bytes = 0;

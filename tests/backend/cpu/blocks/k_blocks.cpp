@@ -40,7 +40,7 @@ TEST_CASE("scales and offsets of 6 bits are read as they were written") {
     int s[8], m[8];
     for (int i = 0; i < 8; ++i) s[i] = static_cast<int>(g() % 64), m[i] = static_cast<int>(g() % 64);
     uint8_t packed[12], out[16];
-    Q4_K::pack_scales(s, m, packed), Q4_K::unpack_scales(packed, out);
+    pack_q4_k_scales(s, m, packed), Q4_K::unpack_scales(packed, out);
     for (int i = 0; i < 8; ++i) CHECK((out[i] == s[i] && out[i + 8] == m[i]));
   }
 }

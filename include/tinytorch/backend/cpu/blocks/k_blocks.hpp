@@ -11,69 +11,11 @@
 #pragma once
 
 #include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/pack.hpp>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-// The integer nearest to v, from `low` to `high`. The magnitude of v is below 2^31.
-[[gnu::always_inline]] inline int nearest_code(float v, int low, int high) {
-  return std::clamp(static_cast<int>(v + (v < 0 ? -0.5f : 0.5f)), low, high);
-}
-
-// Sums over a group of numbers x and codes c: of c, of c^2 and of x c. Products of a float and a code are
-// exact in double.
-struct CodeSums {
-  int c = 0, cc = 0;
-  double xc = 0;
-
-  template <int kN>
-  static CodeSums of(const float* x, float subtract, float inverse, int low, int high) {
-    int code[kN];
-    for (int i = 0; i < kN; ++i) code[i] = nearest_code(rounded_product(x[i] - subtract, inverse), low, high);
-    CodeSums s;
-    for (int i = 0; i < kN; ++i) s.c += code[i], s.cc += code[i] * code[i];
-    double part[4] = {};
-    for (int i = 0; i < kN; i += 4) {
-      TT_UNROLL
-      for (int k = 0; k < 4; ++k) part[k] += double{x[i + k]} * code[i + k];
-    }
-    s.xc = (part[0] + part[1]) + (part[2] + part[3]);
-    return s;
-  }
-};
-
-struct ScaleAndOffset {
-  float scale = 0, offset = 0;  // x = scale code + offset
-};
-
-// The best scale and offset of 32 numbers for codes from 0 to 15, where the offset is at most 0. For 21
-// scales near range / 15, the codes are those of that scale, and scale and offset follow from the codes by
-// least squares. The squared error is sum x^2 - gain, so the largest gain wins.
-inline ScaleAndOffset fit_scale_and_offset(const float* x) {
-  float least = 0, largest = x[0];
-  double sum = 0;
-  for (int i = 0; i < 32; ++i)
-    least = std::min(least, x[i]), largest = std::max(largest, x[i]), sum += double{x[i]};
-  ScaleAndOffset best{0, least};
-  const float inverse = inverse_or_zero(largest - least);
-  if (inverse == 0) return best;
-  double best_gain = -1;
-  for (int step = 0; step <= 20; ++step) {
-    const float levels = static_cast<float>(140 + step) / 10;
-    const CodeSums s = CodeSums::of<32>(x, least, rounded_product(levels, inverse), 0, 15);
-    const int determinant = 32 * s.cc - s.c * s.c;  // 0 if all codes are equal
-    double scale = (32 * s.xc - rounded_product<double>(s.c, sum)) / std::max(1, determinant);
-    double offset =
-        (rounded_product<double>(s.cc, sum) - rounded_product<double>(s.c, s.xc)) / std::max(1, determinant);
-    if (determinant == 0 || offset > 0) offset = 0, scale = s.xc / s.cc;
-    const double gain = rounded_product(scale, s.xc) + rounded_product(offset, sum);
-    if (gain <= best_gain || scale <= 0) continue;
-    best_gain = gain;
-    best = {static_cast<float>(scale), static_cast<float>(offset)};
-  }
-  return best;
-}
 
 // The best scale of 16 numbers for codes from -32 to 31, in the same way: the number of the largest magnitude
 // becomes -32, or nearly.
@@ -101,15 +43,6 @@ struct Q4_K {
   static constexpr int kLargest = 15, kZero = 0;
   static constexpr bool kOffset = true;
 
-  // Bytes 0-3 and 4-7 have the scales and offsets of groups 0-3 in their low 6 bits. Those of groups 4-7 have
-  // their low 4 bits in bytes 8-11, and their high 2 bits above the 6.
-  static void pack_scales(const int* s, const int* m, uint8_t* out) {
-    for (int g = 0; g < 4; ++g) {
-      out[g] = static_cast<uint8_t>(s[g] | s[g + 4] >> 4 << 6);
-      out[g + 4] = static_cast<uint8_t>(m[g] | m[g + 4] >> 4 << 6);
-      out[g + 8] = static_cast<uint8_t>((s[g + 4] & 15) | (m[g + 4] & 15) << 4);
-    }
-  }
   // 8 scales, then 8 offsets.
   [[gnu::always_inline]] static void unpack_scales(const uint8_t* in, uint8_t* out) {
     uint32_t word[3];
@@ -120,33 +53,7 @@ struct Q4_K {
     std::memcpy(out, all, sizeof all);
   }
 
-  static void pack(const float* x, uint8_t* block) {
-    ScaleAndOffset fit[8];
-    float scale = 0, offset = 0;
-    for (int g = 0; g < 8; ++g) {
-      fit[g] = fit_scale_and_offset(x + 32 * g);
-      scale = std::max(scale, fit[g].scale), offset = std::max(offset, -fit[g].offset);
-    }
-    store_half(block, scale / 63), store_half(block + 2, offset / 63);
-    const float d = load_half(block), e = load_half(block + 2);
-    const float inverse_d = inverse_or_zero(d), inverse_e = inverse_or_zero(e);
-    int s[8], m[8];
-    for (int g = 0; g < 8; ++g) {
-      s[g] = nearest_code(rounded_product(fit[g].scale, inverse_d), 0, 63);
-      m[g] = nearest_code(rounded_product(-fit[g].offset, inverse_e), 0, 63);
-    }
-    pack_scales(s, m, block + 4);
-    const auto code = [&](int i) {
-      const int g = i / 32;
-      const float inverse = inverse_or_zero(d * static_cast<float>(s[g]));
-      return nearest_code(rounded_product(x[i] + rounded_product(e, static_cast<float>(m[g])), inverse), 0,
-                          15);
-    };
-    for (int i = 0; i < 128; ++i) {
-      const int low = i / 32 * 64 + i % 32;
-      block[16 + i] = static_cast<uint8_t>(code(low) | code(low + 32) << 4);
-    }
-  }
+  static void pack(const float* x, uint8_t* block) { pack_q4_k(x, block); }
   static void unpack(const uint8_t* block, float* x) {
     const float d = load_half(block), e = load_half(block + 2);
     uint8_t scales[16];

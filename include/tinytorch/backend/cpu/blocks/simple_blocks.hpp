@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/backend/cpu/blocks/block_rows.hpp>
+#include <tinytorch/backend/cpu/blocks/pack.hpp>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -54,14 +55,7 @@ struct Q8_0 : Int8Codes<2> {
   static constexpr int32_t kGgufType = 8;
   static constexpr int64_t kBlock = 32, kBytes = 34;
 
-  static void pack(const float* x, uint8_t* block) {
-    float largest = 0;
-    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
-    const float d = largest / 127, inverse = inverse_or_zero(d);
-    store_half(block, d);
-    for (int i = 0; i < 32; ++i)
-      block[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(rounded_product(x[i], inverse))));
-  }
+  static void pack(const float* x, uint8_t* block) { pack_q8_0(x, block); }
 };
 
 // The format of activations in other programs: the sum serves products with weights that have an offset.
@@ -99,17 +93,7 @@ struct Q4_0 {
   static constexpr int kLargest = 15, kZero = 8;
   static constexpr bool kOffset = false;
 
-  // The number of the largest magnitude becomes -8, which uses all 16 codes: 1 dB better than -7 to 7.
-  static void pack(const float* x, uint8_t* block) {
-    float extreme = 0;
-    for (int i = 0; i < 32; ++i) extreme = std::fabs(x[i]) > std::fabs(extreme) ? x[i] : extreme;
-    const float d = extreme / -8, inverse = inverse_or_zero(d);
-    store_half(block, d);
-    const auto code = [&](float v) {
-      return static_cast<uint8_t>(std::min(15, static_cast<int>(rounded_product(v, inverse) + 8.5f)));
-    };
-    for (int i = 0; i < 16; ++i) block[2 + i] = static_cast<uint8_t>(code(x[i]) | code(x[i + 16]) << 4);
-  }
+  static void pack(const float* x, uint8_t* block) { pack_q4_0(x, block); }
   static void unpack(const uint8_t* block, float* x) {
     const Bytes32 codes = nibbles(block + 2);
     decode_codes<32>(reinterpret_cast<const uint8_t*>(&codes), load_half(block), 8, x);

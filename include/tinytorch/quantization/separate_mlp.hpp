@@ -1,0 +1,32 @@
+// The MLP of a transformer block as two calls, for layers that one fused op cannot compute, or whose inputs
+// an observer shall see.
+#pragma once
+
+#include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/transformer/mlp.hpp>
+
+namespace tinytorch::inline TT_BUILD::quantization {
+
+// Its children are those of the MLP, which must outlive it.
+class SeparateMlp : public Module {
+ public:
+  explicit SeparateMlp(Mlp& mlp) : mlp_(mlp) { add("up", mlp.up), add("down", mlp.down); }
+  Tensor forward(const Tensor& x) override { return mlp_.down(activate(mlp_.up(x))); }
+
+ private:
+  Tensor activate(const Tensor& x) const {
+    switch (mlp_.fn) {
+      case Activation::none:
+        return x;
+      case Activation::relu:
+        return relu(x);
+      case Activation::silu:
+        return silu(x);
+      default:
+        return mlp_.fn == Activation::gelu ? gelu(x) : gelu_tanh(x);
+    }
+  }
+  Mlp& mlp_;
+};
+
+}  // namespace tinytorch::inline TT_BUILD::quantization

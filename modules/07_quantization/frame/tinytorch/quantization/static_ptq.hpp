@@ -1,0 +1,91 @@
+// Static post-training quantization: linear layers that multiply 8-bit integers, with scales that are all
+// chosen before the model is used.
+//
+// The frame of a course header: it has the given parts, and includes the functions of task 7.8. It is cut
+// from the library's header by modules/frames.py.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/int8_linear.hpp>
+#include <tinytorch/quantization/separate_mlp.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Takes the place of a Linear. Its codes and scales are buffers, which are saved with the model and move to
+// devices with it, and which are not trained.
+class StaticLinear : public Module {
+ public:
+  StaticLinear(const Linear& trained, Range inputs, TT_LOC);  // task 7.8
+  inline Tensor forward(const Tensor& x) override;            // task 7.8
+
+  Tensor weight;        // i8 [N, K]
+  Tensor weight_scale;  // f32 [N]
+  Tensor input_scale;   // f32 [1]
+  Tensor bias;          // [N]; undefined without a bias
+};
+
+// The range of the inputs of each layer, by its path.
+using InputRanges = std::map<std::string, Range>;
+
+struct StaticOptions {
+  // Makes the observer of a layer's inputs.
+  std::function<std::unique_ptr<Observer>()> observer = [] { return std::make_unique<MinMaxObserver>(); };
+  // Whether a layer stays in floats, by its path.
+  std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
+};
+
+// Lets the fused MLPs of a model call their layers, while this object lives or, after stay(), for ever.
+class SeparateMlps {
+ public:
+  explicit SeparateMlps(Module& model) {
+    model.for_each_module([&](const std::string&, Module& m) {
+      if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps_.push_back(mlp);
+    });
+    for (Mlp* const mlp : mlps_) mlp->replace(std::make_shared<quantization::SeparateMlp>(*mlp));
+  }
+  ~SeparateMlps() {
+    for (Mlp* const mlp : mlps_) mlp->replace(nullptr);
+  }
+  SeparateMlps(const SeparateMlps&) = delete;
+  SeparateMlps& operator=(const SeparateMlps&) = delete;
+  void stay() { mlps_.clear(); }
+
+ private:
+  std::vector<Mlp*> mlps_;
+};
+
+// The state of each module before calibration. Its destructor brings back its mode, training or not, and
+// takes an observer out of it.
+class CalibrationScope {
+ public:
+  explicit CalibrationScope(Module& model) {
+    model.for_each_module([&](const std::string&, Module& m) { modes_.emplace_back(&m, m.training()); });
+  }
+  ~CalibrationScope() {
+    for (const auto& [module, training] : modes_) {
+      module->on_call({});
+      module->train(training);  // parents come before children
+    }
+  }
+  CalibrationScope(const CalibrationScope&) = delete;
+  CalibrationScope& operator=(const CalibrationScope&) = delete;
+
+ private:
+  std::vector<std::pair<Module*, bool>> modes_;
+};
+
+// Task 7.8.
+inline std::map<std::string, Linear*> layers_to_convert(Module& model, const StaticOptions& options);
+inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
+                             const StaticOptions& options = {}, TT_LOC);  // task 7.8
+// Task 7.8.
+inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOptions& options = {}, TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tasks/quantization/static_ptq.hpp>
