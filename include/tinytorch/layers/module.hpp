@@ -26,6 +26,7 @@ namespace tinytorch::inline TT_BUILD {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  bool keeps_dtype = false;
 };
 using NamedTensors = std::vector<NamedTensor>;  // in order of registration
 
@@ -55,6 +56,8 @@ class Module {
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
   Tensor add_buffer(std::string name, Tensor value, TT_LOC);
+  // A buffer that to(dtype) does not convert, such as scales, which would lose their digits in 16 bits.
+  Tensor add_exact_buffer(std::string name, Tensor value, TT_LOC);
   // Adds a child that is a member of this module, or that lives as long. An access to a child that has been
   // destroyed throws TT-NN-03.
   template <class M>
@@ -205,6 +208,12 @@ TT_API Tensor Module::add_buffer(std::string name, Tensor value, Loc loc) {
   return value;
 }
 
+TT_API Tensor Module::add_exact_buffer(std::string name, Tensor value, Loc loc) {
+  add_buffer(std::move(name), value, loc);
+  buffers_.back().keeps_dtype = true;
+  return value;
+}
+
 TT_API NamedTensors Module::named_parameters() const {
   NamedTensors all, distinct;
   collect(&Module::parameters_, "", all);
@@ -266,7 +275,7 @@ TT_API const Tensor* Module::first_parameter() const {
 
 TT_API void Module::collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
   if (replacement_) return replacement_->collect(group, path, out);
-  for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
+  for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor, t.keeps_dtype});
   for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
 }
 
@@ -323,7 +332,7 @@ void Module::convert_all(Convert&& convert) {
   NoGrad no_grad;
   for (NamedTensors& group : std::vector<NamedTensors>{named_parameters(), named_buffers()}) {
     for (NamedTensor& t : group) {
-      const Tensor converted = convert(t.tensor.detach()).contiguous();
+      const Tensor converted = convert(t.tensor.detach(), t.keeps_dtype).contiguous();
       if (converted.storage() == t.tensor.storage()) continue;
       t.tensor.zero_grad();
       TensorImpl& impl = t.tensor.checked();
@@ -341,10 +350,12 @@ TT_API void Module::to(DType dtype, Loc loc) {
              "\n  hint: parameters are floating: f32, f64, bf16 or f16",
          loc);
   }
-  convert_all([&](const Tensor& t) { return is_floating(t.dtype()) ? t.to(dtype, loc) : t; });
+  convert_all([&](const Tensor& t, bool keeps_dtype) {
+    return is_floating(t.dtype()) && !keeps_dtype ? t.to(dtype, loc) : t;
+  });
 }
 TT_API void Module::to(Device device, Loc loc) {
-  convert_all([&](const Tensor& t) { return t.to(device, loc); });
+  convert_all([&](const Tensor& t, bool) { return t.to(device, loc); });
 }
 
 }  // namespace tinytorch::inline TT_BUILD

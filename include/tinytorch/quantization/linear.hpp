@@ -3,7 +3,8 @@
 //   linear.replace(std::make_shared<QuantizedLinear>(quantize(linear.weight, "Q8_0"), linear.bias));
 //
 // Its packed weight is a u8 buffer, so that the tree moves it to devices and writes it to files, and its bias
-// is a buffer, too: neither is trained.
+// is a buffer, too: neither is trained. So are the scales and zero points of a format that has them beside
+// its codes, "scales" and "zero_points"; the scales stay f32 in a model of another dtype.
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
@@ -18,11 +19,13 @@ class QuantizedLinear : public Module {
                   Activations rounding = Activations::int8)
       : activations(rounding), format_(&weight.format()), K_(weight.shape().back()) {
     blocks_ = add_buffer("weight", weight.blocks());
+    if (weight.scales().defined()) scales_ = add_exact_buffer("scales", weight.scales());
+    if (weight.zero_points().defined()) zero_points_ = add_buffer("zero_points", weight.zero_points());
     if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach());
   }
   Tensor forward(const Tensor& x) override { return linear(x, weight(), bias_, activations); }
 
-  QuantizedTensor weight() const { return {*format_, K_, blocks_}; }
+  QuantizedTensor weight() const { return {*format_, K_, blocks_, scales_, zero_points_}; }
   const Tensor& bias() const { return bias_; }
 
   Activations activations;
@@ -30,10 +33,10 @@ class QuantizedLinear : public Module {
  private:
   const BlockFormat* format_;
   int64_t K_;
-  Tensor blocks_, bias_;
+  Tensor blocks_, scales_, zero_points_, bias_;
 };
 
-// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04.
+// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
 inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
                                                     Activations activations = Activations::int8, TT_LOC) {
   auto packed =

@@ -38,6 +38,10 @@ void column_sums(const View& out, const View& x);
 // block_linear: products with packed weights (backend/cpu/block_linear.hpp)
 void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
                   const BlockFormat& format, Activations activations);
+// code_linear: products with codes whose scales are beside them (backend/cpu/code_linear.hpp)
+void code_linear(const View& out, const View& x, const View& codes, const View& scales,
+                 const View& zero_points, const View& bias, const BlockFormat& format,
+                 Activations activations);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
