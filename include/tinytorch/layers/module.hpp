@@ -26,7 +26,6 @@ namespace tinytorch::inline TT_BUILD {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
-  bool keeps_dtype = false;
 };
 using NamedTensors = std::vector<NamedTensor>;  // in order of registration
 
@@ -80,7 +79,7 @@ class Module {
   const std::shared_ptr<Module>& replacement() const { return replacement_; }
   // Drops the links to this module's own parameters, buffers and children, so that their memory is freed if
   // nobody else holds it. For a module that has been replaced for good.
-  void forget_own_tensors() { parameters_.clear(), buffers_.clear(), children_.clear(); }
+  void forget_own_tensors() { parameters_.clear(), buffers_.clear(), exact_.clear(), children_.clear(); }
   // Calls f(x) before each call of this module, for observers of activations. Empty: no longer.
   void on_call(std::function<void(const Tensor&)> f) { call_hook_ = std::move(f); }
 
@@ -177,6 +176,7 @@ class Module {
   void convert_all(Convert&& convert);
 
   NamedTensors parameters_, buffers_;
+  Tensors exact_;  // the buffers that to(dtype) does not convert
   std::vector<Child> children_;
   std::vector<std::shared_ptr<Place>> places_;  // one; several after one child was assigned to another
   std::shared_ptr<Module> replacement_;         // null: none
@@ -210,7 +210,7 @@ TT_API Tensor Module::add_buffer(std::string name, Tensor value, Loc loc) {
 
 TT_API Tensor Module::add_exact_buffer(std::string name, Tensor value, Loc loc) {
   add_buffer(std::move(name), value, loc);
-  buffers_.back().keeps_dtype = true;
+  exact_.push_back(value);
   return value;
 }
 
@@ -275,7 +275,7 @@ TT_API const Tensor* Module::first_parameter() const {
 
 TT_API void Module::collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
   if (replacement_) return replacement_->collect(group, path, out);
-  for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor, t.keeps_dtype});
+  for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
   for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
 }
 
@@ -314,6 +314,7 @@ TT_API void Module::take(Module& other) {
   move_places(this);
   parameters_ = std::move(other.parameters_);
   buffers_ = std::move(other.buffers_);
+  exact_ = std::move(other.exact_);
   children_ = std::move(other.children_);
   replacement_ = std::move(other.replacement_);
   call_hook_ = std::move(other.call_hook_);
@@ -332,7 +333,7 @@ void Module::convert_all(Convert&& convert) {
   NoGrad no_grad;
   for (NamedTensors& group : std::vector<NamedTensors>{named_parameters(), named_buffers()}) {
     for (NamedTensor& t : group) {
-      const Tensor converted = convert(t.tensor.detach(), t.keeps_dtype).contiguous();
+      const Tensor converted = convert(t.tensor).detach().contiguous();
       if (converted.storage() == t.tensor.storage()) continue;
       t.tensor.zero_grad();
       TensorImpl& impl = t.tensor.checked();
@@ -350,12 +351,18 @@ TT_API void Module::to(DType dtype, Loc loc) {
              "\n  hint: parameters are floating: f32, f64, bf16 or f16",
          loc);
   }
-  convert_all([&](const Tensor& t, bool keeps_dtype) {
-    return is_floating(t.dtype()) && !keeps_dtype ? t.to(dtype, loc) : t;
+  Tensors exact;
+  for_each_module([&](const std::string&, Module& m) {
+    for (const Tensor& t : m.exact_) exact.push_back(t);
+  });
+  convert_all([&](const Tensor& t) {
+    const auto same = [&](const Tensor& e) { return e.impl() == t.impl(); };
+    const bool keep = !is_floating(t.dtype()) || std::any_of(exact.begin(), exact.end(), same);
+    return keep ? t : t.to(dtype, loc);
   });
 }
 TT_API void Module::to(Device device, Loc loc) {
-  convert_all([&](const Tensor& t, bool) { return t.to(device, loc); });
+  convert_all([&](const Tensor& t) { return t.to(device, loc); });
 }
 
 }  // namespace tinytorch::inline TT_BUILD
