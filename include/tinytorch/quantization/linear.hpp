@@ -27,6 +27,13 @@ class QuantizedLinear : public Module {
 
   QuantizedTensor weight() const { return {*format_, K_, blocks_, scales_, zero_points_}; }
   const Tensor& bias() const { return bias_; }
+  // Copies other numbers of the same shape and format.
+  void assign(const QuantizedTensor& weight) {
+    const NoGrad no_grad;
+    blocks_.copy_(weight.blocks());
+    if (scales_.defined()) scales_.copy_(weight.scales());
+    if (zero_points_.defined()) zero_points_.copy_(weight.zero_points());
+  }
 
   Activations activations;
 
@@ -36,15 +43,20 @@ class QuantizedLinear : public Module {
   Tensor blocks_, scales_, zero_points_, bias_;
 };
 
-// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
-inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
-                                                    Activations activations = Activations::int8, TT_LOC) {
-  auto packed =
-      std::make_shared<QuantizedLinear>(quantize(layer.weight, format, loc), layer.bias, activations);
+// Puts a packed weight [N, K] in the place of the layer's own, which it forgets. Its bias stays.
+inline std::shared_ptr<QuantizedLinear> replace_packed(Linear& layer, const QuantizedTensor& weight,
+                                                       Activations activations = Activations::int8) {
+  auto packed = std::make_shared<QuantizedLinear>(weight, layer.bias, activations);
   layer.replace(packed);
   layer.forget_own_tensors();
   layer.weight = Tensor(), layer.bias = Tensor();
   return packed;
+}
+
+// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
+inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
+                                                    Activations activations = Activations::int8, TT_LOC) {
+  return replace_packed(layer, quantize(layer.weight, format, loc), activations);
 }
 
 }  // namespace tinytorch::inline TT_BUILD
