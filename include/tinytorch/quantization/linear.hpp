@@ -43,6 +43,31 @@ class QuantizedLinear : public Module {
   Tensor blocks_, scales_, zero_points_, bias_;
 };
 
+// A linear layer whose outputs are those of its parts, one after the other: rows of a weight in different
+// formats. A part is a QuantizedLinear or a Linear, and its name in the tree is its number.
+class JoinedLinear : public Module {
+ public:
+  explicit JoinedLinear(std::vector<std::shared_ptr<Module>> parts) : parts_(std::move(parts)) {
+    for (size_t i = 0; i < parts_.size(); ++i) add(std::to_string(i), parts_[i]);
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensors out;
+    for (const std::shared_ptr<Module>& part : parts_) out.push_back((*part)(x));
+    return cat(out, -1);
+  }
+  const std::vector<std::shared_ptr<Module>>& parts() const { return parts_; }
+  // The outputs of a part.
+  static int64_t rows_of(const Module& part) {
+    if (const auto* const packed = dynamic_cast<const QuantizedLinear*>(&part))
+      return packed->weight().shape()[0];
+    const auto* const linear = dynamic_cast<const Linear*>(&part);
+    return linear ? linear->weight.size(0) : 0;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Module>> parts_;
+};
+
 // Puts a packed weight [N, K] in the place of the layer's own, which it forgets. Its bias stays.
 inline std::shared_ptr<QuantizedLinear> replace_packed(Linear& layer, const QuantizedTensor& weight,
                                                        Activations activations = Activations::int8) {

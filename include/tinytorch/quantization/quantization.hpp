@@ -11,6 +11,7 @@
 //   tensor.hpp            QuantizedTensor: weights in packed blocks, and the products that read them
 //   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
 //   files.hpp             files of models with packed weights, with formats and a checksum
+//   gguf.hpp              GGUF files of llama.cpp whose weights stay packed
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
@@ -21,6 +22,7 @@
 #include <tinytorch/quantization/cholesky.hpp>
 #include <tinytorch/quantization/fake_quant.hpp>
 #include <tinytorch/quantization/files.hpp>
+#include <tinytorch/quantization/gguf.hpp>
 #include <tinytorch/quantization/gptq.hpp>
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/quantization/hadamard.hpp>
