@@ -79,7 +79,7 @@ class PackedReader {
       source_.reject(std::string("the metadata \"format\": \"") + kPackedFormat + "\"",
                      metadata_.count("format") ? io::in_quotes(text("format")) : "none", "TT-IO-04",
                      "files of float weights are loaded with load_safetensors, files of llama.cpp with "
-                     "load_gguf, and AWQ and GPTQ files with load_int4");
+                     "load_gguf, and AWQ and GPTQ files with import_int4");
     }
     if (text("version") != kPackedVersion) {
       source_.reject(std::string("version ") + kPackedVersion, io::in_quotes(text("version")), "TT-IO-04",
@@ -113,6 +113,25 @@ class PackedReader {
                      blocks.defined() ? name_of(blocks.dtype()) + (" " + blocks.shape().str()) : "none");
     }
     return {*e.format, e.K, blocks, tensor("scales"), tensor("zero_points"), source_.loc};
+  }
+
+  // The order of the inputs of a layer, or an undefined tensor.
+  Tensor input_order(const PackedEntry& e) const {
+    const auto found = tensors_.find(below(e.path, "input_order"));
+    if (found == tensors_.end()) return {};
+    const Tensor& order = found->second;
+    const bool fits = order.dtype() == DType::i64 && order.shape() == Shape{e.K};
+    std::vector<int64_t> sorted(fits ? static_cast<size_t>(e.K) : 0);
+    if (fits) std::copy_n(order.data<int64_t>(), e.K, sorted.begin());
+    std::sort(sorted.begin(), sorted.end());
+    bool once = fits;
+    for (size_t i = 0; i < sorted.size(); ++i) once = once && sorted[i] == static_cast<int64_t>(i);
+    if (!once) {
+      source_.reject(
+          "each of " + std::to_string(e.K) + " inputs once in " + io::in_quotes(below(e.path, "input_order")),
+          name_of(order.dtype()) + (" " + order.shape().str()));
+    }
+    return order;
   }
 
  private:
@@ -181,7 +200,7 @@ class PackedLoader {
     for (const PackedEntry& e : entries) {
       const auto found = modules.find(e.path);
       plan(e, found == modules.end() ? nullptr : found->second);
-      const char* const kParts[] = {"weight", "scales", "zero_points"};
+      const char* const kParts[] = {"weight", "scales", "zero_points", "input_order"};
       for (const char* part : kParts) rest.erase(below(e.path, part)), given.erase(below(e.path, part));
     }
     require_same_entries("load_packed", "the model", rest, given, loc_);
@@ -197,6 +216,7 @@ class PackedLoader {
     Linear* layer = nullptr;            // becomes packed
     QuantizedLinear* packed = nullptr;  // is packed in this format already
     QuantizedTensor weight;
+    Tensor input_order;  // undefined: as they come
   };
   [[noreturn]] void refuse(const PackedEntry& e, const std::string& has) const {
     fail("TT-NN-04",
@@ -207,13 +227,16 @@ class PackedLoader {
          loc_);
   }
   void plan(const PackedEntry& e, Module* module) {
-    Step step{e, dynamic_cast<Linear*>(module), dynamic_cast<QuantizedLinear*>(module), reader_.weight(e)};
+    Step step{e, dynamic_cast<Linear*>(module), dynamic_cast<QuantizedLinear*>(module), reader_.weight(e),
+              reader_.input_order(e)};
     Shape shape;
     if (step.layer) shape = step.layer->weight.shape();
     if (step.packed) {
       shape = step.packed->weight().shape();
       const char* const name = step.packed->weight().format().name;
       if (std::string_view(name) != e.format->name) refuse(e, std::string("weights in ") + name);
+      if (step.packed->input_order().defined() && !step.input_order.defined())
+        refuse(e, "another order of inputs there");
     }
     if (!module && e.path == "head" && has_head(model_)) shape = head_shape();
     if (shape.empty()) refuse(e, module ? "another kind of layer there" : "no such layer");
@@ -231,10 +254,11 @@ class PackedLoader {
       if (step.packed) {
         step.packed->assign(step.weight.to(device, loc_));
         step.packed->activations = step.entry.activations;
-        continue;
+      } else {
+        Linear& layer = step.layer ? *step.layer : *head_of(model_);
+        step.packed = replace_packed(layer, step.weight.to(device, loc_), step.entry.activations).get();
       }
-      Linear& layer = step.layer ? *step.layer : *head_of(model_);
-      replace_packed(layer, step.weight.to(device, loc_), step.entry.activations);
+      if (step.input_order.defined()) step.packed->set_input_order(step.input_order.to(device, loc_));
     }
   }
 

@@ -23,7 +23,22 @@ class QuantizedLinear : public Module {
     if (weight.zero_points().defined()) zero_points_ = add_buffer("zero_points", weight.zero_points());
     if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach());
   }
-  Tensor forward(const Tensor& x) override { return linear(x, weight(), bias_, activations); }
+  Tensor forward(const Tensor& x) override {
+    return linear(order_.defined() ? index_select(x, -1, order_) : x, weight(), bias_, activations);
+  }
+  // i64 [K]: column k of the packed weight belongs to input order[k], a buffer "input_order". Formats whose
+  // blocks are groups of other inputs than neighbours are stored in this order.
+  void set_input_order(const Tensor& order, TT_LOC) {
+    if (order.dtype() != DType::i64 || !(order.shape() == Shape{K_}))
+      fail("TT-SHAPE-02", "an order of " + std::to_string(K_) + " inputs is i64 [K], got " + order.describe(),
+           loc);
+    if (order_.defined()) {
+      order_.copy_(order, loc);
+    } else {
+      order_ = add_buffer("input_order", order, loc);
+    }
+  }
+  const Tensor& input_order() const { return order_; }  // undefined: as they come
 
   QuantizedTensor weight() const { return {*format_, K_, blocks_, scales_, zero_points_}; }
   const Tensor& bias() const { return bias_; }
@@ -40,7 +55,7 @@ class QuantizedLinear : public Module {
  private:
   const BlockFormat* format_;
   int64_t K_;
-  Tensor blocks_, scales_, zero_points_, bias_;
+  Tensor blocks_, scales_, zero_points_, bias_, order_;
 };
 
 // A linear layer whose outputs are those of its parts, one after the other: rows of a weight in different

@@ -12,6 +12,7 @@
 //   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
 //   files.hpp             files of models with packed weights, with formats and a checksum
 //   gguf.hpp              GGUF files of llama.cpp whose weights stay packed
+//   int4_import.hpp       weights of 4 bits from files of GPTQ and AWQ
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
@@ -27,6 +28,7 @@
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
+#include <tinytorch/quantization/int4_import.hpp>
 #include <tinytorch/quantization/linear.hpp>
 #include <tinytorch/quantization/model.hpp>
 #include <tinytorch/quantization/observers.hpp>
