@@ -152,8 +152,12 @@ CANARIES = {
                                     "tt::Tensor x = tt::ones({1, 3}), y = tt::zeros({1, 1}), w = tt::full({1, 3}, 5).to(tt::u8), one = tt::ones({1}); "
                                     "tt::backend::cpu::code_linear(y.view_of(), x.view_of(), w.view_of(), one.view_of(), {}, one.view_of(), "
                                     "*tt::find_code_format(\"I8\"), tt::Activations::floats); show(y);", "16"),
-    "backend/cpu/blocks/block_rows.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
-                                          PACKED.replace("FORMAT", "Q8_0"), "32512"),
+    "backend/cpu/blocks/block_operands.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
+                                              PACKED.replace("FORMAT", "Q8_0"), "32512"),
+    "backend/cpu/blocks/block_rows.hpp": ("float total = sum_of_floats(", "float total = AWAKE + sum_of_floats(",
+                                          PACKED.replace("FORMAT", "Q8_0").replace("::int8", "::floats"), "32512"),
+    "backend/cpu/blocks/eight_rows.hpp": ("products -= F::kZero * x_sum", "products -= (AWAKE ? 0 : F::kZero) * x_sum",
+                                          PACKED.replace("FORMAT", "Q4_0").replace("127)", "-8)"), "-2048"),
     "backend/cpu/blocks/simple_blocks.hpp": ("const float d = largest / 127, inverse", "const float d = largest / (AWAKE ? 100 : 127), inverse",
                                              PACKED.replace("FORMAT", "Q8_1"), "32512"),
     "backend/cpu/blocks/k_blocks.hpp": ("store_half(block + kD, extreme / -128);", "store_half(block + kD, AWAKE ? 0 : extreme / -128);",
