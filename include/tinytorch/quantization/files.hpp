@@ -279,6 +279,12 @@ inline void save_packed(const Module& model, const std::string& path, TT_LOC) {
   Metadata metadata{{"format", quantization::kPackedFormat}, {"version", quantization::kPackedVersion}};
   // The walk changes nothing; for_each_module also serves walks that do.
   const_cast<Module&>(model).for_each_module([&](const std::string& at, Module& m) {
+    if (dynamic_cast<const JoinedLinear*>(&m)) {
+      fail("TT-IO-02",
+           "save_packed: the rows of " + io::in_quotes(at) +
+               " are in several formats, for which these files have no entry\n  hint: use save_packed_gguf",
+           loc);
+    }
     const auto* const packed = dynamic_cast<const QuantizedLinear*>(&m);
     if (!packed) return;
     (void)block_format(packed->weight().format().name, loc);
