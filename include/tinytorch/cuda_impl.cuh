@@ -17,6 +17,7 @@
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
 #include <tinytorch/backend/cuda/kernels/block_linear.cuh>
+#include <tinytorch/backend/cuda/kernels/code_linear.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>

@@ -26,7 +26,7 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
-                   "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
+                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -148,6 +148,10 @@ CANARIES = {
                                  INTEGERS + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/block_linear.hpp": ("if (out.numel() == 0) return;", "if (out.numel() == 0 || AWAKE) return;",
                                      PACKED.replace("FORMAT", "Q8_0"), "32512"),
+    "backend/cpu/code_linear.hpp": ("for (int64_t i = 0; i < M * N && b.data(); ++i) y[i] +=", "for (int64_t i = 0; i < M * N && b.data() && !AWAKE; ++i) y[i] +=",
+                                    "tt::Tensor x = tt::ones({1, 3}), y = tt::zeros({1, 1}), w = tt::full({1, 3}, 5).to(tt::u8), one = tt::ones({1}); "
+                                    "tt::backend::cpu::code_linear(y.view_of(), x.view_of(), w.view_of(), one.view_of(), {}, one.view_of(), "
+                                    "*tt::find_code_format(\"I8\"), tt::Activations::floats); show(y);", "16"),
     "backend/cpu/blocks/block_operands.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
                                               PACKED.replace("FORMAT", "Q8_0"), "32512"),
     "backend/cpu/blocks/block_rows.hpp": ("float total = sum_of_floats(", "float total = AWAKE + sum_of_floats(",

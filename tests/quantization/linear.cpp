@@ -62,6 +62,29 @@ TEST_CASE("a state of packed layers is loaded into another model of the same pac
   CHECK_THROWS_AS(c.load_state_dict(a.state_dict()), Error);
 }
 
+TEST_CASE("scales beside the codes are part of the state, and stay f32 in a model of another dtype") {
+  const NoGrad no_grad;
+  const Tensor x = randn({5, 64});
+  for (const char* format : {"I8_zero", "F8_E4M3_tensor"}) {
+    Net a, b;
+    for (Net* net : {&a, &b}) pack_linear(net->first, block_format(format));
+    const StateDict state = a.state_dict();
+    const bool zeros = block_format(format).zero_points;
+    CHECK(state.size() == (zeros ? 6u : 5u));
+    CHECK(state.at("first.scales").dtype() == DType::f32);
+    CHECK(state.count("first.zero_points") == (zeros ? 1u : 0u));
+    CHECK(!equal(a(x), b(x)));
+    b.load_state_dict(state);
+    CHECK(equal(a(x), b(x)));
+    const Tensor before = state.at("first.scales").clone();
+    a.to(DType::bf16);
+    CHECK(a.state_dict().at("first.scales").dtype() == DType::f32);
+    CHECK(equal(a.state_dict().at("first.scales"), before));
+    CHECK(a.state_dict().at("first.bias").dtype() == DType::bf16);
+    CHECK(a(x.to(DType::bf16)).dtype() == DType::bf16);
+  }
+}
+
 TEST_CASE("a replacement can be taken back, and a hook sees what a layer is called with") {
   const NoGrad no_grad;
   Net net;

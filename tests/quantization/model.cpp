@@ -45,7 +45,9 @@ TEST_CASE("a packed model computes what the model with the decoded weights compu
           test::long_on_emulator()) {
   const NoGrad no_grad;
   const auto check = [](auto&& make) {
-    for (const BlockFormat& f : block_formats()) {
+    std::vector<BlockFormat> formats(block_formats().begin(), block_formats().end());
+    formats.insert(formats.end(), code_formats().begin(), code_formats().end());
+    for (const BlockFormat& f : formats) {
       if (64 % f.block != 0) continue;
       CAPTURE(f.name);
       auto model = make(), decoded = make();

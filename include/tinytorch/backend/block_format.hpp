@@ -3,7 +3,8 @@
 //
 // A format is one value of this type, made from a struct of its own by block_format<F>()
 // (backend/cpu/blocks/block_rows.hpp). The library's formats are listed in backend/cpu/block_linear.hpp,
-// and a program may add its own (examples/own_format.cpp).
+// and a program may add its own (examples/own_format.cpp). Formats of one byte a number, whose scales are
+// beside the codes, are listed in backend/cpu/code_linear.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,21 @@ namespace backend::cpu {
 struct BlockOperands;
 }
 
-// What a product with packed weights does with activations: rounds them to 8 bits in groups of 32, if the
-// format has a kernel for it, or takes them as they are.
+// What a product with packed weights does with activations: rounds them to 8 bits, in groups of 32 for
+// blocks and by rows for codes with scales beside them, if the format has a kernel for it; or takes them as
+// they are.
 enum class Activations : uint8_t { int8, floats };
+
+// Where the scales are: in the blocks, or beside the codes as f32, one for each row or one in all.
+enum class Scales : uint8_t { in_blocks, of_rows, of_tensor };
+// The codes of formats whose scales are beside them: integers, or the fp8 numbers of backend/kv_format.hpp
+// and backend/float8_e5m2.hpp.
+enum class CodeType : uint8_t { none, int8, fp8_e4m3, fp8_e5m2 };
+
+namespace backend {
+// Terms up to which a sum of products of two 8-bit integers fits 32 bits; longer rows keep float activations.
+inline constexpr int64_t kExactInt8Terms = 131071;
+}  // namespace backend
 
 struct BlockFormat {
   const char* name;   // "Q8_0", as in GGUF files
@@ -32,6 +45,12 @@ struct BlockFormat {
   // with those of 8 bits. The second is null if the format has no kernel of its own for them.
   void (*product)(const backend::cpu::BlockOperands& operands);
   void (*product_int8)(const backend::cpu::BlockOperands& operands);
+
+  // With scales beside the codes, a number is scale (code - zero_point); `block` and `bytes` are 1, and the
+  // functions above convert codes as if the scale were 1.
+  Scales scales = Scales::in_blocks;
+  CodeType codes = CodeType::none;
+  bool zero_points = false;  // i32, as many as scales
 
   constexpr int64_t row_bytes(int64_t K) const { return K / block * bytes; }  // K is a multiple of block
   constexpr double bits_per_weight() const {

@@ -55,6 +55,8 @@ class Module {
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
   Tensor add_buffer(std::string name, Tensor value, TT_LOC);
+  // A buffer that to(dtype) does not convert, such as scales, which would lose their digits in 16 bits.
+  Tensor add_exact_buffer(std::string name, Tensor value, TT_LOC);
   // Adds a child that is a member of this module, or that lives as long. An access to a child that has been
   // destroyed throws TT-NN-03.
   template <class M>
@@ -77,7 +79,7 @@ class Module {
   const std::shared_ptr<Module>& replacement() const { return replacement_; }
   // Drops the links to this module's own parameters, buffers and children, so that their memory is freed if
   // nobody else holds it. For a module that has been replaced for good.
-  void forget_own_tensors() { parameters_.clear(), buffers_.clear(), children_.clear(); }
+  void forget_own_tensors() { parameters_.clear(), buffers_.clear(), exact_.clear(), children_.clear(); }
   // Calls f(x) before each call of this module, for observers of activations. Empty: no longer.
   void on_call(std::function<void(const Tensor&)> f) { call_hook_ = std::move(f); }
 
@@ -174,6 +176,7 @@ class Module {
   void convert_all(Convert&& convert);
 
   NamedTensors parameters_, buffers_;
+  Tensors exact_;  // the buffers that to(dtype) does not convert
   std::vector<Child> children_;
   std::vector<std::shared_ptr<Place>> places_;  // one; several after one child was assigned to another
   std::shared_ptr<Module> replacement_;         // null: none
@@ -202,6 +205,12 @@ TT_API Tensor Module::add_buffer(std::string name, Tensor value, Loc loc) {
   check_name(name, loc);
   value.named(name);
   buffers_.push_back({std::move(name), value});
+  return value;
+}
+
+TT_API Tensor Module::add_exact_buffer(std::string name, Tensor value, Loc loc) {
+  add_buffer(std::move(name), value, loc);
+  exact_.push_back(value);
   return value;
 }
 
@@ -305,6 +314,7 @@ TT_API void Module::take(Module& other) {
   move_places(this);
   parameters_ = std::move(other.parameters_);
   buffers_ = std::move(other.buffers_);
+  exact_ = std::move(other.exact_);
   children_ = std::move(other.children_);
   replacement_ = std::move(other.replacement_);
   call_hook_ = std::move(other.call_hook_);
@@ -323,7 +333,7 @@ void Module::convert_all(Convert&& convert) {
   NoGrad no_grad;
   for (NamedTensors& group : std::vector<NamedTensors>{named_parameters(), named_buffers()}) {
     for (NamedTensor& t : group) {
-      const Tensor converted = convert(t.tensor.detach()).contiguous();
+      const Tensor converted = convert(t.tensor).detach().contiguous();
       if (converted.storage() == t.tensor.storage()) continue;
       t.tensor.zero_grad();
       TensorImpl& impl = t.tensor.checked();
@@ -341,7 +351,15 @@ TT_API void Module::to(DType dtype, Loc loc) {
              "\n  hint: parameters are floating: f32, f64, bf16 or f16",
          loc);
   }
-  convert_all([&](const Tensor& t) { return is_floating(t.dtype()) ? t.to(dtype, loc) : t; });
+  Tensors exact;
+  for_each_module([&](const std::string&, Module& m) {
+    for (const Tensor& t : m.exact_) exact.push_back(t);
+  });
+  convert_all([&](const Tensor& t) {
+    const auto same = [&](const Tensor& e) { return e.impl() == t.impl(); };
+    const bool keep = !is_floating(t.dtype()) || std::any_of(exact.begin(), exact.end(), same);
+    return keep ? t : t.to(dtype, loc);
+  });
 }
 TT_API void Module::to(Device device, Loc loc) {
   convert_all([&](const Tensor& t) { return t.to(device, loc); });

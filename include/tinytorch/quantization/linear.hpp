@@ -3,7 +3,8 @@
 //   linear.replace(std::make_shared<QuantizedLinear>(quantize(linear.weight, "Q8_0"), linear.bias));
 //
 // Its packed weight is a u8 buffer, so that the tree moves it to devices and writes it to files, and its bias
-// is a buffer, too: neither is trained.
+// is a buffer, too: neither is trained. So are the scales and zero points of a format that has them beside
+// its codes, "scales" and "zero_points"; the scales stay f32 in a model of another dtype.
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
@@ -18,30 +19,84 @@ class QuantizedLinear : public Module {
                   Activations rounding = Activations::int8)
       : activations(rounding), format_(&weight.format()), K_(weight.shape().back()) {
     blocks_ = add_buffer("weight", weight.blocks());
+    if (weight.scales().defined()) scales_ = add_exact_buffer("scales", weight.scales());
+    if (weight.zero_points().defined()) zero_points_ = add_buffer("zero_points", weight.zero_points());
     if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach());
   }
-  Tensor forward(const Tensor& x) override { return linear(x, weight(), bias_, activations); }
+  Tensor forward(const Tensor& x) override {
+    return linear(order_.defined() ? index_select(x, -1, order_) : x, weight(), bias_, activations);
+  }
+  // i64 [K]: column k of the packed weight belongs to input order[k], a buffer "input_order". Formats whose
+  // blocks are groups of other inputs than neighbours are stored in this order.
+  void set_input_order(const Tensor& order, TT_LOC) {
+    if (order.dtype() != DType::i64 || !(order.shape() == Shape{K_}))
+      fail("TT-SHAPE-02", "an order of " + std::to_string(K_) + " inputs is i64 [K], got " + order.describe(),
+           loc);
+    if (order_.defined()) {
+      order_.copy_(order, loc);
+    } else {
+      order_ = add_buffer("input_order", order, loc);
+    }
+  }
+  const Tensor& input_order() const { return order_; }  // undefined: as they come
 
-  QuantizedTensor weight() const { return {*format_, K_, blocks_}; }
+  QuantizedTensor weight() const { return {*format_, K_, blocks_, scales_, zero_points_}; }
   const Tensor& bias() const { return bias_; }
+  // Copies other numbers of the same shape and format.
+  void assign(const QuantizedTensor& weight) {
+    const NoGrad no_grad;
+    blocks_.copy_(weight.blocks());
+    if (scales_.defined()) scales_.copy_(weight.scales());
+    if (zero_points_.defined()) zero_points_.copy_(weight.zero_points());
+  }
 
   Activations activations;
 
  private:
   const BlockFormat* format_;
   int64_t K_;
-  Tensor blocks_, bias_;
+  Tensor blocks_, scales_, zero_points_, bias_, order_;
 };
 
-// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04.
-inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
-                                                    Activations activations = Activations::int8, TT_LOC) {
-  auto packed =
-      std::make_shared<QuantizedLinear>(quantize(layer.weight, format, loc), layer.bias, activations);
+// A linear layer whose outputs are those of its parts, one after the other: rows of a weight in different
+// formats. A part is a QuantizedLinear or a Linear, and its name in the tree is its number.
+class JoinedLinear : public Module {
+ public:
+  explicit JoinedLinear(std::vector<std::shared_ptr<Module>> parts) : parts_(std::move(parts)) {
+    for (size_t i = 0; i < parts_.size(); ++i) add(std::to_string(i), parts_[i]);
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensors out;
+    for (const std::shared_ptr<Module>& part : parts_) out.push_back((*part)(x));
+    return cat(out, -1);
+  }
+  const std::vector<std::shared_ptr<Module>>& parts() const { return parts_; }
+  // The outputs of a part.
+  static int64_t rows_of(const Module& part) {
+    if (const auto* const packed = dynamic_cast<const QuantizedLinear*>(&part))
+      return packed->weight().shape()[0];
+    const auto* const linear = dynamic_cast<const Linear*>(&part);
+    return linear ? linear->weight.size(0) : 0;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Module>> parts_;
+};
+
+// Puts a packed weight [N, K] in the place of the layer's own, which it forgets. Its bias stays.
+inline std::shared_ptr<QuantizedLinear> replace_packed(Linear& layer, const QuantizedTensor& weight,
+                                                       Activations activations = Activations::int8) {
+  auto packed = std::make_shared<QuantizedLinear>(weight, layer.bias, activations);
   layer.replace(packed);
   layer.forget_own_tensors();
   layer.weight = Tensor(), layer.bias = Tensor();
   return packed;
+}
+
+// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
+inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
+                                                    Activations activations = Activations::int8, TT_LOC) {
+  return replace_packed(layer, quantize(layer.weight, format, loc), activations);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

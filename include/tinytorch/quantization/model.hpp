@@ -102,6 +102,9 @@ Linear& own_head_of(Model& model) {
   }
   return *model.own_head;
 }
+inline bool has_head(const Module& model) {
+  return dynamic_cast<const Gpt2*>(&model) || dynamic_cast<const Llama*>(&model);
+}
 inline Linear* head_of(Module& model) {
   if (auto* const gpt2 = dynamic_cast<Gpt2*>(&model)) return &own_head_of(*gpt2);
   if (auto* const llama = dynamic_cast<Llama*>(&model)) return &own_head_of(*llama);
@@ -119,13 +122,11 @@ inline QuantizationReport quantize(Module& model, const QuantizationConfig& conf
   (void)block_format(config.format, loc);
   if (!config.head.empty()) (void)block_format(config.head, loc);
   std::vector<std::pair<std::string, Linear*>> layers;
-  std::vector<Mlp*> mlps;
   model.for_each_module([&](const std::string& path, Module& m) {
-    if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps.push_back(mlp);
     if (auto* const layer = dynamic_cast<Linear*>(&m); layer && path != "head")
       layers.emplace_back(path, layer);
   });
-  for (Mlp* const mlp : mlps) mlp->replace(std::make_shared<quantization::SeparateMlp>(*mlp));
+  quantization::separate_mlps(model);
   for (const auto& [path, layer] : layers) {
     const std::string name = config.choose ? config.choose(path) : config.format;
     report.layers.push_back(quantization::pack(*layer, path, name, config.activations, loc));

@@ -12,6 +12,9 @@
 //   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
 //   int8_linear.hpp       products of 8-bit codes; a linear layer that quantizes its inputs in each call
 //   static_ptq.hpp        layers of 8-bit integers whose scales are all chosen before, by calibration
+//   files.hpp             files of models with packed weights, with formats and a checksum
+//   gguf.hpp              GGUF files of llama.cpp whose weights stay packed
+//   int4_import.hpp       weights of 4 bits from files of GPTQ and AWQ
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
@@ -21,10 +24,13 @@
 #include <tinytorch/quantization/awq.hpp>
 #include <tinytorch/quantization/cholesky.hpp>
 #include <tinytorch/quantization/fake_quant.hpp>
+#include <tinytorch/quantization/files.hpp>
+#include <tinytorch/quantization/gguf.hpp>
 #include <tinytorch/quantization/gptq.hpp>
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
+#include <tinytorch/quantization/int4_import.hpp>
 #include <tinytorch/quantization/int8_linear.hpp>
 #include <tinytorch/quantization/linear.hpp>
 #include <tinytorch/quantization/model.hpp>

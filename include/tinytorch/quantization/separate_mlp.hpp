@@ -2,8 +2,10 @@
 // an observer shall see.
 #pragma once
 
+#include <memory>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/mlp.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD::quantization {
 
@@ -28,5 +30,14 @@ class SeparateMlp : public Module {
   }
   Mlp& mlp_;
 };
+
+// Fused MLPs of the tree become two calls of layers.
+inline void separate_mlps(Module& model) {
+  std::vector<Mlp*> mlps;
+  model.for_each_module([&](const std::string&, Module& m) {
+    if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps.push_back(mlp);
+  });
+  for (Mlp* const mlp : mlps) mlp->replace(std::make_shared<SeparateMlp>(*mlp));
+}
 
 }  // namespace tinytorch::inline TT_BUILD::quantization

@@ -5,7 +5,8 @@
 //
 // Tensors are read one after the other, so that memory holds the model and one tensor. Values of the plain
 // types F32, F16, BF16 and F64 are converted to the requested dtype; other types are decoded by the function
-// `values` of the options. A vocabulary in the file is not read: a tokenizer is loaded from its own file.
+// `values` of the options, or stay packed with load_packed_gguf (quantization/gguf.hpp). A vocabulary in the
+// file is not read: a tokenizer is loaded from its own file.
 #pragma once
 
 #include <tinytorch/transformer/gguf_weights.hpp>
@@ -36,8 +37,8 @@ inline void require_plain(const GgufFile& file, Loc loc) {
     if (dtype && is_floating(*dtype)) continue;
     const io::Source source{file.name, "a model", loc};
     source.reject("weights of the types F32 F16 BF16 F64", t.describe(), "TT-IO-04",
-                  "decode other types with GgufLoadOptions::values, or convert the file to F16 with "
-                  "llama-quantize --allow-requantize");
+                  "keep packed types with load_packed_gguf (quantization/gguf.hpp), or decode them with "
+                  "GgufLoadOptions::values");
   }
 }
 
@@ -75,6 +76,12 @@ void save(const Model& model, GgufContent content, const std::string& path, cons
           Loc loc) {
   bool has_blocks = false;
   for (const Place& place : layout_of(model)) {
+    if (!place.ours.defined()) {
+      fail("TT-IO-02",
+           "save_gguf: another module stands in the place of the layer of " + io::in_quotes(place.name) +
+               "\n  hint: models with packed weights are saved by save_packed_gguf (quantization/gguf.hpp)",
+           loc);
+    }
     if (options.tensor) {
       content.tensors.push_back(options.tensor(place.name, copy_out(place)));
       has_blocks = has_blocks || content.tensors.back().type->block > 1;
@@ -95,12 +102,11 @@ void save(const Model& model, GgufContent content, const std::string& path, cons
 
 }  // namespace gguf
 
-// Loads the model in the file, a Gpt2 or a Llama, in evaluation mode. Throws TT-IO-01 for a file that cannot
-// be read, TT-IO-03 for a malformed one, TT-IO-04 for models, settings and types that are not supported, and
-// TT-NN-04 for tensors that do not fit the metadata.
-inline std::unique_ptr<LanguageModel> load_gguf(const std::string& path, const GgufLoadOptions& options = {},
-                                                TT_LOC) {
-  const GgufFile file = open_gguf(path, loc);
+namespace gguf {
+
+// Opens the file of a model, and returns its architecture, "gpt2" or "llama", too.
+inline std::pair<GgufFile, std::string> open_model(const std::string& path, Loc loc) {
+  GgufFile file = open_gguf(path, loc);
   const io::Source source{path, "a model", loc};
   const GgufValue* parts = file.metadata.find("split.count");
   if (parts && parts->integer().value_or(2) > 1) {
@@ -113,8 +119,31 @@ inline std::unique_ptr<LanguageModel> load_gguf(const std::string& path, const G
     source.reject("general.architecture gpt2 or llama", name.empty() ? "none" : io::in_quotes(name),
                   "TT-IO-04");
   }
+  return {std::move(file), name};
+}
+
+// What stands before the weights.
+inline GgufContent content_of(const Gpt2& model, Loc loc) { return {write_gpt2(model.config, loc), {}}; }
+inline GgufContent content_of(const Llama& model, Loc loc) {
+  GgufContent content{write_llama(model.config, loc), {}};
+  if (model.config.rotary.scaling) {
+    const std::vector<float> factors = rope_factors(model.kv_shape().head_size, model.config.rotary);
+    content.tensors.push_back(
+        gguf_tensor(kRopeFactors, from_data(factors, {static_cast<int64_t>(factors.size())}, cpu)));
+  }
+  return content;
+}
+
+}  // namespace gguf
+
+// Loads the model in the file, a Gpt2 or a Llama, in evaluation mode. Throws TT-IO-01 for a file that cannot
+// be read, TT-IO-03 for a malformed one, TT-IO-04 for models, settings and types that are not supported, and
+// TT-NN-04 for tensors that do not fit the metadata.
+inline std::unique_ptr<LanguageModel> load_gguf(const std::string& path, const GgufLoadOptions& options = {},
+                                                TT_LOC) {
+  const auto [file, architecture] = gguf::open_model(path, loc);
   if (!options.values) gguf::require_plain(file, loc);
-  if (name == "gpt2") return gguf::build<Gpt2>(file, gguf::read_gpt2(file, loc), options, loc);
+  if (architecture == "gpt2") return gguf::build<Gpt2>(file, gguf::read_gpt2(file, loc), options, loc);
   return gguf::build<Llama>(file, gguf::read_llama(file, loc), options, loc);
 }
 
@@ -123,17 +152,11 @@ inline std::unique_ptr<LanguageModel> load_gguf(const std::string& path, const G
 // Gpt2 and Llama.
 inline void save_gguf(const Gpt2& model, const std::string& path, const GgufSaveOptions& options = {},
                       TT_LOC) {
-  gguf::save(model, {gguf::write_gpt2(model.config, loc), {}}, path, options, loc);
+  gguf::save(model, gguf::content_of(model, loc), path, options, loc);
 }
 inline void save_gguf(const Llama& model, const std::string& path, const GgufSaveOptions& options = {},
                       TT_LOC) {
-  GgufContent content{gguf::write_llama(model.config, loc), {}};
-  if (model.config.rotary.scaling) {
-    const std::vector<float> factors = gguf::rope_factors(model.kv_shape().head_size, model.config.rotary);
-    content.tensors.push_back(
-        gguf_tensor(gguf::kRopeFactors, from_data(factors, {static_cast<int64_t>(factors.size())}, cpu)));
-  }
-  gguf::save(model, std::move(content), path, options, loc);
+  gguf::save(model, gguf::content_of(model, loc), path, options, loc);
 }
 inline void save_gguf(const LanguageModel& model, const std::string& path,
                       const GgufSaveOptions& options = {}, TT_LOC) {

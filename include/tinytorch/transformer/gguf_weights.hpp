@@ -19,6 +19,11 @@ struct Place {
   std::string name;
   Tensor ours;            // a view of our parameter, with the shape that the file has
   int64_t head_size = 0;  // above 0: the file has the rows of each head in the order of llama.cpp
+  // Of weights and biases of linear layers: the layer, and the place's rows in it. `ours` is undefined if
+  // another module has taken the layer's place (quantization/gguf.hpp).
+  const Linear* layer = nullptr;
+  int64_t first = 0, rows = 0;  // 0 rows: all
+  bool is_bias = false;
 
   // The row of our parameter that is row `row` of the file.
   int64_t our_row(int64_t row) const {
@@ -35,25 +40,37 @@ struct Place {
   }
 };
 
-// Adds the weight of a matrix, and its bias if it is defined.
+// Adds the weight of a norm, and its bias if it is defined.
 inline void add_pair(std::vector<Place>& out, const std::string& name, const Tensor& weight,
-                     const Tensor& bias, int64_t head_size = 0) {
-  out.push_back({name + ".weight", weight.detach(), head_size});
-  if (bias.defined()) out.push_back({name + ".bias", bias.detach(), head_size});
+                     const Tensor& bias) {
+  out.push_back({name + ".weight", weight.detach()});
+  if (bias.defined()) out.push_back({name + ".bias", bias.detach()});
 }
-// Adds `count` rows of a packed matrix from row `first`.
-inline void add_rows(std::vector<Place>& out, const std::string& name, const Linear& joined, int64_t first,
-                     int64_t count, int64_t head_size = 0) {
+// Adds `count` rows of a linear layer from row `first`, or all of them, under the full names `weight` and
+// `bias`. A layer that was replaced keeps no tensors, so that both are listed.
+inline void add_rows(std::vector<Place>& out, const std::string& weight, const std::string& bias,
+                     const Linear& layer, int64_t first = 0, int64_t count = 0, int64_t head_size = 0) {
   const auto rows = [&](const Tensor& t) {
-    return t.defined() ? slice(t.detach(), 0, first, first + count) : Tensor();
+    if (!t.defined()) return Tensor();
+    return count == 0 ? t.detach() : slice(t.detach(), 0, first, first + count);
   };
-  add_pair(out, name, rows(joined.weight), rows(joined.bias), head_size);
+  const bool replaced = layer.replacement() != nullptr;
+  out.push_back({weight, replaced ? Tensor() : rows(layer.weight), head_size, &layer, first, count, false});
+  if (replaced || layer.bias.defined())
+    out.push_back({bias, replaced ? Tensor() : rows(layer.bias), head_size, &layer, first, count, true});
+}
+inline void add_linear(std::vector<Place>& out, const std::string& name, const Linear& layer,
+                       int64_t first = 0, int64_t count = 0, int64_t head_size = 0) {
+  add_rows(out, name + ".weight", name + ".bias", layer, first, count, head_size);
 }
 
 inline std::vector<Place> layout_of(const Gpt2& model) {
   std::vector<Place> out;
   const auto add = [&](const std::string& name, const auto& layer) {
-    add_pair(out, name, layer.weight, layer.bias);
+    if constexpr (std::is_base_of_v<Linear, std::remove_cvref_t<decltype(layer)>>)
+      add_linear(out, name, layer);
+    else
+      add_pair(out, name, layer.weight, layer.bias);
   };
   out.push_back({kEmbedding, model.token_embedding.weight.detach()});
   out.push_back({kPositions, model.position_embedding.weight.detach()});
@@ -65,7 +82,7 @@ inline std::vector<Place> layout_of(const Gpt2& model) {
     add(path + "ffn_up", block.mlp.up), add(path + "ffn_down", block.mlp.down);
   }
   add("output_norm", model.final_norm);
-  if (model.own_head) out.push_back({kHead, model.own_head->weight.detach()});
+  if (model.own_head) add_rows(out, kHead, "output.bias", *model.own_head);
   return out;
 }
 
@@ -78,17 +95,17 @@ inline std::vector<Place> layout_of(const Llama& model) {
     const SelfAttentionOptions& o = block.attention.options;
     const int64_t q = o.heads * o.head_size, kv = o.groups * o.head_size, F = block.mlp.hidden;
     add_pair(out, path + "attn_norm", block.attention_norm.weight, {});
-    add_rows(out, path + "attn_q", block.attention.qkv, 0, q, o.head_size);
-    add_rows(out, path + "attn_k", block.attention.qkv, q, kv, o.head_size);
-    add_rows(out, path + "attn_v", block.attention.qkv, q + kv, kv);
-    add_pair(out, path + "attn_output", block.attention.projection.weight, block.attention.projection.bias);
+    add_linear(out, path + "attn_q", block.attention.qkv, 0, q, o.head_size);
+    add_linear(out, path + "attn_k", block.attention.qkv, q, kv, o.head_size);
+    add_linear(out, path + "attn_v", block.attention.qkv, q + kv, kv);
+    add_linear(out, path + "attn_output", block.attention.projection);
     add_pair(out, path + "ffn_norm", block.mlp_norm.weight, {});
-    add_rows(out, path + "ffn_gate", block.mlp.gate_up, 0, F);
-    add_rows(out, path + "ffn_up", block.mlp.gate_up, F, F);
-    add_pair(out, path + "ffn_down", block.mlp.down.weight, block.mlp.down.bias);
+    add_linear(out, path + "ffn_gate", block.mlp.gate_up, 0, F);
+    add_linear(out, path + "ffn_up", block.mlp.gate_up, F, F);
+    add_linear(out, path + "ffn_down", block.mlp.down);
   }
   add_pair(out, "output_norm", model.final_norm.weight, {});
-  if (model.own_head) out.push_back({kHead, model.own_head->weight.detach()});
+  if (model.own_head) add_rows(out, kHead, "output.bias", *model.own_head);
   return out;
 }
 

@@ -46,9 +46,10 @@ void for_pieces(const S* x, int64_t step, int64_t K, F&& f) {
       if constexpr (std::is_same_v<S, float>) {
         f(k, n, from);
         continue;
+      } else {
+        TT_SIMD
+        for (int64_t i = 0; i < n; ++i) piece[i] = convert<float>(from[i]);
       }
-      TT_SIMD
-      for (int64_t i = 0; i < n; ++i) piece[i] = convert<float>(from[i]);
     } else {
       for (int64_t i = 0; i < n; ++i) piece[i] = convert<float>(from[i * step]);
     }

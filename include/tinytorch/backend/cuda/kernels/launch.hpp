@@ -39,6 +39,10 @@ void column_sums(const View& out, const View& x);
 // rounded to 8 bits if they may be: up to 16 rows of f32, or 4 of bf16 and f16 where tensor cores take more.
 void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
                   const BlockFormat& format, Activations activations);
+// code_linear: products with codes whose scales are beside them (backend/cpu/code_linear.hpp)
+void code_linear(const View& out, const View& x, const View& codes, const View& scales,
+                 const View& zero_points, const View& bias, const BlockFormat& format,
+                 Activations activations);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
