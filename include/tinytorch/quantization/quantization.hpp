@@ -9,22 +9,37 @@
 //   gptq.hpp              GPTQ: later columns make up for the error of earlier ones (cholesky.hpp)
 //   hadamard.hpp          a rotation that spreads outliers over all channels
 //   tensor.hpp            QuantizedTensor: weights in packed blocks, and the products that read them
-//   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
-//   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
+//   block_codes.hpp       the codes inside packed blocks: the best clip, and GPTQ into any format
+//   linear.hpp            a linear layer of packed weights
+//   model.hpp             quantize(model, config): all linear layers of a model, by one of the methods of
+//                         methods.hpp; calibration.hpp gives inputs, folding.hpp says who takes scales over
+//   report.hpp            what became of each layer; report_page.hpp makes an HTML page, sensitivity.hpp
+//   measures search.hpp            a format for each layer under a budget of bytes static_ptq.hpp 8-bit
+//   weights and activations with frozen scales: calibrate, convert fake_quant.hpp        training with
+//   rounded weights: straight-through gradient, learned step size
 //
-// It includes every header of the folder. A program that includes only the headers it needs compiles faster.
+// It includes every header of the folder but report_page.hpp, which needs the library fmt. A program that
+// includes only the headers it needs compiles faster.
 #pragma once
 
 #include <tinytorch/quantization/affine.hpp>
 #include <tinytorch/quantization/awq.hpp>
+#include <tinytorch/quantization/block_codes.hpp>
+#include <tinytorch/quantization/calibration.hpp>
 #include <tinytorch/quantization/cholesky.hpp>
 #include <tinytorch/quantization/fake_quant.hpp>
+#include <tinytorch/quantization/folding.hpp>
 #include <tinytorch/quantization/gptq.hpp>
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
 #include <tinytorch/quantization/linear.hpp>
+#include <tinytorch/quantization/methods.hpp>
 #include <tinytorch/quantization/model.hpp>
 #include <tinytorch/quantization/observers.hpp>
+#include <tinytorch/quantization/report.hpp>
+#include <tinytorch/quantization/search.hpp>
+#include <tinytorch/quantization/sensitivity.hpp>
 #include <tinytorch/quantization/smooth.hpp>
+#include <tinytorch/quantization/static_ptq.hpp>
 #include <tinytorch/quantization/tensor.hpp>
