@@ -20,6 +20,7 @@ tt::QuantizationReport report() {
                       .clipped = 0.0125,
                       .inputs = "scaled"});
   r.layers.push_back({.path = "last",
+                      .format = "",
                       .why = "the configuration keeps it",
                       .shape = {5, 40},
                       .bytes_before = 800,

@@ -42,7 +42,8 @@ TEST_CASE("a mix never exceeds its budget, and is at least as good as each forma
   const std::vector<std::string> formats{"Q8_0", "Q4_0", "Q4_1"};
   for (const std::string method : {"nearest", "mse"}) {
     for (const bool head : {false, true}) {
-      CAPTURE(method), CAPTURE(head);
+      CAPTURE(method);
+      CAPTURE(head);
       std::vector<tt::MixTrial> alone;
       for (const std::string& f : formats) alone.push_back(uniform(f, head, method));
       const int64_t least = alone[1].bytes, most = alone[0].bytes;
