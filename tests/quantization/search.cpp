@@ -49,7 +49,8 @@ TEST_CASE("a mix never exceeds its budget, and is at least as good as each forma
       const int64_t least = alone[1].bytes, most = alone[0].bytes;
       double before = std::numeric_limits<double>::infinity();
       bool mixes = false;
-      for (int64_t budget = least; budget <= most; budget += (most - least) / 5) {
+      for (int64_t step = 0; step <= 5; ++step) {
+        const int64_t budget = least + (most - least) * step / 5;
         CAPTURE(budget);
         tt::Gpt2 model = model_of();
         const std::vector<tt::Tensor> exact = q::outputs_of(model, {ids()}, tt::Loc::current());

@@ -224,7 +224,7 @@ inline void gptq_pack_rows(const BlockCodes& codes, double* w, const double* U, 
 }
 
 // GPTQ into a block format: weight [N, K] -> packed rows, on the device of the weight. The result has the
-// same bits for the same weight and statistics, in every build and for any number of threads. TT-QUANT-03 and
+// same bits for the same weight and statistics, for any number of threads. TT-QUANT-03 and
 // TT-QUANT-04 as quantize(); TT-QUANT-07 if the codes of the format are not separate; TT-CALIB-03 for a
 // damping below 0.
 inline QuantizedTensor gptq_pack(const Tensor& weight, const InputStatistics& inputs,

@@ -52,7 +52,8 @@ struct QuantizationReport {
                     l.format.empty() ? "kept" : l.format.c_str(), l.shape.str().c_str(), l.sqnr,
                     100 * l.clipped, static_cast<long long>(l.bytes));
       out += line;
-      if (measured()) {
+      if (measured() && l.format.empty()) out += std::string(48, ' ');
+      if (measured() && !l.format.empty()) {
         std::snprintf(line, sizeof line, " %13.2e %9.2e %11.1f %11.1f", l.output_error, l.divergence,
                       1e6 * l.seconds_before, 1e6 * l.seconds);
         out += line;
