@@ -1,7 +1,9 @@
 // Vectors of 32 bytes and their dot products: the inner step of products of packed weights, whose blocks have
-// 32 codes. The vectors have this size on every processor, since wider ones would span blocks.
+// 32 codes, or whose rows are multiplied eight at a time, 4 codes of each. The vectors have this size on
+// every processor, since wider ones would span blocks.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/simd.hpp>
 #if defined(__SSE2__)
@@ -16,6 +18,7 @@ namespace tinytorch::inline TT_BUILD {
 
 using Bytes32 = VectorOf<uint8_t, 32>::type;
 using Ints8 = VectorOf<int32_t, 32>::type;
+using Words8 = VectorOf<uint32_t, 32>::type;
 using Floats8 = VectorOf<float, 32>::type;
 
 [[gnu::always_inline]] inline Bytes32 load_bytes(const void* p) {
@@ -24,10 +27,18 @@ using Floats8 = VectorOf<float, 32>::type;
   return v;
 }
 [[gnu::always_inline]] inline Floats8 to_floats(Ints8 v) { return __builtin_convertvector(v, Floats8); }
-[[gnu::always_inline]] inline Floats8 bytes_to_floats(const uint8_t* p) {  // 8 of them
-  VectorOf<uint8_t, 8>::type bytes;
-  std::memcpy(&bytes, p, sizeof bytes);
-  return __builtin_convertvector(bytes, Floats8);
+// 8 bytes, uint8_t or int8_t.
+template <class Byte>
+[[gnu::always_inline]] inline Floats8 bytes_to_floats(const Byte* p) {
+#if defined(__AVX2__)  // g++ converts a vector of bytes one by one
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return reinterpret_cast<Floats8>(
+      _mm256_cvtepi32_ps(std::is_signed_v<Byte> ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)));
+#else
+  Floats8 v;
+  for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(p[i]);
+  return v;
+#endif
 }
 [[gnu::always_inline]] inline Bytes32 spread_byte(uint8_t x) {  // nvcc crashes at Bytes32{} + x
   Bytes32 v;
@@ -35,6 +46,7 @@ using Floats8 = VectorOf<float, 32>::type;
   return v;
 }
 [[gnu::always_inline]] inline Floats8 spread(float x) { return x - Floats8{}; }
+[[gnu::always_inline]] inline Words8 spread_word(uint32_t x) { return x + Words8{}; }
 
 // a b + c with one rounding where the processor has such an instruction. The compiler is not free to round
 // twice in one copy of a loop and once in another, so equal rows give equal bits.
@@ -104,27 +116,75 @@ using Floats8 = VectorOf<float, 32>::type;
 #endif
 }
 
-// Lane i is the sum of the signed bytes from p + 32 i to p + 32 i + 31.
-[[gnu::always_inline]] inline Ints8 sums_of_32(const int8_t* p) {
-  const Bytes32 ones = spread_byte(1);
+using RowPointers = const uint8_t* [8];  // where 8 rows begin
+
+// Lane r is the 4 bytes that begin at p[r] + offset, low byte first.
+[[gnu::always_inline]] inline Ints8 gather_words(const RowPointers& p, int64_t offset) {
+  int32_t word[8];
+  for (int r = 0; r < 8; ++r) std::memcpy(&word[r], p[r] + offset, 4);
+  return Ints8{word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
+}
+
+// The 16 bytes that begin at p[r] + offset, for 8 rows: out[c] holds bytes 4 c to 4 c + 3 of row 0, then
+// those of row 1, and so on.
+[[gnu::always_inline]] inline void transpose_16_bytes(const RowPointers& p, int64_t offset, Bytes32* out) {
 #if defined(__AVX2__)
-  __m256i four[2];
+  __m256i two[4];  // row r in the low half, row r + 4 in the high one
   TT_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    const auto at = [&](int k) {
-      return reinterpret_cast<__m256i>(dot4(ones, load_bytes(p + 32 * (4 * i + k))));
-    };
-    four[i] = _mm256_hadd_epi32(_mm256_hadd_epi32(at(0), at(1)), _mm256_hadd_epi32(at(2), at(3)));
+  for (int r = 0; r < 4; ++r) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[r] + offset));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[r + 4] + offset));
+    two[r] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
   }
-  return reinterpret_cast<Ints8>(_mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
-                                                  _mm256_permute2x128_si256(four[0], four[1], 0x31)));
+  const __m256i a = _mm256_unpacklo_epi32(two[0], two[1]), b = _mm256_unpacklo_epi32(two[2], two[3]);
+  const __m256i c = _mm256_unpackhi_epi32(two[0], two[1]), d = _mm256_unpackhi_epi32(two[2], two[3]);
+  out[0] = reinterpret_cast<Bytes32>(_mm256_unpacklo_epi64(a, b));
+  out[1] = reinterpret_cast<Bytes32>(_mm256_unpackhi_epi64(a, b));
+  out[2] = reinterpret_cast<Bytes32>(_mm256_unpacklo_epi64(c, d));
+  out[3] = reinterpret_cast<Bytes32>(_mm256_unpackhi_epi64(c, d));
 #else
-  Ints8 out{};
-  for (int g = 0; g < 8; ++g) {
-    const Ints8 parts = dot4(ones, load_bytes(p + 32 * g));
-    for (int i = 0; i < 8; ++i) out[g] += parts[i];
+  for (int k = 0; k < 4; ++k) {
+    const Ints8 words = gather_words(p, offset + 4 * k);
+    std::memcpy(&out[k], &words, sizeof words);
   }
-  return out;
+#endif
+}
+
+// Lane r is the sum over c < kCount and k < 4 of code[c][4 r + k] x[4 c + k]. The codes are unsigned and at
+// most kLargest, which is at most 128, and x is at least -127: the result is exact. Without an instruction
+// for it, sums are kept in 16 bits as long as none can overflow.
+template <int64_t kCount, int kLargest>
+[[gnu::always_inline]] inline Ints8 dot_words(const Bytes32* code, const int8_t* x) {
+  static_assert(kLargest > 0 && kLargest <= 128);
+#if defined(__AVX2__)
+  const auto word = [&](int64_t c) {
+    int32_t four;
+    std::memcpy(&four, x + 4 * c, sizeof four);
+    return _mm256_set1_epi32(four);
+  };
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+  __m256i sum = _mm256_setzero_si256();
+  TT_UNROLL
+  for (int64_t c = 0; c < kCount; ++c)
+    sum = _mm256_dpbusd_epi32(sum, reinterpret_cast<__m256i>(code[c]), word(c));
+  return reinterpret_cast<Ints8>(sum);
+#else
+  constexpr int64_t kRun = std::min<int64_t>(kCount, 32767 / (2 * 127 * kLargest));
+  Ints8 sum{};
+  TT_UNROLL
+  for (int64_t c = 0; c < kCount; c += kRun) {
+    __m256i pairs = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(code[c]), word(c));
+    for (int64_t k = c + 1; k < std::min(c + kRun, kCount); ++k)
+      pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(reinterpret_cast<__m256i>(code[k]), word(k)));
+    sum += reinterpret_cast<Ints8>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  return sum;
+#endif
+#else
+  Ints8 sum{};
+  for (int64_t c = 0; c < kCount; ++c)
+    for (int i = 0; i < 32; ++i) sum[i / 4] += static_cast<int>(code[c][i]) * x[4 * c + i % 4];
+  return sum;
 #endif
 }
 
@@ -142,6 +202,20 @@ using Floats8 = VectorOf<float, 32>::type;
   return _cvtsh_ss(bits);
 #else
   return f16_bits_to_float(bits);
+#endif
+}
+// The f16 numbers at p[r] + offset.
+[[gnu::always_inline]] inline Floats8 gather_halves(const RowPointers& p, int64_t offset) {
+#if defined(__F16C__)
+  uint16_t h[8];
+  for (int r = 0; r < 8; ++r) std::memcpy(&h[r], p[r] + offset, 2);
+  const auto bits = [&](int r) { return static_cast<short>(h[r]); };
+  return reinterpret_cast<Floats8>(_mm256_cvtph_ps(
+      _mm_setr_epi16(bits(0), bits(1), bits(2), bits(3), bits(4), bits(5), bits(6), bits(7))));
+#else
+  Floats8 v;
+  for (int r = 0; r < 8; ++r) v[r] = load_half(p[r] + offset);
+  return v;
 #endif
 }
 inline void store_half(void* p, float x) {

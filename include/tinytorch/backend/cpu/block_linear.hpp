@@ -67,13 +67,14 @@ TT_API void block_linear(const View& out, const View& x, const View& blocks, con
   const bool coded = activations == Activations::int8 && format.product_int8 != nullptr;
   Scratch<int8_t> codes(coded ? M * K : 0);
   Scratch<float> scales(coded ? M * K / kActivationGroup : 0);
+  Scratch<int32_t> sums(coded ? M * K / 16 : 0);
   if (coded) {
     maybe_parallel(M > 1 && o.parallel, M, grain_of(K), [&](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m)
         quantize_activations(floats.data() + m * K, K, codes.data() + m * K,
-                             scales.data() + m * (K / kActivationGroup));
+                             scales.data() + m * (K / kActivationGroup), sums.data() + m * (K / 16));
     });
-    o.code = codes.data(), o.scale = scales.data();
+    o.code = codes.data(), o.scale = scales.data(), o.sum = sums.data();
   }
   (coded ? format.product_int8 : format.product)(o);
   if (bias.data) {

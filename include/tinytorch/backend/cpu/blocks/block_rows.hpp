@@ -5,8 +5,9 @@
 //     static constexpr int64_t kBlock, kBytes;
 //     static void pack(const float* x, uint8_t* block);     // one block
 //     static void unpack(const uint8_t* block, float* x);
-//     // Optional, if kBlock is a multiple of 32: y[r] = row r times x, in integers within a group. Row r
-//     // begins r * spacing bytes after w.
+//     // Optional, if kBlock is a multiple of 32: products with activations of 8 bits, in integers within a
+//     // group. A format of unsigned codes decodes 8 rows at a time (eight_rows.hpp). Another one computes
+//     // y[r] = row r times x, where row r begins r * spacing bytes after w.
 //     template <int64_t kRows>
 //     static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks);
 //   };
@@ -14,65 +15,12 @@
 // A row of the result is computed by the same operations for any number of rows and threads.
 #pragma once
 
-#include <cmath>
-#include <tinytorch/backend/block_format.hpp>
-#include <tinytorch/backend/cpu/gemm/row_streams.hpp>
+#include <tinytorch/backend/cpu/blocks/eight_rows.hpp>
 #include <tinytorch/core/allocator.hpp>
-#include <tinytorch/core/simd_bytes.hpp>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-inline constexpr int64_t kActivationGroup = 32;  // activations of 8 bits that share a scale
-
-// A row of activations in 8 bits: number i is code[i] * scale[i / kActivationGroup].
-struct Int8Row {
-  const int8_t* code;  // -127 to 127
-  const float* scale;
-};
-
-struct BlockOperands {
-  const uint8_t* weight;  // [N, row_bytes]
-  int64_t N, row_bytes, blocks;
-  // [M, K]: floats, or codes and scales [M, K / kActivationGroup].
-  int64_t M, K;
-  const float* x;
-  const int8_t* code;
-  const float* scale;
-  float* y;  // y[m * y_row + n]
-  int64_t y_row;
-  bool parallel;
-};
-
-// x[0 .. K) in 8 bits: the largest magnitude of each group becomes 127. A group with a number that is not
-// finite gets the scale NaN, so that it is not hidden.
-inline void quantize_activations(const float* x, int64_t K, int8_t* code, float* scale) {
-  for (int64_t g = 0; g < K / kActivationGroup; ++g, x += kActivationGroup, code += kActivationGroup) {
-    float largest = 0, sum = 0;
-    for (int64_t i = 0; i < kActivationGroup; ++i) {
-      largest = std::max(largest, std::fabs(x[i]));
-      sum += x[i] - x[i];  // 0, or NaN
-    }
-    const float inverse = largest > 0 ? 127 / largest : 0;
-    scale[g] = largest / 127 + sum;
-    for (int64_t i = 0; i < kActivationGroup; ++i) {
-      const float v = sum == 0 ? x[i] * inverse : 0.0f;
-      code[i] = static_cast<int8_t>(static_cast<int>(v + (v < 0 ? -0.5f : 0.5f)));
-    }
-  }
-}
-
-// a b, rounded before anything is added to it, so that every build packs the same bytes.
-template <class T>
-[[gnu::always_inline]] inline T rounded_product(T a, T b) {
-  T p = a * b;
-  keep_in_register(p);
-  return p;
-}
-
-// 1 / d, or 0 if that overflows: a scale so small rounds to 0 in f16.
-inline float inverse_or_zero(float d) { return std::fabs(d) >= 0x1p-126f ? 1 / d : 0; }
 
 inline float dot_floats(const float* a, const float* b, int64_t n) {
   Floats8 sum[4] = {};
@@ -109,12 +57,11 @@ void block_product(const BlockOperands& o) {
 // (row_streams.hpp).
 template <class F>
 void block_product_int8(const BlockOperands& o) {
-  const int64_t groups = o.K / kActivationGroup;
   const auto rows = [&](int64_t n, int64_t spacing, auto count) {
     for (int64_t m = 0; m < o.M; ++m) {
       float y[kGemvRows];
-      F::template dot<count.value>(y, o.weight + n * o.row_bytes, spacing * o.row_bytes,
-                                   {o.code + m * o.K, o.scale + m * groups}, o.blocks);
+      F::template dot<count.value>(y, o.weight + n * o.row_bytes, spacing * o.row_bytes, o.coded_row(m),
+                                   o.blocks);
       for (int64_t r = 0; r < count.value; ++r) o.y[m * o.y_row + n + r * spacing] = y[r];
     }
   };
@@ -137,7 +84,9 @@ constexpr BlockFormat block_format() {
     for (int64_t b = 0; b < blocks; ++b) F::unpack(in + b * F::kBytes, x + b * F::kBlock);
   };
   f.product = block_product<F>;
-  if constexpr (HasInt8Dot<F>) {
+  if constexpr (HasEightRows<F>) {
+    f.product_int8 = block_product_eight_rows<F>;
+  } else if constexpr (HasInt8Dot<F>) {
     static_assert(F::kBlock % kActivationGroup == 0);
     f.product_int8 = block_product_int8<F>;
   }

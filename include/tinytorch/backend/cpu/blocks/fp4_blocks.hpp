@@ -18,6 +18,7 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr int8_t kTwiceE2m1Plus12[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 // The code whose number times half_scale is nearest to x. Of two, it is the one of the smaller magnitude.
 inline unsigned nearest_e2m1(float x, float half_scale) {
@@ -36,18 +37,13 @@ void pack_e2m1(const float* x, float half_scale, uint8_t* out) {
         static_cast<uint8_t>(nearest_e2m1(x[i], half_scale) | nearest_e2m1(x[i + kHalf], half_scale) << 4);
   }
 }
-template <int kHalf>
-void unpack_e2m1(const uint8_t* in, float half_scale, float* x) {
-  for (int i = 0; i < kHalf; ++i) {
-    x[i] = half_scale * static_cast<float>(kTwiceE2m1[in[i] & 15]);
-    x[i + kHalf] = half_scale * static_cast<float>(kTwiceE2m1[in[i] >> 4]);
-  }
-}
 
 struct MXFP4 {
   static constexpr const char* kName = "MXFP4";
   static constexpr int32_t kGgufType = 39;
-  static constexpr int64_t kBlock = 32, kBytes = 17;
+  static constexpr int64_t kBlock = 32, kBytes = 17, kScaled = 32;
+  static constexpr int kLargest = 24, kZero = 12;
+  static constexpr bool kOffset = false;
 
   // 2^(e - 128), half of the scale.
   static float half_scale(uint8_t e) {
@@ -60,21 +56,27 @@ struct MXFP4 {
     block[0] = largest > 0 ? static_cast<uint8_t>(std::max(0, std::ilogb(largest) - 2 + 127)) : uint8_t{0};
     pack_e2m1<16>(x, half_scale(block[0]), block + 1);
   }
-  static void unpack(const uint8_t* block, float* x) { unpack_e2m1<16>(block + 1, half_scale(block[0]), x); }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const auto partial = [](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      const Ints8 products = dot4_signed(look_up_bytes(kTwiceE2m1, nibbles(block + 1)), codes);
-      return multiply_add_8(to_floats(products), spread(half_scale(block[0]) * scale), sum);
-    };
-    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
+  static void unpack(const uint8_t* block, float* x) {
+    const Bytes32 twice = look_up_bytes(kTwiceE2m1, nibbles(block + 1));
+    decode_codes<32>(reinterpret_cast<const int8_t*>(&twice), half_scale(block[0]), 0, x);
+  }
+  static void decode(const RowPointers& row, int64_t at, EightRows<MXFP4>& out) {
+    transpose_nibbles(row, at + 1, out.code);
+    TT_UNROLL
+    for (Bytes32& code : out.code) code = look_up_bytes(kTwiceE2m1Plus12, code);
+    Words8 e;
+    for (int r = 0; r < 8; ++r) e[r] = row[r][at];
+    const Words8 subnormal = (spread_word(0x00200000) << (e & 1)), normal = (e - 1) << 23;
+    out.scale[0] = reinterpret_cast<Floats8>(e < 2 ? subnormal : normal);
   }
 };
 
 struct NVFP4 {
   static constexpr const char* kName = "NVFP4";
   static constexpr int32_t kGgufType = 40;
-  static constexpr int64_t kBlock = 64, kBytes = 36;
+  static constexpr int64_t kBlock = 64, kBytes = 36, kScaled = 16;
+  static constexpr int kLargest = 24, kZero = 12;
+  static constexpr bool kOffset = false;
 
   // The largest magnitude of a group becomes 6, up to the rounding of the scale.
   static void pack(const float* x, uint8_t* block) {
@@ -86,7 +88,35 @@ struct NVFP4 {
     }
   }
   static void unpack(const uint8_t* block, float* x) {
-    for (int g = 0; g < 4; ++g) unpack_e2m1<8>(block + 4 + 8 * g, scale(block[g]) / 2, x + 16 * g);
+    for (int pair = 0; pair < 2; ++pair) {  // the low halves of 16 bytes, then their high halves
+      const Bytes32 twice = look_up_bytes(kTwiceE2m1, nibbles(block + 4 + 16 * pair));
+      const auto* const codes = reinterpret_cast<const int8_t*>(&twice);
+      for (int g = 0; g < 2; ++g) {
+        const float half_scale = scale(block[2 * pair + g]) / 2;
+        for (int half = 0; half < 2; ++half)
+          decode_codes<8>(codes + 16 * half + 8 * g, half_scale, 0, x + 32 * pair + 16 * g + 8 * half);
+      }
+    }
+  }
+  static void decode(const RowPointers& row, int64_t at, EightRows<NVFP4>& out) {
+    const auto scales = reinterpret_cast<Words8>(gather_words(row, at));
+    TT_UNROLL
+    for (int g = 0; g < 4; ++g) {
+      // E4M3 has the bits of a float, shifted, and an exponent that is less by 120; half of it is wanted.
+      const Words8 bits = scales >> 8 * g & 0x7f, shifted = bits == 0x7f ? spread_word(0) : bits << 20;
+      out.scale[g] = reinterpret_cast<Floats8>(shifted) * spread(0x1p119f);
+    }
+    TT_UNROLL
+    for (int pair = 0; pair < 2; ++pair) {  // 16 bytes hold two groups
+      Bytes32 both[4];
+      transpose_16_bytes(row, at + 4 + 16 * pair, both);
+      TT_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        Bytes32* const code = out.code + 8 * pair + k / 2 * 4 + k % 2;
+        code[0] = look_up_bytes(kTwiceE2m1Plus12, both[k] & 15);
+        code[2] = look_up_bytes(kTwiceE2m1Plus12, both[k] >> 4);
+      }
+    }
   }
 
  private:

@@ -97,7 +97,9 @@ inline float fit_scale(const float* x) {
 struct Q4_K {
   static constexpr const char* kName = "Q4_K";
   static constexpr int32_t kGgufType = 12;
-  static constexpr int64_t kBlock = 256, kBytes = 144;
+  static constexpr int64_t kBlock = 256, kBytes = 144, kScaled = 32;
+  static constexpr int kLargest = 15, kZero = 0;
+  static constexpr bool kOffset = true;
 
   // Bytes 0-3 and 4-7 have the scales and offsets of groups 0-3 in their low 6 bits. Those of groups 4-7 have
   // their low 4 bits in bytes 8-11, and their high 2 bits above the 6.
@@ -150,49 +152,47 @@ struct Q4_K {
     uint8_t scales[16];
     unpack_scales(block + 4, scales);
     for (int g = 0; g < 8; ++g) {
-      const float scale = d * static_cast<float>(scales[g]), offset = e * static_cast<float>(scales[g + 8]);
-      const uint8_t* const codes = block + 16 + g / 2 * 32;
-      for (int i = 0; i < 32; ++i)
-        x[32 * g + i] = scale * static_cast<float>(codes[i] >> g % 2 * 4 & 15) - offset;
+      const Bytes32 both = load_bytes(block + 16 + g / 2 * 32);
+      const Bytes32 codes = g % 2 == 0 ? both & 15 : both >> 4;
+      decode_with_offset<32>(reinterpret_cast<const uint8_t*>(&codes), d * static_cast<float>(scales[g]),
+                             -e * static_cast<float>(scales[g + 8]), x + 32 * g);
     }
   }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    Floats8 sum[kRows] = {};
-    for (int64_t b = 0; b < blocks; ++b, w += kBytes) {
-      const int8_t* const codes = x.code + b * kBlock;
-      Floats8 x_scale;
-      std::memcpy(&x_scale, x.scale + b * 8, sizeof x_scale);
-      const Floats8 x_sum = to_floats(sums_of_32(codes)) * x_scale;
-      for (int64_t r = 0; r < kRows; ++r) {
-        const uint8_t* const block = w + r * spacing;
-        for (int64_t line = 0; line < kBytes; line += 64)
-          __builtin_prefetch(block + kGemvPrefetchBytes + line);
-        uint8_t scales[16];
-        unpack_scales(block + 4, scales);
-        const Floats8 s = bytes_to_floats(scales), m = bytes_to_floats(scales + 8);
-        sum[r] = multiply_add_8(m * spread(-load_half(block + 2)), x_sum, sum[r]);
-        float factor[8];
-        const Floats8 factors = s * spread(load_half(block)) * x_scale;
-        std::memcpy(factor, &factors, sizeof factor);
-        TT_UNROLL
-        for (int64_t j = 0; j < 4; ++j) {
-          const Bytes32 both = load_bytes(block + 16 + 32 * j);
-          const Ints8 low = dot4(both & 15, load_bytes(codes + 64 * j));
-          const Ints8 high = dot4(both >> 4, load_bytes(codes + 64 * j + 32));
-          sum[r] = multiply_add_8(to_floats(low), spread(factor[2 * j]), sum[r]);
-          sum[r] = multiply_add_8(to_floats(high), spread(factor[2 * j + 1]), sum[r]);
-        }
-      }
+  static void decode(const RowPointers& row, int64_t at, EightRows<Q4_K>& out) {
+    const Floats8 d = gather_halves(row, at + 0), e = -gather_halves(row, at + 2);
+    const Words8 a = words(row, at + 4), b = words(row, at + 8), c = words(row, at + 12);
+    const Words8 scales[2] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | (a >> 6 & 0x03030303) << 4};
+    const Words8 offsets[2] = {b & 0x3f3f3f3f, (c >> 4 & 0x0f0f0f0f) | (b >> 6 & 0x03030303) << 4};
+    TT_UNROLL
+    for (int g = 0; g < 8; ++g) {
+      out.scale[g] = d * byte_to_float(scales[g / 4], g % 4);
+      out.offset[g] = e * byte_to_float(offsets[g / 4], g % 4);
     }
-    for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_floats(sum[r]);
+    TT_UNROLL
+    for (int part = 0; part < 8; ++part) {
+      Bytes32 both[4];
+      transpose_16_bytes(row, at + 16 + 16 * part, both);
+      Bytes32* const low = out.code + part / 2 * 16 + part % 2 * 4;
+      TT_UNROLL
+      for (int k = 0; k < 4; ++k) low[k] = both[k] & 15, low[k + 8] = both[k] >> 4;
+    }
+  }
+
+ private:
+  static Words8 words(const RowPointers& row, int64_t offset) {
+    return reinterpret_cast<Words8>(gather_words(row, offset));
+  }
+  static Floats8 byte_to_float(Words8 v, int byte) {
+    return to_floats(reinterpret_cast<Ints8>(v >> 8 * byte & 255));
   }
 };
 
 struct Q6_K {
   static constexpr const char* kName = "Q6_K";
   static constexpr int32_t kGgufType = 14;
-  static constexpr int64_t kBlock = 256, kBytes = 210;
+  static constexpr int64_t kBlock = 256, kBytes = 210, kScaled = 16;
+  static constexpr int kLargest = 63, kZero = 32;
+  static constexpr bool kOffset = false;
   static constexpr int64_t kHigh = 128, kScales = 192, kD = 208;  // where the parts of a block begin
 
   static void pack(const float* x, uint8_t* block) {
@@ -223,47 +223,42 @@ struct Q6_K {
   }
   static void unpack(const uint8_t* block, float* x) {
     const float d = load_half(block + kD);
-    for (int g = 0; g < 16; ++g) {
-      const int half = g / 8, quarter = g % 8 / 2, first = g % 2 * 16;  // group g begins at 16 g
-      const uint8_t* const low = block + 64 * half + quarter % 2 * 32 + first;
-      const uint8_t* const high = block + kHigh + 32 * half + first;
-      const float scale = d * static_cast<float>(static_cast<int8_t>(block[kScales + g]));
-      for (int i = 0; i < 16; ++i) {
-        const int code = (low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4;
-        x[16 * g + i] = scale * static_cast<float>(code - 32);
+    const auto* const scale = reinterpret_cast<const int8_t*>(block + kScales);
+    for (int half = 0; half < 2; ++half) {
+      Bytes32 code[4];
+      codes_of_half(load_bytes(block + 64 * half), load_bytes(block + 64 * half + 32),
+                    load_bytes(block + kHigh + 32 * half), code, 1);
+      for (int g = 8 * half; g < 8 * half + 8; ++g) {
+        decode_codes<16>(reinterpret_cast<const uint8_t*>(code) + 16 * (g % 8),
+                         d * static_cast<float>(scale[g]), 32, x + 16 * g);
       }
     }
   }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    Floats8 sum[kRows] = {};
-    const Bytes32 offset = spread_byte(32);
-    for (int64_t b = 0; b < blocks; ++b, w += kBytes) {
-      const int8_t* const codes = x.code + b * kBlock;
-      for (int64_t r = 0; r < kRows; ++r) {
-        const uint8_t* const block = w + r * spacing;
-        for (int64_t line = 0; line < kBytes; line += 64)
-          __builtin_prefetch(block + kGemvPrefetchBytes + line);
-        const float d = load_half(block + kD);
-        TT_UNROLL
-        for (int64_t half = 0; half < 2; ++half) {
-          const Bytes32 a = load_bytes(block + 64 * half), c = load_bytes(block + 64 * half + 32);
-          const Bytes32 high = load_bytes(block + kHigh + 32 * half);
-          const Bytes32 code[4] = {(a & 15) | (high << 4 & 48), (c & 15) | (high << 2 & 48),
-                                   (a >> 4) | (high & 48), (c >> 4) | (high >> 2 & 48)};
-          TT_UNROLL
-          for (int64_t k = 0; k < 4; ++k) {
-            const int64_t g = 4 * half + k;
-            const float factor = d * x.scale[8 * b + g];
-            const auto* const scale = reinterpret_cast<const int8_t*>(block + kScales + 2 * g);
-            const float s = static_cast<float>(scale[0]) * factor, t = static_cast<float>(scale[1]) * factor;
-            const Ints8 products = dot4_signed(code[k] - offset, load_bytes(codes + 32 * g));
-            sum[r] = multiply_add_8(to_floats(products), Floats8{s, s, s, s, t, t, t, t}, sum[r]);
-          }
-        }
-      }
+  // Four vectors of codes, `spacing` apart, from two vectors of low bits and one of high bits.
+  [[gnu::always_inline]] static void codes_of_half(Bytes32 a, Bytes32 c, Bytes32 high, Bytes32* code,
+                                                   int64_t spacing) {
+    code[0] = (a & 15) | (high << 4 & 48), code[spacing] = (c & 15) | (high << 2 & 48);
+    code[2 * spacing] = (a >> 4) | (high & 48), code[3 * spacing] = (c >> 4) | (high >> 2 & 48);
+  }
+  static void decode(const RowPointers& row, int64_t at, EightRows<Q6_K>& out) {
+    const Floats8 d = gather_halves(row, at + kD);
+    Bytes32 scales[4];
+    transpose_16_bytes(row, at + kScales, scales);
+    TT_UNROLL
+    for (int g = 0; g < 16; ++g) {
+      const auto s = reinterpret_cast<Ints8>(reinterpret_cast<Words8>(scales[g / 4]) << (24 - g % 4 * 8));
+      out.scale[g] = d * to_floats(s >> 24);
     }
-    for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_floats(sum[r]);
+    TT_UNROLL
+    for (int part = 0; part < 4; ++part) {  // 16 bytes of the high bits, which serve 64 codes
+      const int half = part / 2, first = part % 2;
+      Bytes32 a[4], c[4], high[4];
+      transpose_16_bytes(row, at + 64 * half + 16 * first, a);
+      transpose_16_bytes(row, at + 64 * half + 16 * first + 32, c);
+      transpose_16_bytes(row, at + kHigh + 16 * part, high);
+      TT_UNROLL
+      for (int k = 0; k < 4; ++k) codes_of_half(a[k], c[k], high[k], out.code + 32 * half + 4 * first + k, 8);
+    }
   }
 };
 

@@ -37,8 +37,7 @@ void dot_blocks(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, i
 template <int64_t kCodes>
 struct Int8Codes {
   static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 32; ++i) x[i] = d * static_cast<float>(static_cast<int8_t>(block[kCodes + i]));
+    decode_codes<32>(reinterpret_cast<const int8_t*>(block + kCodes), load_half(block), 0, x);
   }
   template <int64_t kRows>
   static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
@@ -84,10 +83,21 @@ struct Q8_1 : Int8Codes<4> {
   }
 };
 
+// 32 codes of 4 bits of 8 rows, which begin at `offset`: those in the low halves of 16 bytes, then the
+// others.
+[[gnu::always_inline]] inline void transpose_nibbles(const RowPointers& row, int64_t offset, Bytes32* code) {
+  Bytes32 both[4];
+  transpose_16_bytes(row, offset, both);
+  TT_UNROLL
+  for (int c = 0; c < 4; ++c) code[c] = both[c] & 15, code[c + 4] = both[c] >> 4;
+}
+
 struct Q4_0 {
   static constexpr const char* kName = "Q4_0";
   static constexpr int32_t kGgufType = 2;
-  static constexpr int64_t kBlock = 32, kBytes = 18;
+  static constexpr int64_t kBlock = 32, kBytes = 18, kScaled = 32;
+  static constexpr int kLargest = 15, kZero = 8;
+  static constexpr bool kOffset = false;
 
   // The number of the largest magnitude becomes -8, which uses all 16 codes: 1 dB better than -7 to 7.
   static void pack(const float* x, uint8_t* block) {
@@ -101,27 +111,21 @@ struct Q4_0 {
     for (int i = 0; i < 16; ++i) block[2 + i] = static_cast<uint8_t>(code(x[i]) | code(x[i + 16]) << 4);
   }
   static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block);
-    for (int i = 0; i < 16; ++i) {
-      x[i] = d * static_cast<float>((block[2 + i] & 15) - 8);
-      x[i + 16] = d * static_cast<float>((block[2 + i] >> 4) - 8);
-    }
+    const Bytes32 codes = nibbles(block + 2);
+    decode_codes<32>(reinterpret_cast<const uint8_t*>(&codes), load_half(block), 8, x);
   }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const Bytes32 eights = spread_byte(8);
-    const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      const Ints8 products = dot4(nibbles(block + 2), codes) - dot4(eights, codes);
-      return multiply_add_8(to_floats(products), spread(load_half(block) * scale), sum);
-    };
-    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
+  static void decode(const RowPointers& row, int64_t at, EightRows<Q4_0>& out) {
+    transpose_nibbles(row, at + 2, out.code);
+    out.scale[0] = gather_halves(row, at + 0);
   }
 };
 
 struct Q4_1 {
   static constexpr const char* kName = "Q4_1";
   static constexpr int32_t kGgufType = 3;
-  static constexpr int64_t kBlock = 32, kBytes = 20;
+  static constexpr int64_t kBlock = 32, kBytes = 20, kScaled = 32;
+  static constexpr int kLargest = 15, kZero = 0;
+  static constexpr bool kOffset = true;
 
   static void pack(const float* x, uint8_t* block) {
     float least = x[0], largest = x[0];
@@ -134,21 +138,13 @@ struct Q4_1 {
     for (int i = 0; i < 16; ++i) block[4 + i] = static_cast<uint8_t>(code(x[i]) | code(x[i + 16]) << 4);
   }
   static void unpack(const uint8_t* block, float* x) {
-    const float d = load_half(block), m = load_half(block + 2);
-    for (int i = 0; i < 16; ++i) {
-      x[i] = d * static_cast<float>(block[4 + i] & 15) + m;
-      x[i + 16] = d * static_cast<float>(block[4 + i] >> 4) + m;
-    }
+    const Bytes32 codes = nibbles(block + 4);
+    decode_with_offset<32>(reinterpret_cast<const uint8_t*>(&codes), load_half(block), load_half(block + 2),
+                           x);
   }
-  template <int64_t kRows>
-  static void dot(float* y, const uint8_t* w, int64_t spacing, const Int8Row& x, int64_t blocks) {
-    const Bytes32 ones = spread_byte(1);
-    const auto partial = [&](Floats8 sum, const uint8_t* block, Bytes32 codes, float scale) {
-      sum = multiply_add_8(to_floats(dot4(ones, codes)), spread(load_half(block + 2) * scale), sum);
-      return multiply_add_8(to_floats(dot4(nibbles(block + 4), codes)), spread(load_half(block) * scale),
-                            sum);
-    };
-    dot_blocks<kRows, kBytes>(y, w, spacing, x, blocks, partial);
+  static void decode(const RowPointers& row, int64_t at, EightRows<Q4_1>& out) {
+    transpose_nibbles(row, at + 4, out.code);
+    out.scale[0] = gather_halves(row, at + 0), out.offset[0] = gather_halves(row, at + 2);
   }
 };
 

@@ -6,8 +6,8 @@
 // are deterministic. An index out of range reads zeros and is not added.
 #pragma once
 
-#include <tinytorch/backend/cuda/device/grouped_rows.cuh>
 #include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/grouped_rows.cuh>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
