@@ -149,41 +149,28 @@ struct Case {
   std::string name, format, head, method;
 };
 
-int run(int64_t steps, int64_t characters, const std::string& path, const std::string& page) {
-  const bench::ResultsFile file(path);
-  const std::string training = tt::grammar::text(characters, 1);
-  const tt::CharTokenizer tokenizer = tt::CharTokenizer::from_text(training);
-  const Ids ids = ids_of(tokenizer, training);
-  const int64_t length = kEvaluated * kLength + 1;
-  const std::vector<Ids> texts{ids_of(tokenizer, tt::grammar::text(length, 77)),
-                               ids_of(tokenizer, tt::grammar::Grammar(even_grammar()).text(length, 78))};
-  std::vector<std::vector<Windows>> evaluated(2);
-  for (size_t t = 0; t < 2; ++t) {
-    for (int64_t i = 0; i < kEvaluated; i += 32) {
-      std::vector<int64_t> starts;
-      for (int64_t k = i; k < i + 32; ++k) starts.push_back(k * kLength);
-      evaluated[t].push_back(windows_at(texts[t], starts));
-    }
-  }
-  tt::Gpt2 trained = new_model(tokenizer.vocabulary());
-  train(trained, ids, steps);
-  const tt::StateDict weights = trained.state_dict();
-  tt::Generator g(3);
-  std::vector<tt::Tensor> calibration;
-  for (int i = 0; i < 8; ++i) calibration.push_back(windows_at(ids, random_starts(ids, 16, g)).inputs);
-
-  std::vector<Exact> exact(2);
-  std::vector<Quality> reference;
-  for (size_t t = 0; t < 2; ++t) reference.push_back(quality(trained, evaluated[t], exact[t], true));
-  fmt::print("f32: loss {:.5f} on the text, {:.5f} on the even text; {} bytes\n", reference[0].loss,
-             reference[1].loss, tt::quantization::bytes_of(trained));
-
+// The trained model, what it is evaluated on, and the rows measured so far.
+struct Study {
+  bench::ResultsFile file;
+  std::string page;
+  int64_t vocabulary = 0;
+  tt::StateDict weights{};
+  std::vector<tt::Tensor> calibration{};
+  std::vector<std::vector<Windows>> texts{};
+  std::vector<Exact> exact = std::vector<Exact>(2);
+  std::vector<Quality> reference{};
   json rows = json::array();
-  const auto measure = [&](const std::string& name, const tt::QuantizationConfig& config) {
-    tt::Gpt2 model = new_model(tokenizer.vocabulary());
-    model.load_state_dict(weights);
-    model.eval();
-    const tt::QuantizationReport report = tt::quantize(model, config);
+
+  tt::Gpt2 model() const {
+    tt::Gpt2 copy = new_model(vocabulary);
+    copy.load_state_dict(weights);
+    copy.eval();
+    return copy;
+  }
+  // Quantizes a copy of the model, prints and keeps its row, and returns its bytes.
+  int64_t measure(const std::string& name, const tt::QuantizationConfig& config) {
+    tt::Gpt2 packed = model();
+    const tt::QuantizationReport report = tt::quantize(packed, config);
     if (config.measure) tt::save_html_report(report, page);
     json row{{"name", name},
              {"method", config.method},
@@ -192,7 +179,7 @@ int run(int64_t steps, int64_t characters, const std::string& path, const std::s
              {"bits_per_weight", report.bits_per_weight()}};
     fmt::print("{:24} {:5.2f} bits", name, report.bits_per_weight());
     for (size_t t = 0; t < 2; ++t) {
-      const Quality q = quality(model, evaluated[t], exact[t], false);
+      const Quality q = quality(packed, texts[t], exact[t], false);
       const double change = q.loss / reference[t].loss - 1;
       fmt::print("   {:+8.4f} % loss, KL {:.2e}, {:.2f} % equal", 100 * change, q.divergence, 100 * q.same);
       row["texts"].push_back({{"text", t == 0 ? "grammar" : "even"},
@@ -204,7 +191,20 @@ int run(int64_t steps, int64_t characters, const std::string& path, const std::s
     fmt::print("\n"), std::fflush(stdout);
     rows.push_back(row), file.keep(rows);
     return report.bytes;
-  };
+  }
+};
+
+std::vector<Windows> consecutive_windows(const Ids& ids) {
+  std::vector<Windows> out;
+  for (int64_t i = 0; i < kEvaluated; i += 32) {
+    std::vector<int64_t> starts;
+    for (int64_t k = i; k < i + 32; ++k) starts.push_back(k * kLength);
+    out.push_back(windows_at(ids, starts));
+  }
+  return out;
+}
+
+void measure_cases(Study& study) {
   const std::vector<Case> cases{
       {"Q8_0", "Q8_0", "Q8_0", "nearest"},           {"Q4_0, head Q4_0", "Q4_0", "Q4_0", "nearest"},
       {"Q4_0", "Q4_0", "Q8_0", "nearest"},           {"Q4_0 mse", "Q4_0", "Q8_0", "mse"},
@@ -214,30 +214,51 @@ int run(int64_t steps, int64_t characters, const std::string& path, const std::s
   int64_t budget = 0;
   for (const Case& c : cases) {
     tt::QuantizationConfig config{
-        .format = c.format, .head = c.head, .method = c.method, .calibration = calibration};
-    config.measure = !page.empty() && c.name == "Q4_0 gptq";
-    const int64_t bytes = measure(c.name, config);
-    if (c.name == "Q4_0") budget = bytes;
+        .format = c.format, .head = c.head, .method = c.method, .calibration = study.calibration};
+    config.measure = !study.page.empty() && c.name == "Q4_0 gptq";
+    const int64_t bytes = study.measure(c.name, config);
+    if (c.name == "Q4_0") budget = bytes + bytes / 50;
   }
-  tt::Gpt2 model = new_model(tokenizer.vocabulary());
-  model.load_state_dict(weights);
-  const tt::FormatSearch found = tt::search_formats(
-      model, {.formats = {"Q4_0", "Q4_K", "Q4_1", "Q6_K", "Q8_0"},
-              .bytes = budget + budget / 50,
-              .calibration = std::vector<tt::Tensor>(calibration.begin(), calibration.begin() + 2),
-              .head = true,
-              .method = "gptq"});
+  tt::Gpt2 model = study.model();
+  const std::vector<tt::Tensor> few(study.calibration.begin(), study.calibration.begin() + 2);
+  const tt::FormatSearch found =
+      tt::search_formats(model, {.formats = {"Q4_0", "Q4_K", "Q4_1", "Q6_K", "Q8_0"},
+                                 .bytes = budget,
+                                 .calibration = few,
+                                 .head = true,
+                                 .method = "gptq"});
   tt::QuantizationConfig mixed = found.config;
-  mixed.calibration = calibration;
-  measure("searched, +2 % bytes, gptq", mixed);
-  file.finish(
-      {{"machine", bench::provenance()},
-       {"steps", steps},
-       {"parameters", trained.parameter_count()},
-       {"f32",
-        {{"bytes", tt::quantization::bytes_of(trained)}, {"loss", {reference[0].loss, reference[1].loss}}}},
-       {"entropy", tt::grammar::entropy_bits_per_character() * std::log(2.0)},
-       {"rows", rows}});
+  mixed.calibration = study.calibration;
+  study.measure("searched, +2 % bytes, gptq", mixed);
+}
+
+int run(int64_t steps, int64_t characters, const std::string& path, const std::string& page) {
+  Study study{.file = bench::ResultsFile(path), .page = page};
+  const std::string training = tt::grammar::text(characters, 1);
+  const tt::CharTokenizer tokenizer = tt::CharTokenizer::from_text(training);
+  const Ids ids = ids_of(tokenizer, training);
+  const int64_t length = kEvaluated * kLength + 1;
+  for (const std::string& text :
+       {tt::grammar::text(length, 77), tt::grammar::Grammar(even_grammar()).text(length, 78)})
+    study.texts.push_back(consecutive_windows(ids_of(tokenizer, text)));
+  study.vocabulary = tokenizer.vocabulary();
+  tt::Gpt2 trained = new_model(study.vocabulary);
+  train(trained, ids, steps);
+  study.weights = trained.state_dict();
+  tt::Generator g(3);
+  for (int i = 0; i < 8; ++i) study.calibration.push_back(windows_at(ids, random_starts(ids, 16, g)).inputs);
+  for (size_t t = 0; t < 2; ++t)
+    study.reference.push_back(quality(trained, study.texts[t], study.exact[t], true));
+  const int64_t bytes = tt::quantization::bytes_of(trained);
+  const double on_text = study.reference[0].loss, on_even = study.reference[1].loss;
+  fmt::print("f32: loss {:.5f} on the text, {:.5f} on the even text; {} bytes\n", on_text, on_even, bytes);
+  measure_cases(study);
+  study.file.finish({{"machine", bench::provenance()},
+                     {"steps", steps},
+                     {"parameters", trained.parameter_count()},
+                     {"f32", {{"bytes", bytes}, {"loss", {on_text, on_even}}}},
+                     {"entropy", tt::grammar::entropy_bits_per_character() * std::log(2.0)},
+                     {"rows", study.rows}});
   return 0;
 }
 
@@ -246,7 +267,7 @@ int run(int64_t steps, int64_t characters, const std::string& path, const std::s
 int main(int argc, char** argv) {
   return bench::guarded("bench_quantized_quality", [&] {
     CLI::App app{"The loss of a small GPT in few bits"};
-    int64_t steps = 800, characters = 1'000'000;
+    int64_t steps = 300, characters = 1'000'000;
     std::string path, page;
     app.add_option("--steps", steps, "training steps of 512 tokens")->check(CLI::Range(1, 1'000'000));
     app.add_option("--characters", characters, "characters of the training text")
