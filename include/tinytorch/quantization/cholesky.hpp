@@ -7,6 +7,7 @@
 
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/scalar_math.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/tensor/rules.hpp>
 
@@ -18,7 +19,7 @@ inline bool factor_columns(double* a, int64_t K, int64_t first, int64_t last) {
   for (int64_t j = first; j < last; ++j) {
     for (int64_t i = j; i < K; ++i) {
       double rest = a[i * K + j];
-      for (int64_t k = first; k < j; ++k) rest -= a[i * K + k] * a[j * K + k];
+      for (int64_t k = first; k < j; ++k) rest = math::multiply_add(-a[i * K + k], a[j * K + k], rest);
       if (i == j && !(rest > 0)) return false;
       a[i * K + j] = i == j ? std::sqrt(rest) : rest / a[j * K + j];
     }
@@ -64,7 +65,8 @@ inline Tensor inverse_of_lower(const Tensor& lower) {
       if (i < end) row[i] = 1;
       for (int64_t k = begin; k < i; ++k) {
         const double factor = L[i * K + k];
-        for (int64_t j = begin; j < std::min(end, k + 1); ++j) row[j] -= factor * X[k * K + j];
+        for (int64_t j = begin; j < std::min(end, k + 1); ++j)
+          row[j] = math::multiply_add(-factor, X[k * K + j], row[j]);
       }
       for (int64_t j = begin; j < std::min(end, i + 1); ++j) row[j] /= L[i * K + i];
     }

@@ -255,7 +255,7 @@ class PackedLoader {
         step.packed->assign(step.weight.to(device, loc_));
         step.packed->activations = step.entry.activations;
       } else {
-        Linear& layer = step.layer ? *step.layer : *head_of(model_);
+        Linear& layer = step.layer ? *step.layer : head_of(model_, loc_);
         step.packed = replace_packed(layer, step.weight.to(device, loc_), step.entry.activations).get();
       }
       if (step.input_order.defined()) step.packed->set_input_order(step.input_order.to(device, loc_));
@@ -287,6 +287,14 @@ inline void save_packed(const Module& model, const std::string& path, TT_LOC) {
     }
     const auto* const packed = dynamic_cast<const QuantizedLinear*>(&m);
     if (!packed) return;
+    if (!packed->transform().empty()) {
+      fail("TT-IO-02",
+           "save_packed: the inputs of " + io::in_quotes(at) +
+               " are scaled or rotated before its product, for which these files have no entry\n  hint: "
+               "quantize "
+               "with a method that changes only the weights, or that the layers before take over",
+           loc);
+    }
     (void)block_format(packed->weight().format().name, loc);
     metadata[std::string(quantization::kPackedEntry) + at] = quantization::describe_packed(*packed);
   });

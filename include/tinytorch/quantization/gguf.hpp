@@ -101,7 +101,7 @@ class PackedFiller {
     for (const Linear* layer : order) pack(*layers_.at(layer), packed[layer]);
     const GgufTensorInfo& embedding = *file_.find(kEmbedding);
     if (!model_.own_head && options_.head && format_of(*embedding.type))
-      replace_packed(*quantization::head_of(model_), weight_of({kEmbedding, {}}), options_.activations);
+      replace_packed(quantization::head_of(model_, loc_), weight_of({kEmbedding, {}}), options_.activations);
   }
 
  private:
@@ -204,6 +204,10 @@ inline std::optional<GgufTensorData> entry_of(const Place& place, Loc loc) {
   const auto [module, first] = rows_of(place);
   const auto* const packed = dynamic_cast<const QuantizedLinear*>(module);
   const auto* const linear = dynamic_cast<const Linear*>(module);
+  if (packed && !packed->transform().empty())
+    refuse_layer(place, "scales or rotates its inputs before the product, which GGUF does not have", loc);
+  if (packed && packed->input_order().defined())
+    refuse_layer(place, "takes its inputs in another order, which GGUF does not have", loc);
   if (!packed && !linear) refuse_layer(place, "was replaced by a module without packed weights", loc);
   const int64_t all = JoinedLinear::rows_of(*module), count = place.rows == 0 ? all : place.rows;
   if (first + count > all) refuse_layer(place, "is joined of parts that are not those of the file", loc);

@@ -66,7 +66,7 @@ inline void gptq_rows(const ScaledCodes& out, double* w, const double* U, const 
       const int32_t code = quantize_value(static_cast<float>(row[j]), s);
       codes[r * K + j] = static_cast<uint8_t>(code);
       const double error = (row[j] - static_cast<double>(dequantize_value(code, s))) / U[j * K + j];
-      for (int64_t k = j + 1; k < K; ++k) row[k] -= error * U[j * K + k];
+      for (int64_t k = j + 1; k < K; ++k) row[k] = math::multiply_add(-error, U[j * K + k], row[k]);
     }
   }
 }

@@ -4,27 +4,59 @@
 //
 // Its packed weight is a u8 buffer, so that the tree moves it to devices and writes it to files, and its bias
 // is a buffer, too: neither is trained. So are the scales and zero points of a format that has them beside
-// its codes, "scales" and "zero_points"; the scales stay f32 in a model of another dtype.
+// its codes, "scales" and "zero_points"; the scales stay f32 in a model of another dtype. A method that
+// scales or rotates channels gives it an InputTransform, which is part of each call unless the layer before
+// takes the scales over.
 #pragma once
 
+#include <optional>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/tensor.hpp>
 
 namespace tinytorch::inline TT_BUILD {
+
+// What happens to inputs x [..., K] before the product: x / s, then a Hadamard rotation. The weight becomes
+// W s, rotated, so the product stays the same. The cost of a call: a division of each input, which is 1 / N
+// of the product's work; a rotation on the CPU with log2 K additions for each input.
+struct InputTransform {
+  Tensor scale{};                      // s, f32 [K]; undefined: none
+  std::optional<uint64_t> rotation{};  // the seed of its signs
+
+  bool empty() const { return !scale.defined() && !rotation; }
+  Tensor inputs(const Tensor& x) const {
+    if (empty()) return x;
+    const NoGrad no_grad;
+    Tensor y = scale.defined() ? x / scale.to(x.device()).to(x.dtype()) : x;
+    return rotation ? hadamard_rotate(y, *rotation) : y;
+  }
+  // Of a weight [N, K], which is not changed: f32 on the CPU.
+  Tensor weight(const Tensor& w) const {
+    const NoGrad no_grad;
+    Tensor y = calibration_values("InputTransform", w, Loc::current());
+    if (scale.defined()) y = y * scale;
+    return rotation ? hadamard_rotate(y, *rotation) : y;
+  }
+};
 
 class QuantizedLinear : public Module {
  public:
   // weight [N, K], bias [N] or undefined.
   QuantizedLinear(const QuantizedTensor& weight, const Tensor& given_bias,
-                  Activations rounding = Activations::int8)
-      : activations(rounding), format_(&weight.format()), K_(weight.shape().back()) {
+                  Activations rounding = Activations::int8, const InputTransform& before = {})
+      : activations(rounding),
+        format_(&weight.format()),
+        K_(weight.shape().back()),
+        rotation_(before.rotation) {
     blocks_ = add_buffer("weight", weight.blocks());
     if (weight.scales().defined()) scales_ = add_exact_buffer("scales", weight.scales());
     if (weight.zero_points().defined()) zero_points_ = add_buffer("zero_points", weight.zero_points());
     if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach());
+    if (before.scale.defined()) scale_ = add_exact_buffer("input_scale", before.scale.to(weight.device()));
   }
   Tensor forward(const Tensor& x) override {
-    return linear(order_.defined() ? index_select(x, -1, order_) : x, weight(), bias_, activations);
+    const Tensor inputs = transform().inputs(x);
+    return linear(order_.defined() ? index_select(inputs, -1, order_) : inputs, weight(), bias_, activations);
   }
   // i64 [K]: column k of the packed weight belongs to input order[k], a buffer "input_order". Formats whose
   // blocks are groups of other inputs than neighbours are stored in this order.
@@ -49,13 +81,15 @@ class QuantizedLinear : public Module {
     if (scales_.defined()) scales_.copy_(weight.scales());
     if (zero_points_.defined()) zero_points_.copy_(weight.zero_points());
   }
+  InputTransform transform() const { return {scale_, rotation_}; }
 
   Activations activations;
 
  private:
   const BlockFormat* format_;
   int64_t K_;
-  Tensor blocks_, scales_, zero_points_, bias_, order_;
+  std::optional<uint64_t> rotation_;
+  Tensor blocks_, scales_, zero_points_, bias_, order_, scale_;
 };
 
 // A linear layer whose outputs are those of its parts, one after the other: rows of a weight in different
@@ -85,14 +119,14 @@ class JoinedLinear : public Module {
 
 // Puts a packed weight [N, K] in the place of the layer's own, which it forgets. Its bias stays.
 inline std::shared_ptr<QuantizedLinear> replace_packed(Linear& layer, const QuantizedTensor& weight,
-                                                       Activations activations = Activations::int8) {
-  auto packed = std::make_shared<QuantizedLinear>(weight, layer.bias, activations);
+                                                       Activations activations = Activations::int8,
+                                                       const InputTransform& before = {}) {
+  auto packed = std::make_shared<QuantizedLinear>(weight, layer.bias, activations, before);
   layer.replace(packed);
   layer.forget_own_tensors();
   layer.weight = Tensor(), layer.bias = Tensor();
   return packed;
 }
-
 // Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
 inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
                                                     Activations activations = Activations::int8, TT_LOC) {

@@ -1,0 +1,162 @@
+// Calibration: inputs of a model that show a quantizer what its layers see.
+//
+//   quantize(model, {.format = "Q4_0", .method = "gptq", .calibration = batches});        // Tensors of
+//   inputs quantize(model, {..., .calibration = [&](int64_t i) { return i < 8 ? batch(i) : Tensor(); }});
+//
+// A batch is what model(batch) takes: token ids i64 [B, T] of a language model, or x [B, K]. A function is
+// asked for batch 0, 1, ... until it returns an undefined tensor, in several passes, so it must return the
+// same batch for the same number. A batch of floats with a NaN or an infinity is TT-CALIB-01, no batch
+// TT-CALIB-02.
+//
+// The model runs in eval mode without gradients, and products add each row in one order (ProductsByRows). So
+// what a layer sees does not depend on the number of threads, nor on how the inputs are divided into batches.
+#pragma once
+
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/input_statistics.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Calibration {
+ public:
+  Calibration() = default;
+  Calibration(std::vector<Tensor> batches) {
+    if (batches.empty()) return;
+    batch_ = [kept = std::move(batches)](int64_t i) {
+      return i < static_cast<int64_t>(kept.size()) ? kept[static_cast<size_t>(i)] : Tensor();
+    };
+  }
+  Calibration(const Tensors& batches) : Calibration(std::vector<Tensor>(batches.begin(), batches.end())) {}
+  Calibration(std::initializer_list<Tensor> batches) : Calibration(std::vector<Tensor>(batches)) {}
+  Calibration(std::function<Tensor(int64_t)> batch) : batch_(std::move(batch)) {}
+  template <class F>
+  requires std::is_invocable_r_v<Tensor, F, int64_t> Calibration(F batch) : batch_(std::move(batch)) {}
+
+  bool empty() const { return !batch_; }
+  // Batch i, or an undefined tensor after the last one.
+  Tensor batch(int64_t i) const { return batch_ ? batch_(i) : Tensor(); }
+
+ private:
+  std::function<Tensor(int64_t)> batch_;
+};
+
+namespace quantization {
+
+// Sets eval mode until the end of the C++ scope, then gives each module its own mode back.
+class EvalMode {
+ public:
+  explicit EvalMode(Module& model) {
+    model.for_each_module([&](const std::string&, Module& m) { before_.emplace_back(&m, m.training()); });
+    model.eval();
+  }
+  ~EvalMode() {
+    for (const auto& [module, training] : before_) module->train(training);  // parents before children
+  }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  std::vector<std::pair<Module*, bool>> before_;
+};
+
+// Functions that are called before a layer until the end of the C++ scope. They replace on_call().
+class CallHooks {
+ public:
+  CallHooks() = default;
+  ~CallHooks() {
+    for (Module* const m : modules_) m->on_call({});
+  }
+  CallHooks(const CallHooks&) = delete;
+  CallHooks& operator=(const CallHooks&) = delete;
+  void add(Module& m, std::function<void(const Tensor&)> f) {
+    m.on_call(std::move(f)), modules_.push_back(&m);
+  }
+
+ private:
+  std::vector<Module*> modules_;
+};
+
+inline bool all_finite(const Tensor& x) {
+  if (!is_floating(x.dtype())) return true;
+  const Tensor values = calibration_values("calibrate", x, Loc::current());
+  const float* const p = values.data<float>();
+  return std::all_of(p, p + values.numel(), [](float v) { return std::isfinite(v); });
+}
+
+// Calls model(batch) for each batch, then f(outputs).
+template <class F>
+void run_batches(Module& model, const Calibration& calibration, F&& f, Loc loc) {
+  const NoGrad no_grad;
+  const EvalMode eval(model);
+  const backend::cpu::ProductsByRows by_rows;
+  int64_t count = 0;
+  for (;; ++count) {
+    const Tensor x = calibration.batch(count);
+    if (!x.defined()) break;
+    if (!all_finite(x)) {
+      fail("TT-CALIB-01",
+           "calibration batch " + std::to_string(count) + " has a NaN or an infinity: " + x.describe() +
+               "\n  hint: calibrate with inputs on which the model works",
+           loc);
+    }
+    f(model(x, loc));
+  }
+  if (count > 0) return;
+  fail("TT-CALIB-02",
+       "there is no batch of calibration data\n  hint: set `calibration` to a list of inputs, such as token "
+       "ids "
+       "i64 [B, T]",
+       loc);
+}
+
+// A linear layer of a tree by its path.
+struct LayerPlace {
+  std::string path;
+  Linear* layer;
+};
+
+inline void fail_never_called(const std::string& path, Loc loc) {
+  fail("TT-CALIB-02",
+       "the layer '" + path +
+           "' was never called with a row of calibration data\n  hint: choose inputs that reach it, or keep "
+           "it: "
+           "`choose` returns \"\" for its path",
+       loc);
+}
+
+// Statistics of the inputs of each layer, in one pass, and the layers in the order of their first calls.
+// Takes 8 K^2 bytes a layer of K inputs. transform[i], if given, is applied to the inputs of layer i first.
+// TT-CALIB-01 names the layer whose inputs are not finite, TT-CALIB-02 a layer that is never called.
+struct LayerInputs {
+  std::vector<InputStatistics> statistics;
+  std::vector<size_t> order;
+};
+template <class Transform>
+LayerInputs observe_inputs(Module& model, const std::vector<LayerPlace>& layers,
+                           const Calibration& calibration, Transform&& transform, Loc loc) {
+  LayerInputs out;
+  CallHooks hooks;
+  for (const LayerPlace& l : layers) out.statistics.emplace_back(l.layer->weight.size(1), loc);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    hooks.add(*layers[i].layer, [&, i](const Tensor& x) {
+      if (!all_finite(x)) {
+        fail("TT-CALIB-01",
+             "the input of the layer '" + layers[i].path +
+                 "' has a NaN or an infinity on calibration data\n  hint: the layers before it overflow, or "
+                 "their weights are not finite",
+             loc);
+      }
+      if (out.statistics[i].rows() == 0 && x.numel() > 0) out.order.push_back(i);
+      out.statistics[i].observe(transform(i, x), loc);
+    });
+  }
+  run_batches(
+      model, calibration, [](const Tensor&) {}, loc);
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (out.statistics[i].rows() == 0) fail_never_called(layers[i].path, loc);
+  return out;
+}
+
+}  // namespace quantization
+}  // namespace tinytorch::inline TT_BUILD
