@@ -14,6 +14,7 @@ class SeparateMlp : public Module {
  public:
   explicit SeparateMlp(Mlp& mlp) : mlp_(mlp) { add("up", mlp.up), add("down", mlp.down); }
   Tensor forward(const Tensor& x) override { return mlp_.down(activate(mlp_.up(x))); }
+  const Mlp& mlp() const { return mlp_; }
 
  private:
   Tensor activate(const Tensor& x) const {
