@@ -5,6 +5,7 @@
 #include <cmath>
 #include <support/device.hpp>
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/quantization/model.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -192,7 +193,8 @@ TEST_CASE("the weights are in a file as they are in the model") {
   CHECK(second(x).to_vector<double>() == first(x).to_vector<double>());
 }
 
-TEST_CASE("a transformer: fused MLPs are converted, too, and calibration puts them back") {
+TEST_CASE("a transformer: fused MLPs are converted, too, and calibration puts them back" *
+          test::long_on_emulator()) {
   manual_seed(9);
   Gpt2 model({.vocabulary = 40, .context = 16, .features = 32, .layers = 2, .heads = 4, .deviation = 0.2});
   model.eval();

@@ -11,6 +11,7 @@
 //   tensor.hpp            QuantizedTensor: weights in packed blocks, and the products that read them
 //   linear.hpp model.hpp  a linear layer of packed weights; all those of a model
 //   int8_linear.hpp       products of 8-bit codes; a linear layer that quantizes its inputs in each call
+//   static_ptq.hpp        layers of 8-bit integers whose scales are all chosen before, by calibration
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
@@ -28,5 +29,7 @@
 #include <tinytorch/quantization/linear.hpp>
 #include <tinytorch/quantization/model.hpp>
 #include <tinytorch/quantization/observers.hpp>
+#include <tinytorch/quantization/separate_mlp.hpp>
 #include <tinytorch/quantization/smooth.hpp>
+#include <tinytorch/quantization/static_ptq.hpp>
 #include <tinytorch/quantization/tensor.hpp>

