@@ -1,8 +1,10 @@
-// Block formats in device code: how a lane decodes a number, and multiplies a block with activations of 8
-// bits. The bytes are those of backend/cpu/blocks/simple_blocks.hpp. Blocks are aligned to 2 bytes.
+// Block formats in device code: how a lane decodes a number, multiplies a block with activations of 8 bits,
+// and prepares codes for tensor cores. The bytes are those of backend/cpu/blocks/simple_blocks.hpp. Blocks
+// are aligned to 2 bytes.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/vector.cuh>
+#include <tinytorch/core/dtype.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -33,9 +35,81 @@ struct Int8Group {
   float scale;
 };
 
+// a b + c of two numbers of the 16-bit type T, which are packed into a word.
+template <class T>
+__device__ __forceinline__ unsigned multiply_add_two(unsigned a, unsigned b, unsigned c) {
+  unsigned out = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  }
+#else
+  for (int i = 0; i < 2; ++i) {
+    const auto part = [i](unsigned x) {
+      T v;
+      v.bits = static_cast<uint16_t>(x >> 16 * i);
+      return to<float>(v);
+    };
+    out |= static_cast<unsigned>(to<T>(fmaf(part(a), part(b), part(c))).bits) << 16 * i;
+  }
+#endif
+  return out;
+}
+// Bytes 2 i and 2 i + 1 of a word, as the low halves of two 16-bit numbers.
+__device__ __forceinline__ unsigned two_bytes(unsigned word, int i) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(word, 0, i == 0 ? 0x4140 : 0x4342);
+#else
+  return (word >> 16 * i & 0xff) | (word >> (16 * i + 8) & 0xff) << 16;
+#endif
+}
+// The constants of T in both halves of a word. T has 2^7 + n (bf16) or 2^10 + n (f16) as the bits of 2^7 or
+// 2^10, plus n, if n is below 2^7 or 2^10.
+template <class T>
+struct PairOf {
+  static constexpr bool kBf16 = std::is_same_v<T, BFloat16>;
+  static constexpr unsigned kOne = kBf16 ? 0x3f803f80u : 0x3c003c00u;
+  static constexpr unsigned kMinusOne = kOne | 0x80008000u;
+  static constexpr unsigned kBase = kBf16 ? 0x43004300u : 0x64006400u;    // 128, or 1024
+  static constexpr unsigned kMinusBase = kBase | 0x80008000u;             // -128, or -1024
+  static constexpr unsigned kMinusBaseAnd8 = kMinusBase + 0x00080008u;    // -136, or -1032
+  static constexpr unsigned kMinusBaseAnd128 = kMinusBase + 0x00800080u;  // f16: -1152
+};
+// Two codes of 4 bits, minus `zero`, which is 0 or 8, as two numbers of type T. Exact.
+template <class T, int zero>
+__device__ __forceinline__ unsigned pair_of_nibbles(unsigned codes) {
+  return multiply_add_two<T>(codes | PairOf<T>::kBase, PairOf<T>::kOne,
+                             zero == 0 ? PairOf<T>::kMinusBase : PairOf<T>::kMinusBaseAnd8);
+}
+// Two signed bytes as two numbers of type T. Exact: with bf16, the low 7 bits minus the sign bit.
+template <class T>
+__device__ __forceinline__ unsigned pair_of_bytes(unsigned codes) {
+  if constexpr (PairOf<T>::kBf16) {
+    return multiply_add_two<T>((codes & 0x00800080u) | PairOf<T>::kBase, PairOf<T>::kMinusOne,
+                               (codes & 0x007f007fu) | PairOf<T>::kBase);
+  } else {
+    return multiply_add_two<T>((codes ^ 0x00800080u) | PairOf<T>::kBase, PairOf<T>::kOne,
+                               PairOf<T>::kMinusBaseAnd128);
+  }
+}
+
 // F::value(block, i) is number i, for any format. F::dot(block, x) is the product of a block with a group.
+// F::pairs<T>(block, t, out) gives lane t of four its codes as pairs: numbers 4 t to 4 t + 3, and those 16
+// further. A number is scale(block) times its code, plus offset(block) if the format has one.
 struct DeviceQ8_0 {
   static constexpr int kBytes = 34;
+  static constexpr bool kOffset = false;
+  template <class T>
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto word = static_cast<unsigned>(word_at(block + 2 + 16 * (i / 2) + 4 * t));
+      out[i] = pair_of_bytes<T>(two_bytes(word, i % 2));
+    }
+  }
+  static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
   static __device__ __forceinline__ float value(const uint8_t* block, int i) {
     return half_at(block) * static_cast<float>(static_cast<int8_t>(block[2 + i]));
   }
@@ -63,8 +137,20 @@ struct NibbleSums {
 __device__ __forceinline__ int nibble_at(const uint8_t* p, int i) {
   return i < 16 ? p[i] & 15 : p[i - 16] >> 4;
 }
+template <class T, int zero>
+__device__ __forceinline__ void pairs_of_nibbles(unsigned word, unsigned (&out)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    out[i] = pair_of_nibbles<T, zero>(two_bytes(word >> 4 * (i / 2) & 0x0f0f0f0fu, i % 2));
+}
 struct DeviceQ4_0 {
   static constexpr int kBytes = 18;
+  static constexpr bool kOffset = false;
+  template <class T>
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
+    pairs_of_nibbles<T, 8>(static_cast<unsigned>(word_at(block + 2 + 4 * t)), out);
+  }
+  static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
   static __device__ __forceinline__ float value(const uint8_t* block, int i) {
     return half_at(block) * static_cast<float>(nibble_at(block + 2, i) - 8);
   }
@@ -75,6 +161,13 @@ struct DeviceQ4_0 {
 };
 struct DeviceQ4_1 {
   static constexpr int kBytes = 20;
+  static constexpr bool kOffset = true;
+  template <class T>
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
+    pairs_of_nibbles<T, 0>(static_cast<unsigned>(word_at(block + 4 + 4 * t)), out);
+  }
+  static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
+  static __device__ __forceinline__ float offset(const uint8_t* block) { return half_at(block + 2); }
   static __device__ __forceinline__ float value(const uint8_t* block, int i) {
     return half_at(block) * static_cast<float>(nibble_at(block + 4, i)) + half_at(block + 2);
   }

@@ -2,21 +2,21 @@
 //
 // Few rows of x (decoding) read the packed weights directly: a warp computes kWeightRows rows of the weights,
 // and a lane takes every 32nd block of them, so that adjacent lanes read adjacent bytes. x is quantized to 8
-// bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. Many rows of x
-// decode the weights into a scratch matrix and call the ordinary product, which then has the larger cost.
+// bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. More rows of 16
+// bits are multiplied by tensor cores (block_tiles.cuh). More rows of f32, or on older devices, decode the
+// weights into a scratch matrix and call the ordinary product.
 #pragma once
 
 #include <cstring>
-#include <tinytorch/backend/cuda/device/blocks.cuh>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kBlockThreads = 128, kWeightRows = 2;
-inline constexpr int64_t kFewActivations = 16;  // rows of x up to which the packed weights are read directly
+inline constexpr int64_t kFewActivations = 16;  // rows of x up to which a warp reads the packed weights
+inline constexpr int64_t kFewHalves = 4;        // rows of x of 16 bits, where tensor cores take more
 
 // A warp quantizes a group: the largest magnitude becomes 127. A number that is not finite gives the scale
 // NaN.
@@ -36,31 +36,6 @@ static __global__ void __launch_bounds__(kBlockThreads)
   code[m * K + k] = static_cast<int8_t>(static_cast<int>(scaled + (scaled < 0 ? -0.5f : 0.5f)));
   if (lane == 0) scale[group] = largest / 127 + bad;
 }
-
-struct BlockLinearArguments {
-  const uint8_t* weight = nullptr;
-  int64_t row_bytes = 0, N = 0, M = 0, blocks = 0;
-  const int8_t* code = nullptr;
-  const float* scale = nullptr;
-  const void* x = nullptr;  // without codes
-  int64_t x_row = 0, x_step = 0;
-  DType x_dtype = DType::f32;
-  void* out = nullptr;
-  int64_t out_row = 0, out_step = 0;
-  DType out_dtype = DType::f32;
-  const void* bias = nullptr;  // null: none
-  int64_t bias_step = 0;
-  DType bias_dtype = DType::f32;
-
-  __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {
-    if (bias) {
-      for_stored<float>(bias_dtype,
-                        [&]<class T>(T*) { sum += to<float>(static_cast<const T*>(bias)[n * bias_step]); });
-    }
-    for_stored<float>(out_dtype,
-                      [&]<class T>(T*) { static_cast<T*>(out)[m * out_row + n * out_step] = to<T>(sum); });
-  }
-};
 
 // The sum of a warp's lanes in every lane, in one order.
 __device__ __forceinline__ float lanes_sum(float x) {
@@ -90,7 +65,7 @@ static __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
   for (int r = 0; r < kWeightRows; ++r) {
     const float total = lanes_sum(sum[r]);
-    if (lane == 0 && n + r < a.N) a.store(m, n + r, total);
+    if (lane == 0 && n + r < a.N) a.to.store(m, n + r, total);
   }
 }
 
@@ -112,7 +87,7 @@ static __global__ void __launch_bounds__(kBlockThreads)
     }
   });
   sum = lanes_sum(sum);
-  if (lane == 0) a.store(m, n, sum);
+  if (lane == 0) a.to.store(m, n, sum);
 }
 
 // Decodes the weights: a warp writes a block.
@@ -136,11 +111,32 @@ void launch_block_linear(const BlockLinearArguments& a, bool coded) {
   launch(coded ? block_gemv_int8_kernel<F> : block_gemv_kernel<F>, config, a);
 }
 
+inline bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+template <class F, class T>
+void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
+  const int64_t K = x.shape[1];
+  const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && is_multiple_of_16(x.data);
+  const DeviceScratch<T> own(usable ? 0 : a.M * K);
+  if (!usable) copy({own.data(), x.dtype, x.shape, {K, 1}}, x);
+  a.x = usable ? x.data : own.data();
+  a.x_row = usable ? x.strides[0] : K;
+  a.aligned = is_multiple_of_16(a.weight) && a.row_bytes % 16 == 0;
+  launch_block_tiles<F, T>(a);
+}
+
 template <class F>
 void block_linear_as(const View& out, const View& x, const View& blocks, const View& bias, bool int8) {
   const int64_t M = x.shape[0], K = x.shape[1], N = out.shape[1], count = K / kWarp;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<Compute<T>, float>) {
+      BlockLinearArguments a;
+      a.weight = blocks.as<const uint8_t>(), a.row_bytes = blocks.strides[0];
+      a.N = N, a.M = M, a.blocks = count;
+      a.to = LinearResult(out, bias);
+      if constexpr (sizeof(T) == 2) {
+        if (M > kFewHalves && K > 0 && has_tensor_cores()) return block_linear_by_tiles<F, T>(a, x);
+      }
       if (M > kFewActivations) {
         const DeviceScratch<T> weight(N * K);
         launch(decode_blocks_kernel<F, T>, over(N * count * kWarp, kBlockThreads), blocks.as<const uint8_t>(),
@@ -156,14 +152,8 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
         launch(quantize_groups_kernel<T>, over(M * K, kBlockThreads), x.as<const T>(), x.strides[0],
                x.strides[1], K, code.data(), scale.data(), M * count);
       }
-      BlockLinearArguments a;
-      a.weight = blocks.as<const uint8_t>(), a.row_bytes = blocks.strides[0];
-      a.N = N, a.M = M, a.blocks = count;
       a.code = code.data(), a.scale = scale.data();
       a.x = x.data, a.x_row = x.strides[0], a.x_step = x.strides[1], a.x_dtype = x.dtype;
-      a.out = out.data, a.out_row = out.strides[0], a.out_step = out.strides[1], a.out_dtype = out.dtype;
-      a.bias = bias.data, a.bias_dtype = bias.dtype;
-      a.bias_step = bias.data ? bias.strides[0] : 0;
       launch_block_linear<F>(a, int8);
     }
   });

@@ -1,0 +1,33 @@
+// Where a kernel of a linear layer writes its sums: out [M, N] of any floating dtype and strides, with a
+// bias.
+#pragma once
+
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+struct LinearResult {
+  void* out = nullptr;
+  int64_t row = 0, step = 0;
+  DType dtype = DType::f32;
+  const void* bias = nullptr;  // null: none
+  int64_t bias_step = 0;
+  DType bias_dtype = DType::f32;
+
+  LinearResult() = default;
+  LinearResult(const View& to, const View& added) {
+    out = to.data, row = to.strides[0], step = to.strides[1], dtype = to.dtype;
+    bias = added.data, bias_dtype = added.dtype;
+    bias_step = added.data ? added.strides[0] : 0;
+  }
+  __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {
+    if (bias) {
+      for_stored<float>(bias_dtype,
+                        [&]<class T>(T*) { sum += to<float>(static_cast<const T*>(bias)[n * bias_step]); });
+    }
+    for_stored<float>(dtype, [&]<class T>(T*) { static_cast<T*>(out)[m * row + n * step] = to<T>(sum); });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
