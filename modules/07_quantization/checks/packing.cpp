@@ -1,6 +1,7 @@
 #include <support/check.hpp>
 #include <tinytorch/backend/cpu/blocks/pack.hpp>
 
+#include <atomic>
 #include <new>
 
 #include "golden_blocks.hpp"

@@ -2,6 +2,7 @@
 #include <tinytorch/backend/cpu/block_linear.hpp>
 #include <tinytorch/core/allocator.hpp>
 
+#include <atomic>
 #include <new>
 
 using namespace course;
