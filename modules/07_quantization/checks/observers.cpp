@@ -200,7 +200,8 @@ TEST_CASE("7.3 4 bits by groups of 128: clipping is worth a decibel and more") {
 }
 
 TEST_CASE("7.3 the observer of the squared error clips as its values do") {
-  const std::vector<float> x = heavy_tails(1, 2048);
+  std::vector<float> x = heavy_tails(1, 2048);
+  for (float& v : x) v = std::round(8 * v) / 8;  // so that many values share a bin
   for (const int bits : {4, 8}) {
     MseObserver o(bits);
     o.observe(tensor(x));
