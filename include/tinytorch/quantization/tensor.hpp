@@ -15,6 +15,7 @@
 #include <tinytorch/backend/cpu/code_linear.hpp>
 #include <tinytorch/backend/float8_e5m2.hpp>
 #include <tinytorch/backend/row_codes.hpp>
+#include <tinytorch/core/simd_bytes.hpp>
 #include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/ops.hpp>
