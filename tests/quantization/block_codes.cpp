@@ -2,6 +2,7 @@
 
 #include <quantization/planted.hpp>
 #include <support/errors.hpp>
+#include <tinytorch/backend/cpu/blocks/block_rows.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace test;
