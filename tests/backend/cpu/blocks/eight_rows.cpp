@@ -5,7 +5,8 @@
 #include <cstring>
 #include <random>
 #include <support/fresh.hpp>
-#include <tinytorch/backend/cpu/block_linear.hpp>
+#include <tinytorch/backend/cpu/blocks/fp4_blocks.hpp>
+#include <tinytorch/backend/cpu/blocks/k_blocks.hpp>
 #include <vector>
 
 using namespace tinytorch;
