@@ -39,7 +39,7 @@ TEST_CASE("heads up to 256 features, in words and by element" * needs_devices())
 
 TEST_CASE("queries of 16 bits, on tensor cores: heads of whole words, groups, windows, rings" *
           needs_devices()) {
-  OnDevice::check_narrow(few_cases());
+  OnDevice::check_narrow();
 }
 
 TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step" *
