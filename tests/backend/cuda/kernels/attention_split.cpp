@@ -38,7 +38,7 @@ TEST_CASE("heads up to 256 features, in words and by element" * needs_devices())
 }
 
 TEST_CASE("queries of 16 bits, on tensor cores: heads of whole words, groups, windows, rings" *
-          needs_devices()) {
+          needs_devices() * test::long_on_emulator()) {
   OnDevice::check_narrow();
 }
 
