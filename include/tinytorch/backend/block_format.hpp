@@ -16,8 +16,8 @@ namespace backend::cpu {
 struct BlockOperands;
 }
 
-// What a product with packed weights does with activations: rounds them to 8 bits, in groups of 32 for
-// blocks and by rows for codes with scales beside them, if the format has a kernel for it; or takes them as
+// The activations of a product with packed weights. `int8` rounds them to 8 bits if the format has a kernel
+// for that: in groups of 32 for blocks, by rows for codes with scales beside them. `floats` takes them as
 // they are.
 enum class Activations : uint8_t { int8, floats };
 

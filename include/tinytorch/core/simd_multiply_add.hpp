@@ -57,8 +57,8 @@ template <class T>
   return a * b + c;  // two instructions, or integers
 }
 
-// The same for V = T or V = Simd<T>, for functions that are written once for vectors and for the last
-// numbers.
+// math::multiply_add or simd_multiply_add, for V = T or V = Simd<T>: one call serves functions that are
+// written once for vectors and for the last numbers.
 template <class T, class V>
 [[gnu::always_inline]] inline V multiply_add_lanes(V a, V b, V c) {
   if constexpr (sizeof(V) == sizeof(T))

@@ -1,4 +1,5 @@
-// Who makes the inputs of a linear layer: the tensors that can take over scales of its channels.
+// Folding: finds the tensors that produce the inputs of a linear layer, and moves scales of its channels
+// there.
 //
 //   norm -> qkv                         weight and bias of the norm
 //   rows of V in qkv -> projection      attention averages values, so a scale of a channel passes through it;

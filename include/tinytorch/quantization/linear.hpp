@@ -30,7 +30,7 @@ struct InputTransform {
     Tensor y = scale.defined() ? x / scale.to(x.device()).to(x.dtype()) : x;
     return rotation ? hadamard_rotate(y, *rotation) : y;
   }
-  // Of a weight [N, K], which is not changed: f32 on the CPU.
+  // The transformed weight, f32 on the CPU. w [N, K] itself is not changed.
   Tensor weight(const Tensor& w) const {
     const NoGrad no_grad;
     Tensor y = calibration_values("InputTransform", w, Loc::current());

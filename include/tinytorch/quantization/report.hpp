@@ -29,7 +29,7 @@ struct QuantizationReport {
   std::vector<QuantizedLayer> layers;
   std::string method = "nearest";
   int64_t bytes_before = 0, bytes = 0;  // of all parameters and buffers of the model
-  // Of the model with all its layers quantized; NaN unless measured.
+  // The error and divergence of the model with all its layers quantized; NaN unless they were measured.
   double output_error = std::nan(""), divergence = std::nan("");
 
   bool measured() const { return !std::isnan(output_error); }

@@ -70,7 +70,7 @@ class QuantizedTensor {
     return s;
   }
   int64_t numel() const { return shape().numel(); }
-  // Of codes, scales and zero points.
+  // The bytes of codes, scales and zero points together.
   int64_t bytes() const { return blocks_.numel() + 4 * (count_of(scales_) + count_of(zero_points_)); }
   Device device() const { return blocks_.device(); }
   const Tensor& blocks() const { return blocks_; }            // u8 [..., row_bytes]

@@ -19,8 +19,8 @@ struct Place {
   std::string name;
   Tensor ours;            // a view of our parameter, with the shape that the file has
   int64_t head_size = 0;  // above 0: the file has the rows of each head in the order of llama.cpp
-  // Of weights and biases of linear layers: the layer, and the place's rows in it. `ours` is undefined if
-  // another module has taken the layer's place (quantization/gguf.hpp).
+  // The linear layer that has this weight or bias, null for other tensors, and the place's rows in it. `ours`
+  // is undefined if another module has taken the layer's place (quantization/gguf.hpp).
   const Linear* layer = nullptr;
   int64_t first = 0, rows = 0;  // 0 rows: all
   bool is_bias = false;

@@ -12,7 +12,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // scales, bias and fn. Throws TT-DTYPE-02 and TT-SHAPE-02 (backend/codes_product.hpp).
 TT_API void linear_int8(const View& out, const View& x, const View& weight, const View& x_scale,
                         const View& weight_scale, const View& bias, Activation fn);
-// The same for u8 with the bits of fp8 e4m3; sums are in f32. On the CPU, codes are widened to f32 first.
+// linear_int8 for codes u8 with the bits of fp8 e4m3; sums are in f32. The CPU widens codes to f32 first.
 TT_API void linear_fp8(const View& out, const View& x, const View& weight, const View& x_scale,
                        const View& weight_scale, const View& bias, Activation fn);
 

@@ -65,8 +65,8 @@ struct BlasProduct {
   void* z = nullptr;
   int64_t z_ld = 0;
   bool accumulate = false;
-  // Of fp8 operands, f32 in device memory: one factor for each, or one for each row of op(a) and each column
-  // of op(b).
+  // The scales of fp8 operands, f32 in device memory: one factor for each operand, or one for each row of
+  // op(a) and each column of op(b).
   const void *a_scale = nullptr, *b_scale = nullptr;
   bool scales_of_lines = false;
 };
