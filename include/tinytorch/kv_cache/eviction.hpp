@@ -10,6 +10,8 @@
 // "SnapKV: LLM knows what you are looking for before generation", 2024.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <tinytorch/kv_cache/attention_cache.hpp>
 #include <vector>
 
