@@ -3,34 +3,21 @@
 #include <tinytorch/tinytorch.hpp>
 
 #include <support/errors.hpp>
-#include <support/golden_file.hpp>
-#include <support/values.hpp>
+#include <support/trajectory.hpp>
 
 namespace tt = tinytorch;
 
 TEST_CASE("RMSprop matches PyTorch for ten steps, plain, with momentum, centered, and with both") {
-  const nlohmann::json golden = read_golden("layers");
-  int cases = 0;
-  for (const nlohmann::json& c : golden["rules"]) {
-    if (c["kind"] != "rmsprop") continue;
-    ++cases;
-    for (tt::DType dtype : {tt::f64, tt::f32}) {
-      INFO("case ", cases, " ", tt::name_of(dtype));
-      tt::Tensor p = tt::from_data(golden["start"].get<std::vector<double>>()).to(dtype);
-      p.requires_grad_();
-      tt::RMSprop optimizer({{"p", p}}, {.lr = c["lr"],
-                                         .alpha = c["alpha"],
-                                         .eps = c["eps"],
-                                         .weight_decay = c["weight_decay"],
-                                         .momentum = c["momentum"],
-                                         .centered = c["centered"]});
-      for (size_t step = 0; step < 10; ++step) {
-        p.set_grad(tt::from_data(golden["gradients"][step].get<std::vector<double>>()).to(dtype));
-        optimizer.step();
-        check_values(p.to_vector<double>(), c["values"][step], dtype == tt::f64 ? 1e-12 : 2e-5);
-      }
-    }
-  }
+  const int cases = test::check_trajectories(
+      "rules", {"rmsprop"}, 1e-12, 2e-5,
+      [](const tt::NamedTensors& p, const nlohmann::json& c) -> std::unique_ptr<tt::Optimizer> {
+        return std::make_unique<tt::RMSprop>(p, tt::RmsPropOptions{.lr = c["lr"],
+                                                                   .alpha = c["alpha"],
+                                                                   .eps = c["eps"],
+                                                                   .weight_decay = c["weight_decay"],
+                                                                   .momentum = c["momentum"],
+                                                                   .centered = c["centered"]});
+      });
   CHECK(cases == 4);
 }
 

@@ -3,30 +3,20 @@
 #include <tinytorch/tinytorch.hpp>
 
 #include <support/errors.hpp>
-#include <support/golden_file.hpp>
-#include <support/values.hpp>
+#include <support/trajectory.hpp>
 
 namespace tt = tinytorch;
 
 TEST_CASE("SGD matches PyTorch for ten steps with every option") {
-  const nlohmann::json golden = read_golden("layers");
-  for (const nlohmann::json& c : golden["sgd"]) {
-    for (tt::DType dtype : {tt::f64, tt::f32}) {
-      INFO("case ", " ", c["momentum"].dump(), " ", c["nesterov"].dump(), " ", c["weight_decay"].dump(), " ",
-           tt::name_of(dtype));
-      tt::Tensor p = tt::from_data(golden["start"].get<std::vector<double>>()).to(dtype);
-      p.requires_grad_();
-      tt::SGD optimizer({{"p", p}}, {.lr = c["lr"],
-                                     .momentum = c["momentum"],
-                                     .weight_decay = c["weight_decay"],
-                                     .nesterov = c["nesterov"]});
-      for (size_t step = 0; step < 10; ++step) {
-        p.set_grad(tt::from_data(golden["gradients"][step].get<std::vector<double>>()).to(dtype));
-        optimizer.step();
-        check_values(p.to_vector<double>(), c["values"][step], dtype == tt::f64 ? 1e-13 : 2e-6);
-      }
-    }
-  }
+  const int cases = test::check_trajectories(
+      "sgd", {}, 1e-13, 2e-6,
+      [](const tt::NamedTensors& p, const nlohmann::json& c) -> std::unique_ptr<tt::Optimizer> {
+        return std::make_unique<tt::SGD>(p, tt::SgdOptions{.lr = c["lr"],
+                                                           .momentum = c["momentum"],
+                                                           .weight_decay = c["weight_decay"],
+                                                           .nesterov = c["nesterov"]});
+      });
+  CHECK(cases == 6);
 }
 
 TEST_CASE("SGD accepts a strided gradient") {

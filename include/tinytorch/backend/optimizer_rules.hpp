@@ -1,12 +1,13 @@
-// The update of one element by RMSprop, Adagrad, Adam with AMSGrad, and Lion, shared by CPU loops and CUDA
+// The update of one element by RMSprop, Adagrad, Adam, AMSGrad and Lion, shared by CPU loops and CUDA
 // kernels.
 //
 // rule.prepare() is called once per parameter and step, with the options, the learning rate, the parameter's
 // weight decay and the number of the step, which counts from 1. Then rule(p, g, a, b, c) updates an element p
 // by its gradient g. a, b and c are its states; the rule uses the first kStates of them. T is float or
 // double. Sources: Tieleman and Hinton, "Lecture 6.5: RMSprop", 2012; Duchi, Hazan, Singer, "Adaptive
-// subgradient methods", 2011; Reddi, Kale, Kumar, "On the convergence of Adam and beyond", 2018; Chen et al.,
-// "Symbolic discovery of optimization algorithms" (Lion), 2023.
+// subgradient methods", 2011; Kingma and Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW); Reddi, Kale,
+// Kumar, "On the convergence of Adam and beyond", 2018; Chen et al., "Symbolic discovery of optimization
+// algorithms" (Lion), 2023.
 #pragma once
 
 #include <cmath>
@@ -46,6 +47,25 @@ struct RmsPropRule {
   }
 };
 
+template <class T>
+using RmsPropPlain = RmsPropRule<T, false, false>;
+template <class T>
+using RmsPropMomentum = RmsPropRule<T, true, false>;
+template <class T>
+using RmsPropCentered = RmsPropRule<T, false, true>;
+template <class T>
+using RmsPropBoth = RmsPropRule<T, true, true>;
+
+// Calls f.operator()<Rule>() with the form of RMSprop that the options need.
+template <class F>
+void dispatch_rmsprop(const RmsPropStep& step, F&& f) {
+  const bool momentum = step.momentum > 0;
+  if (momentum && step.centered) return f.template operator()<RmsPropBoth>();
+  if (momentum) return f.template operator()<RmsPropMomentum>();
+  if (step.centered) return f.template operator()<RmsPropCentered>();
+  f.template operator()<RmsPropPlain>();
+}
+
 // sum += g^2;  p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(sum) + eps). State: sum.
 template <class T>
 struct AdagradRule {
@@ -65,12 +85,13 @@ struct AdagradRule {
   }
 };
 
-// Adam whose divisor is the largest second moment so far, so that the size of steps does not grow again.
-// States: m, v, and the maximum of v, none of which is corrected for its start at zero.
-template <class T>
-struct AmsGradRule {
+// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  p -= lr m^ / (sqrt(v^) + eps), where ^
+// divides by 1 - beta^t. AMSGrad divides by the largest v so far instead, so that the size of steps does not
+// grow again. States: m, v, and the maximum of v, none of which is corrected for its start at zero.
+template <class T, bool kAmsGrad>
+struct AdamRuleOf {
   using Step = AdamStep;
-  static constexpr int kStates = 3;
+  static constexpr int kStates = 2 + kAmsGrad;
   T rate, scale, beta1, rest1, beta2, rest2, eps, keep, decay;
 
   TT_HOST_DEVICE void prepare(const AdamStep& step, double lr, double weight_decay, int64_t number) {
@@ -84,14 +105,18 @@ struct AmsGradRule {
     keep = static_cast<T>(step.decoupled ? 1 - lr * weight_decay : 1.0);
     decay = static_cast<T>(step.decoupled ? 0.0 : weight_decay);
   }
-  TT_HOST_DEVICE void operator()(T& p, T g, T& m, T& v, T& largest) const {
+  TT_HOST_DEVICE void operator()(T& p, T g, T& m, T& v, [[maybe_unused]] T& largest) const {
     const T gradient = g + decay * p;
     m = beta1 * m + rest1 * gradient;
     v = beta2 * v + rest2 * gradient * gradient;
-    largest = v > largest || v != v ? v : largest;  // NaN stays
-    p = keep * p - rate * m / (std::sqrt(largest) * scale + eps);
+    if constexpr (kAmsGrad) largest = v > largest || v != v ? v : largest;  // NaN stays
+    p = keep * p - rate * m / (std::sqrt(kAmsGrad ? largest : v) * scale + eps);
   }
 };
+template <class T>
+using AdamRule = AdamRuleOf<T, false>;
+template <class T>
+using AmsGradRule = AdamRuleOf<T, true>;
 
 // p = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g. State: m.
 template <class T>

@@ -87,7 +87,8 @@ TT_API void Muon::require_parameter(const NamedTensor& parameter, Loc loc) const
 TT_API void Muon::update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc) {
   // With a factor that is not a number, all results are chosen to be the old values: a branch would wait for
   // the device.
-  const Tensor factor = scalars.select(0, backend::kGradientFactor, loc), valid = eq(factor, factor, loc);
+  const Tensor factor = scalars.select(0, backend::kGradientFactor, loc);
+  const Tensor valid = clip ? eq(factor, factor, loc) : Tensor();
   const auto set = [&](Tensor& target, const Tensor& value) {
     target.copy_(clip ? where(valid, value, target, loc) : value, loc);
   };
@@ -97,8 +98,9 @@ TT_API void Muon::update_all(Updates& updates, const Tensor& scalars, bool clip,
     Tensor g = u.gradient.to(dtype, loc);
     if (clip) g = g * factor.to(dtype, loc);
     Tensor& m = u.slot->state[0];
-    set(m, m * options.momentum + g * (1 - options.momentum));
-    const Tensor mean = options.nesterov ? m * options.momentum + g * (1 - options.momentum) : m;
+    const auto towards_g = [&] { return m * options.momentum + g * (1 - options.momentum); };
+    set(m, towards_g());
+    const Tensor mean = options.nesterov ? towards_g() : m;
     const auto M = static_cast<double>(g.size(0)), N = static_cast<double>(g.size(1));
     const double size = options.adjust == MuonOptions::Adjust::original ? std::sqrt(std::max(1.0, M / N))
                                                                         : 0.2 * std::sqrt(std::max(M, N));

@@ -262,27 +262,18 @@ TT_API void Optimizer::add_group(const NamedTensors& parameters, const GroupOpti
     all.push_back(p);
   }
   require_trainable(all, loc);
-  Slot probe;  // the options are checked before anything is added
-  set_options(probe, options, loc);
+  require_group(options.lr, options.weight_decay, lr_, loc);  // before anything is added
   const size_t before = slots_.size();
   add_slots(parameters, loc);
   for (size_t i = before; i < slots_.size(); ++i) set_options(slots_[i], options, loc);
 }
 
 TT_API void Optimizer::set_options(Slot& slot, const GroupOptions& options, Loc loc) {
-  if (options.weight_decay) require_weight_decay(*options.weight_decay, loc);
-  if (options.lr) require_rate(*options.lr, loc);
-  if (options.lr && lr_ == 0) {
-    fail("TT-OPT-03",
-         "a group cannot have its own learning rate while the optimizer's is 0, because a group keeps the "
-         "ratio "
-         "of both\n  hint: set_lr() first",
-         loc);
-  }
+  require_group(options.lr, options.weight_decay, lr_, loc);
   if (options.weight_decay) slot.weight_decay = *options.weight_decay;
   if (!options.lr) return;
   slot.rate = *options.lr / lr_;
-  if (slot.master.defined()) group_of(slot, loc);
+  group_of(slot, loc);
 }
 
 // The group of the slot's device and rate, which is added if there is none.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
@@ -47,6 +48,20 @@ inline void require_rate(double lr, Loc loc) {
 }
 inline void require_weight_decay(double weight_decay, Loc loc) {
   if (!(weight_decay >= 0)) fail("TT-OPT-04", "weight_decay must be >= 0", loc);
+}
+
+// The own rate and weight decay of a group, whose optimizer has the rate `lr_of_optimizer`.
+inline void require_group(std::optional<double> lr, std::optional<double> weight_decay,
+                          double lr_of_optimizer, Loc loc) {
+  if (weight_decay) require_weight_decay(*weight_decay, loc);
+  if (!lr) return;
+  require_rate(*lr, loc);
+  if (lr_of_optimizer != 0) return;
+  fail(
+      "TT-OPT-03",
+      "a group cannot have its own learning rate while the optimizer's is 0, because a group keeps the ratio "
+      "of both\n  hint: set_lr() first",
+      loc);
 }
 
 // The gradient in the memory layout of the master, which is row-major in most cases.

@@ -44,7 +44,7 @@ class WeightAverage {
 
   // Moves the averages towards the parameters. Throws TT-OPT-14 while use() is in effect.
   void update(TT_LOC) {
-    if (in_use_) {
+    if (in_use()) {
       fail("TT-OPT-14",
            "WeightAverage: update() while the net has the averages\n  hint: end the scope of use() first",
            loc);
@@ -94,8 +94,9 @@ class WeightAverage {
   const WeightAverageOptions options;
 
  private:
+  bool in_use() const { return !kept_.empty(); }
   void enter(Loc loc) {
-    if (in_use_) {
+    if (in_use()) {
       fail("TT-OPT-14", "WeightAverage: use() inside the scope of another use()\n  hint: one scope is enough",
            loc);
     }
@@ -105,19 +106,17 @@ class WeightAverage {
       kept_.push_back(p.clone(loc));
       p.copy_(averages_[i], loc);
     }
-    in_use_ = true;
   }
   void leave(Loc loc) {
     NoGrad no_grad;
     for (size_t i = 0; i < averages_.size(); ++i) parameters_[i].tensor.detach().copy_(kept_[i], loc);
     kept_.clear();
-    in_use_ = false;
   }
 
   NamedTensors parameters_;
-  Tensors averages_, kept_;
+  Tensors averages_;
+  Tensors kept_;  // the parameters while the net has the averages, else empty
   Tensor count_;  // i64 []: number of updates
-  bool in_use_ = false;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

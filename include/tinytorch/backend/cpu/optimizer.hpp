@@ -39,6 +39,7 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 #include <cmath>
 #include <limits>
 #include <tinytorch/backend/cpu/optimizer_slots.hpp>
+#include <tinytorch/backend/optimizer_rules.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -62,31 +63,13 @@ void sgd_loop(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
   }
 }
 
-// Factors of a step, computed once per call: its two powers cost as much as hundreds of elements.
+// The rule is a copy, so that writes to the arrays cannot change it, and the loop vectorizes.
 template <class T>
-struct AdamFactors {
-  T beta1, rest1, beta2, rest2, rate, eps, scale, keep, decay;
-  explicit AdamFactors(const AdamStep& step)
-      : beta1(static_cast<T>(step.beta1)),
-        rest1(static_cast<T>(1 - step.beta1)),
-        beta2(static_cast<T>(step.beta2)),
-        rest2(static_cast<T>(1 - step.beta2)),
-        rate(static_cast<T>(step.lr / (1 - std::pow(step.beta1, static_cast<double>(step.step))))),
-        eps(static_cast<T>(step.eps)),
-        scale(static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, static_cast<double>(step.step))))),
-        keep(static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0)),
-        decay(static_cast<T>(step.decoupled ? 0.0 : step.weight_decay)) {}
-};
-
-template <class T>
-void adam_loop(T* p, const T* g, T* m, T* v, int64_t n, const AdamFactors<T>& factors) {
-  const auto [beta1, rest1, beta2, rest2, rate, eps, scale, keep, decay] = factors;
+void adam_loop(T* p, const T* g, T* m, T* v, int64_t n, const AdamRule<T> rule) {
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) {
-    const T gradient = g[i] + decay * p[i];
-    m[i] = beta1 * m[i] + rest1 * gradient;
-    v[i] = beta2 * v[i] + rest2 * gradient * gradient;
-    p[i] = keep * p[i] - rate * m[i] / (std::sqrt(v[i]) * scale + eps);
+    T unused{};
+    rule(p[i], g[i], m[i], v[i], unused);
   }
 }
 
@@ -107,10 +90,11 @@ TT_API void adam_step(const View& parameter, const View& gradient, const View& m
   slots::require_same("adam_step", parameter, m);
   slots::require_same("adam_step", parameter, v);
   slots::dispatch_optimizer("adam_step", parameter.dtype, [&]<class T>(T*) {
-    const AdamFactors<T> factors(step);
+    AdamRule<T> rule;
+    rule.prepare(step, step.lr, step.weight_decay, step.step);
     parallel_for(parameter.numel(), slots::kOptimizerGrain, [&](int64_t begin, int64_t end) {
       adam_loop(parameter.as<T>() + begin, gradient.as<const T>() + begin, m.as<T>() + begin,
-                v.as<T>() + begin, end - begin, factors);
+                v.as<T>() + begin, end - begin, rule);
     });
   });
 }
@@ -136,15 +120,13 @@ TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scal
                           bool clip) {
   constexpr const char* kName = "adam_step_all";
   const auto each = [&](const OptimizerSlot& slot, double factor, int64_t begin, int64_t end) {
-    AdamStep now = step;
-    now.lr = scalars.as<const double>()[kLearningRate];
-    now.weight_decay = slot.weight_decay;
-    now.step = *slot.step.as<const int64_t>();
     slots::dispatch_optimizer(kName, slot.parameter.dtype, [&]<class T>(T*) {
-      const AdamFactors<T> factors(now);
+      AdamRule<T> rule;
+      rule.prepare(step, scalars.as<const double>()[kLearningRate], slot.weight_decay,
+                   *slot.step.as<const int64_t>());
       slots::step_pieces<T>(slot, factor, begin, end, [&](int64_t at, int64_t count, const T* g) {
         adam_loop(slot.parameter.as<T>() + at, g, slot.state[0].as<T>() + at, slot.state[1].as<T>() + at,
-                  count, factors);
+                  count, rule);
       });
     });
   };

@@ -28,8 +28,9 @@ TT_API void lion_step_all(std::span<const OptimizerSlot> slots, const View& scal
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// The rule is a copy, so that writes to the arrays cannot change it, and the loop vectorizes.
 template <class T, class Rule>
-void rule_loop(const Rule& rule, T* p, const T* g, T* a, T* b, T* c, int64_t n) {
+void rule_loop(const Rule rule, T* p, const T* g, T* a, T* b, T* c, int64_t n) {
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) {
     T unused{};
@@ -57,23 +58,11 @@ void rule_step_all(const char* op, std::span<const OptimizerSlot> slots, const V
   slots::for_slots(op, slots, scalars, clip, each);
 }
 
-template <class T>
-using RmsPropPlain = RmsPropRule<T, false, false>;
-template <class T>
-using RmsPropMomentum = RmsPropRule<T, true, false>;
-template <class T>
-using RmsPropCentered = RmsPropRule<T, false, true>;
-template <class T>
-using RmsPropBoth = RmsPropRule<T, true, true>;
-
 TT_API void rmsprop_step_all(std::span<const OptimizerSlot> slots, const View& scalars,
                              const RmsPropStep& step, bool clip) {
-  constexpr const char* kName = "rmsprop_step_all";
-  const bool momentum = step.momentum > 0;
-  if (momentum && step.centered) return rule_step_all<RmsPropBoth>(kName, slots, scalars, step, clip);
-  if (momentum) return rule_step_all<RmsPropMomentum>(kName, slots, scalars, step, clip);
-  if (step.centered) return rule_step_all<RmsPropCentered>(kName, slots, scalars, step, clip);
-  rule_step_all<RmsPropPlain>(kName, slots, scalars, step, clip);
+  dispatch_rmsprop(step, [&]<template <class> class Rule>() {
+    rule_step_all<Rule>("rmsprop_step_all", slots, scalars, step, clip);
+  });
 }
 TT_API void adagrad_step_all(std::span<const OptimizerSlot> slots, const View& scalars,
                              const AdagradStep& step, bool clip) {

@@ -170,15 +170,17 @@ inline RowLosses nll_rows(const Tensor& rows, const Tensor& target, const Tensor
   return {loss, weight};
 }
 
+inline void require_smoothing(const char* op, double label_smoothing, Loc loc) {
+  if (label_smoothing >= 0 && label_smoothing <= 1) return;
+  fail("TT-RANGE-08",
+       std::string(op) + ": label_smoothing must be from 0 to 1, got " + std::to_string(label_smoothing),
+       loc);
+}
+
 // Checks of all losses with classes: smoothing is from 0 to 1, targets are in [0, V) or ignored.
 inline void require_targets(const char* op, const Tensor& target, int64_t V,
                             const CrossEntropyOptions& options, Loc loc) {
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    fail("TT-RANGE-08",
-         std::string(op) + ": label_smoothing must be from 0 to 1, got " +
-             std::to_string(options.label_smoothing),
-         loc);
-  }
+  require_smoothing(op, options.label_smoothing, loc);
   const auto message = [op = std::string(op), V, ignored = options.ignore_index](int64_t value,
                                                                                  int64_t sample) {
     return op + ": target " + std::to_string(value) + " of sample " + std::to_string(sample) +
@@ -201,8 +203,8 @@ inline void require_targets(const char* op, const Tensor& target, int64_t V,
   }
 }
 
-inline void require_class_targets(const char* op, const Tensor& target, const Shape& samples, int64_t C,
-                                  const CrossEntropyOptions& options, Loc loc) {
+// Classes of any dimensions as one row per sample [N]. The values are not checked here.
+inline Tensor class_targets(const char* op, const Tensor& target, const Shape& samples, int64_t C, Loc loc) {
   require_defined(op, loc, target);
   require_index(op, target, loc);
   if (!(target.shape() == samples) || C < 1) {
@@ -213,7 +215,7 @@ inline void require_class_targets(const char* op, const Tensor& target, const Sh
              "target.reshape({-1})",
          loc);
   }
-  require_targets(op, reshape(target, {target.numel()}, loc), C, options, loc);
+  return reshape(target, {target.numel()}, loc);
 }
 
 inline Tensor reduced_rows(const RowLosses& rows, const Shape& samples, Reduction reduction, Loc loc) {
@@ -226,9 +228,9 @@ TT_API Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, co
                        Loc loc) {
   const ClassRows scores = class_rows("nll_loss", log_probabilities, loc);
   const int64_t C = scores.rows.size(1);
-  require_class_targets("nll_loss", target, scores.samples, C, {.ignore_index = options.ignore_index}, loc);
+  const Tensor flat = class_targets("nll_loss", target, scores.samples, C, loc);
+  require_targets("nll_loss", flat, C, {.ignore_index = options.ignore_index}, loc);
   require_class_weight("nll_loss", options.weight, C, log_probabilities, loc);
-  const Tensor flat = reshape(target, {target.numel()}, loc);
   return reduced_rows(nll_rows(scores.rows, flat, options.weight, options.ignore_index, 0, loc),
                       scores.samples, options.reduction, loc);
 }
@@ -241,15 +243,14 @@ inline Tensor weighted_cross_entropy(const Tensor& logits, const Tensor& target,
   const int64_t C = scores.rows.size(1);
   require_class_weight(kName, options.weight, C, logits, loc);
   if (!is_floating(target.dtype()) || !(target.shape() == logits.shape())) {
-    require_class_targets(kName, target, scores.samples, C, options, loc);
-    const Tensor flat = reshape(target, {target.numel()}, loc);
+    const Tensor flat = class_targets(kName, target, scores.samples, C, loc);
+    require_targets(kName, flat, C, options, loc);
     return reduced_rows(nll_rows(log_softmax(scores.rows, 1, loc), flat, options.weight, options.ignore_index,
                                  options.label_smoothing, loc),
                         scores.samples, options.reduction, loc);
   }
   require_pairs(kName, {logits, target}, loc);
-  require_option(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-                 "cross_entropy: label_smoothing must be from 0 to 1", loc);
+  require_smoothing(kName, options.label_smoothing, loc);
   const double smoothing = options.label_smoothing;
   Tensor shares = class_rows(kName, target, loc).rows;
   if (smoothing > 0) shares = shares * (1 - smoothing) + smoothing / static_cast<double>(C);
@@ -294,14 +295,10 @@ TT_API Tensor binary_cross_entropy(const Tensor& p, const Tensor& target, Reduct
   return reduced(loss, reduction, loc);
 }
 
-// Sums of 16-bit products are computed in f32: eps^2 is below the range of f16.
-inline Tensor in_full_precision(const Tensor& x, Loc loc) {
-  return is_16_bit(x.dtype()) ? x.to(DType::f32, loc) : x;
-}
-
 TT_API Tensor cosine_similarity(const Tensor& x, const Tensor& y, int dim, double eps, Loc loc) {
   require_pairs("cosine_similarity", {x, y}, loc);
-  const Tensor a = in_full_precision(x, loc), b = in_full_precision(y, loc);
+  const DType wide = statistics_dtype(x.dtype());  // eps^2 is below the range of f16
+  const Tensor a = x.to(wide, loc), b = y.to(wide, loc);
   const auto norm = [&](const Tensor& t) {
     return sqrt(maximum(sum(square(t, loc), {dim}, false, loc), scalar_like(eps * eps, t, loc), loc), loc);
   };
@@ -319,7 +316,8 @@ TT_API Tensor cosine_embedding_loss(const Tensor& x, const Tensor& y, const Tens
              "\n  rule: x and y [N, C], target [N]; or x and y [C], target []",
          loc);
   }
-  const Tensor a = in_full_precision(x, loc), b = in_full_precision(y, loc);
+  const DType wide = statistics_dtype(x.dtype());  // 1e-12 is below the range of f16
+  const Tensor a = x.to(wide, loc), b = y.to(wide, loc);
   const auto squares = [&](const Tensor& t) { return sum(square(t, loc), {-1}, false, loc) + 1e-12; };
   const Tensor cosine =
       (sum(mul(a, b, loc), {-1}, false, loc) / sqrt(squares(a) * squares(b), loc)).to(x.dtype(), loc);

@@ -187,14 +187,7 @@ struct ElementLoss final : Primitive<ElementLoss> {
 
   const char* name() const override { return fn == PointwiseLoss::mse ? "mse_loss" : "bce_with_logits"; }
   Specs infer(const Tensors& in, Loc loc) const override {
-    require_same_dtype(name(), in, loc);
-    require_floating(name(), in[0], loc);
-    if (!(in[0].shape() == in[1].shape())) {  // no broadcasting, because it would hide mistakes
-      fail("TT-SHAPE-02",
-           std::string(name()) + ": x and target must have the same shape: " + describe_operands(in) +
-               "\n  hint: reshape or expand the smaller one",
-           loc);
-    }
+    require_pairs(name(), in, loc);
     return {{reduction == Reduction::none ? in[0].shape() : Shape{}, in[0].dtype()}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
@@ -220,8 +213,8 @@ TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEnt
   }
   if (logits.rank() != 2) {
     const ClassRows scores = class_rows(kName, logits, loc);
-    require_class_targets(kName, target, scores.samples, scores.rows.size(1), options, loc);
-    const Tensor loss = cross_entropy(scores.rows, reshape(target, {target.numel()}, loc), options, loc);
+    const Tensor flat = class_targets(kName, target, scores.samples, scores.rows.size(1), loc);
+    const Tensor loss = cross_entropy(scores.rows, flat, options, loc);
     return options.reduction == Reduction::none ? reshape(loss, scores.samples, loc) : loss;
   }
   const bool trains = grad_enabled() && tracks_grad(logits);

@@ -1,13 +1,15 @@
 // Optimizer steps over many parameters at once, in place (contract: backend/cpu/optimizer.hpp).
 //
-// optimizer_slots.cuh walks over the elements; here are the rules of SGD and Adam, and the gradient norm.
-// Clipping: the sum of squares of each chunk, then one block adds the sums in order; the factor stays on the
-// device and the step applies it. Limit: memory bandwidth.
+// optimizer_slots.cuh walks over the elements; here are the rule of SGD and the gradient norm; Adam's is
+// shared with the CPU (backend/optimizer_rules.hpp). Clipping: the sum of squares of each chunk, then one
+// block adds the sums in order; the factor stays on the device and the step applies it. Limit: memory
+// bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/optimizer_slots.cuh>
+#include <tinytorch/backend/optimizer_rules.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -38,34 +40,6 @@ struct SgdRule {
     } else {
       p -= lr * gradient;
     }
-  }
-};
-
-template <class T>
-struct AdamRule {
-  static constexpr int kStates = 2;
-  using Step = AdamStep;
-  T factor, rate, scale, beta1, rest1, beta2, rest2, eps, keep, decay;
-  bool skip;
-
-  __device__ void prepare(const AdamStep& step, double lr, double f, double weight_decay, int64_t number) {
-    const auto t = static_cast<double>(number);
-    factor = static_cast<T>(f);
-    rate = static_cast<T>(lr / (1 - std::pow(step.beta1, t)));
-    scale = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, t)));
-    beta1 = static_cast<T>(step.beta1);
-    rest1 = static_cast<T>(1 - step.beta1);
-    beta2 = static_cast<T>(step.beta2);
-    rest2 = static_cast<T>(1 - step.beta2);
-    eps = static_cast<T>(step.eps);
-    keep = static_cast<T>(step.decoupled ? 1 - lr * weight_decay : 1.0);
-    decay = static_cast<T>(step.decoupled ? 0.0 : weight_decay);
-  }
-  __device__ __forceinline__ void operator()(T& p, T g, T& m, T& v, T&) const {
-    const T gradient = factor * g + decay * p;
-    m = beta1 * m + rest1 * gradient;
-    v = beta2 * v + rest2 * gradient * gradient;
-    p = keep * p - rate * m / (std::sqrt(v) * scale + eps);
   }
 };
 
@@ -126,7 +100,7 @@ void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, con
 }
 void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
                    bool clip) {
-  slots::step_all<AdamRule>(slots, scalars.as<const double>(), step, 0, clip);
+  slots::step_all<slots::OnDevice<AdamRule>::Rule>(slots, scalars.as<const double>(), step, 0, clip);
 }
 
 void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step) {
@@ -138,7 +112,8 @@ void sgd_step(const View& parameter, const View& gradient, const View& velocity,
 void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                const AdamStep& step) {
   const OptimizerSlot slot{parameter, gradient, {m, v}, {}, {}, step.weight_decay};
-  slots::step_all<AdamRule>(std::span<const OptimizerSlot>(&slot, 1), nullptr, step, step.step, false);
+  slots::step_all<slots::OnDevice<AdamRule>::Rule>(std::span<const OptimizerSlot>(&slot, 1), nullptr, step,
+                                                   step.step, false);
 }
 
 void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {

@@ -55,6 +55,29 @@ __device__ __forceinline__ int slot_of_block(const SlotTable& table) {
   return low;
 }
 
+// A rule of backend/optimizer_rules.hpp in the form that these kernels use.
+template <class T, class Shared>
+struct DeviceRule {
+  static constexpr int kStates = Shared::kStates;
+  using Step = typename Shared::Step;
+  Shared shared;
+  T factor;  // of the gradient
+  bool skip;
+
+  __device__ void prepare(const Step& step, double lr, double f, double weight_decay, int64_t number) {
+    factor = static_cast<T>(f);
+    shared.prepare(step, lr, weight_decay, number);
+  }
+  __device__ __forceinline__ void operator()(T& p, T g, T& a, T& b, T& c) const {
+    shared(p, factor * g, a, b, c);
+  }
+};
+template <template <class> class Shared>
+struct OnDevice {
+  template <class T>
+  using Rule = DeviceRule<T, Shared<T>>;
+};
+
 // Increments the step counter of each slot and computes its rule. Without `scalars` the learning rate is
 // step.lr.
 template <class Rule>

@@ -29,6 +29,7 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 #if TT_BODIES(BACKEND) || defined(TINYTORCH_TASK)
 #include <cmath>
 #include <limits>
+#include <tinytorch/backend/cpu/optimizer_slots.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <vector>
 
@@ -39,48 +40,20 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // --- Given
 // -----------------------------------------------------------------------------------------------------
 
-inline void require_same(const char* op, const View& parameter, const View& other) {
-  if (parameter.numel() == other.numel() && parameter.dtype == other.dtype && other.contiguous() &&
-      parameter.contiguous()) {
-    return;
-  }
-  fail("TT-OPT-01", std::string(op) + ": a view of " + name_of(other.dtype) + " " + other.shape.str() +
-                        " does not match the parameter " + name_of(parameter.dtype) + " " +
-                        parameter.shape.str() + "\n  hint: both must be contiguous and of one dtype");
-}
-
-// Calls f with a null pointer of the parameter's type.
-template <class F>
-void dispatch_optimizer(const char* op, DType t, F&& f) {
-  if (t == DType::f32) return f(static_cast<float*>(nullptr));
-  if (t == DType::f64) return f(static_cast<double*>(nullptr));
-  fail("TT-OPT-02", std::string(op) + ": parameters must be f32 or f64, got " + name_of(t) +
-                        "\n  hint: keep an f32 copy of 16-bit parameters and step that");
-}
-
 TT_API void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step) {
-  require_same("sgd_step", parameter, gradient);
-  if (velocity.data) require_same("sgd_step", parameter, velocity);
-  dispatch_optimizer("sgd_step", parameter.dtype, [&]<class T>(T*) {
+  slots::require_same("sgd_step", parameter, gradient);
+  if (velocity.data) slots::require_same("sgd_step", parameter, velocity);
+  slots::dispatch_optimizer("sgd_step", parameter.dtype, [&]<class T>(T*) {
     sgd_update(parameter.as<T>(), gradient.as<const T>(), velocity.as<T>(), parameter.numel(), step);
   });
 }
 
 TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                       const AdamStep& step) {
-  for (const View* other : {&gradient, &m, &v}) require_same("adam_step", parameter, *other);
-  dispatch_optimizer("adam_step", parameter.dtype, [&]<class T>(T*) {
+  for (const View* other : {&gradient, &m, &v}) slots::require_same("adam_step", parameter, *other);
+  slots::dispatch_optimizer("adam_step", parameter.dtype, [&]<class T>(T*) {
     adam_update(parameter.as<T>(), gradient.as<const T>(), m.as<T>(), v.as<T>(), parameter.numel(), step);
   });
-}
-
-inline void require_slot(const char* op, const OptimizerSlot& slot) {
-  View gradient = slot.gradient, rounded = slot.rounded;
-  if (is_16_bit(gradient.dtype)) gradient.dtype = slot.parameter.dtype;
-  rounded.dtype = slot.parameter.dtype;
-  for (const View& other : {gradient, slot.state[0], slot.state[1], rounded}) {
-    if (other.data) require_same(op, slot.parameter, other);
-  }
 }
 
 // Counts a step of each slot and calls f(slot, its number, the gradient as T times the factor); nothing
@@ -90,11 +63,11 @@ template <class F>
 void for_each_slot(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip,
                    F&& f) {
   const double factor = clip ? scalars.as<const double>()[kGradientFactor] : 1.0;
-  for (const OptimizerSlot& slot : slots) require_slot(op, slot);
+  for (const OptimizerSlot& slot : slots) slots::require_slot(op, slot);
   if (std::isnan(factor)) return;
   for (const OptimizerSlot& slot : slots) {
     const int64_t number = ++*slot.step.as<int64_t>(), n = slot.parameter.numel();
-    dispatch_optimizer(op, slot.parameter.dtype, [&]<class T>(T*) {
+    slots::dispatch_optimizer(op, slot.parameter.dtype, [&]<class T>(T*) {
       std::vector<T> gradient(static_cast<size_t>(n));
       dispatch(slot.gradient.dtype, [&]<class G>(G*) {
         for (int64_t i = 0; i < n; ++i) {
