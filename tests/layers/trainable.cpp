@@ -19,7 +19,8 @@ TEST_CASE("only distinct floating leaves that require a gradient are trainable")
 }
 
 TEST_CASE("a gradient gets the memory layout of its parameter") {
-  const tt::Tensor rows = tt::arange(0, 6, 1).to(tt::f32).reshape({2, 3}), columns = rows.t().contiguous().t();
+  const tt::Tensor rows = tt::arange(0, 6, 1).to(tt::f32).reshape({2, 3}),
+                   columns = rows.t().contiguous().t();
   const tt::Tensor a = tt::with_layout_of(columns, rows, tt::Loc::current());
   CHECK(a.strides() == columns.strides());
   CHECK(a.to_vector() == rows.to_vector());
