@@ -15,7 +15,7 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // The sum over a block of (c - 8) code[i], from its 16 bytes of codes and 32 activations from -127 to 127.
-inline int32_t block_product(const uint8_t* bytes, const int8_t* code) {
+inline int32_t products_of_block(const uint8_t* bytes, const int8_t* code) {
 #if defined(__AVX2__)
   const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)), low = _mm_set1_epi8(15);
   const __m256i c = _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(two, 4), low), _mm_and_si128(two, low));
@@ -48,7 +48,7 @@ inline int32_t block_product(const uint8_t* bytes, const int8_t* code) {
 inline float dot_q4_0(const uint8_t* row, const int8_t* code, const float* scale, int64_t blocks) {
   float sum = 0;
   for (int64_t b = 0; b < blocks; ++b, row += 18, code += 32) {
-    const int32_t products = block_product(row + 2, code);
+    const int32_t products = products_of_block(row + 2, code);
     sum += load_half(row) * scale[b] * static_cast<float>(products);
   }
   return sum;
