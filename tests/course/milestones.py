@@ -61,9 +61,9 @@ FAULTS = [
      ".causal = options.causal, .window = 4", ["the loss is within 10 % of the entropy", "the verb after a plural noun is `sleep`"]),
     ("four_bits", "a matrix has one scale", "if (rounding == Rounding::gptq) return gptq_pack(weight, *inputs, format, damping, loc).to(device, loc);",
      "const Tensor one = max(abs(weight)) / 7.0; if (rounding == Rounding::gptq) return quantize(round(weight / one) * one, format, loc).to(device, loc);",
-     ["the loss is at most 1 % above that of f32", "the divergence is at most half of that of rounding to nearest"]),
+     ["the loss is at most 1 % above that of f32", "the divergence is at most 2/3 of that of rounding to nearest"]),
     ("four_bits", "weights are rounded to nearest", "if (rounding == Rounding::gptq) return gptq_pack(weight, *inputs, format, damping, loc).to(device, loc);",
-     "if (rounding == Rounding::gptq) return quantize(weight, format, loc).to(device, loc);", ["the divergence is at most half of that of rounding to nearest"]),
+     "if (rounding == Rounding::gptq) return quantize(weight, format, loc).to(device, loc);", ["the divergence is at most 2/3 of that of rounding to nearest"]),
     ("four_bits", "the float weights are kept beside the packed ones",
      "auto packed = std::make_shared<QuantizedLinear>(weight, layer.bias, activations, before);",
      "static std::vector<Tensor> kept; kept.push_back(layer.weight); "
