@@ -51,6 +51,9 @@ struct BlockFormat {
   Scales scales = Scales::in_blocks;
   CodeType codes = CodeType::none;
   bool zero_points = false;  // i32, as many as scales
+  // Where a block has a number in f16 that no code is multiplied by, such as the sum of Q8_1; -1: nowhere.
+  // Like a scale it must be finite, but the numbers that unpack() returns do not show it.
+  int64_t unused_half = -1;
 
   constexpr int64_t row_bytes(int64_t K) const { return K / block * bytes; }  // K is a multiple of block
   constexpr double bits_per_weight() const {

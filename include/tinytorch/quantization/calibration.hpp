@@ -1,7 +1,7 @@
 // Calibration: inputs of a model that show a quantizer what its layers see.
 //
-//   quantize(model, {.format = "Q4_0", .method = "gptq", .calibration = batches});        // Tensors of
-//   inputs quantize(model, {..., .calibration = [&](int64_t i) { return i < 8 ? batch(i) : Tensor(); }});
+//   quantize(model, {.format = "Q4_0", .method = "gptq", .calibration = batches});  // Tensors of inputs
+//   quantize(model, {..., .calibration = [&](int64_t i) { return i < 8 ? batch(i) : Tensor(); }});
 //
 // A batch is what model(batch) takes: token ids i64 [B, T] of a language model, or x [B, K]. A function is
 // asked for batch 0, 1, ... until it returns an undefined tensor, in several passes, so it must return the
@@ -14,6 +14,7 @@
 
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/calibration_scope.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -42,40 +43,6 @@ class Calibration {
 };
 
 namespace quantization {
-
-// Sets eval mode until the end of the C++ scope, then gives each module its own mode back.
-class EvalMode {
- public:
-  explicit EvalMode(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) { before_.emplace_back(&m, m.training()); });
-    model.eval();
-  }
-  ~EvalMode() {
-    for (const auto& [module, training] : before_) module->train(training);  // parents before children
-  }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> before_;
-};
-
-// Functions that are called before a layer until the end of the C++ scope. They replace on_call().
-class CallHooks {
- public:
-  CallHooks() = default;
-  ~CallHooks() {
-    for (Module* const m : modules_) m->on_call({});
-  }
-  CallHooks(const CallHooks&) = delete;
-  CallHooks& operator=(const CallHooks&) = delete;
-  void add(Module& m, std::function<void(const Tensor&)> f) {
-    m.on_call(std::move(f)), modules_.push_back(&m);
-  }
-
- private:
-  std::vector<Module*> modules_;
-};
 
 inline bool all_finite(const Tensor& x) {
   if (!is_floating(x.dtype())) return true;
@@ -109,12 +76,6 @@ void run_batches(Module& model, const Calibration& calibration, F&& f, Loc loc) 
        "i64 [B, T]",
        loc);
 }
-
-// A linear layer of a tree by its path.
-struct LayerPlace {
-  std::string path;
-  Linear* layer;
-};
 
 inline void fail_never_called(const std::string& path, Loc loc) {
   fail("TT-CALIB-02",

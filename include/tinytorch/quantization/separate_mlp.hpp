@@ -32,13 +32,27 @@ class SeparateMlp : public Module {
   Mlp& mlp_;
 };
 
-// Fused MLPs of the tree become two calls of layers.
-inline void separate_mlps(Module& model) {
-  std::vector<Mlp*> mlps;
-  model.for_each_module([&](const std::string&, Module& m) {
-    if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps.push_back(mlp);
-  });
-  for (Mlp* const mlp : mlps) mlp->replace(std::make_shared<SeparateMlp>(*mlp));
-}
+// Lets the fused MLPs of a tree call their layers, while this object lives or, after stay(), for ever.
+class SeparateMlps {
+ public:
+  explicit SeparateMlps(Module& model) {
+    model.for_each_module([&](const std::string&, Module& m) {
+      if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps_.push_back(mlp);
+    });
+    for (Mlp* const mlp : mlps_) mlp->replace(std::make_shared<SeparateMlp>(*mlp));
+  }
+  ~SeparateMlps() {
+    for (Mlp* const mlp : mlps_) mlp->replace(nullptr);
+  }
+  SeparateMlps(const SeparateMlps&) = delete;
+  SeparateMlps& operator=(const SeparateMlps&) = delete;
+  void stay() { mlps_.clear(); }
+
+ private:
+  std::vector<Mlp*> mlps_;
+};
+
+// Fused MLPs of the tree become two calls of layers, for ever.
+inline void separate_mlps(Module& model) { SeparateMlps(model).stay(); }
 
 }  // namespace tinytorch::inline TT_BUILD::quantization

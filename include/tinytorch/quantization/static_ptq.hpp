@@ -22,6 +22,7 @@
 #include <string>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/calibration_scope.hpp>
 #include <tinytorch/quantization/int8_linear.hpp>
 #include <tinytorch/quantization/separate_mlp.hpp>
 
@@ -71,81 +72,42 @@ struct StaticOptions {
   std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
 };
 
-// Lets the fused MLPs of a model call their layers, while this object lives or, after stay(), for ever.
-class SeparateMlps {
- public:
-  explicit SeparateMlps(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) {
-      if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps_.push_back(mlp);
-    });
-    for (Mlp* const mlp : mlps_) mlp->replace(std::make_shared<quantization::SeparateMlp>(*mlp));
-  }
-  ~SeparateMlps() {
-    for (Mlp* const mlp : mlps_) mlp->replace(nullptr);
-  }
-  SeparateMlps(const SeparateMlps&) = delete;
-  SeparateMlps& operator=(const SeparateMlps&) = delete;
-  void stay() { mlps_.clear(); }
-
- private:
-  std::vector<Mlp*> mlps_;
-};
-
-// The state of each module before calibration. Its destructor brings back its mode, training or not, and
-// takes an observer out of it.
-class CalibrationScope {
- public:
-  explicit CalibrationScope(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) { modes_.emplace_back(&m, m.training()); });
-  }
-  ~CalibrationScope() {
-    for (const auto& [module, training] : modes_) {
-      module->on_call({});
-      module->train(training);  // parents come before children
-    }
-  }
-  CalibrationScope(const CalibrationScope&) = delete;
-  CalibrationScope& operator=(const CalibrationScope&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> modes_;
-};
-
-// The linear layers of a model that are not kept, by path.
-inline std::map<std::string, Linear*> layers_to_convert(Module& model, const StaticOptions& options) {
-  std::map<std::string, Linear*> layers;
+// The linear layers of a model that are not kept, with their paths.
+inline std::vector<quantization::LayerPlace> layers_to_convert(Module& model, const StaticOptions& options) {
+  std::vector<quantization::LayerPlace> layers;
   model.for_each_module([&](const std::string& path, Module& m) {
     auto* const layer = dynamic_cast<Linear*>(&m);
-    if (layer && !options.keep(path)) layers.emplace(path, layer);
+    if (layer && !options.keep(path)) layers.push_back({path, layer});
   });
   return layers;
 }
 
 // Runs the model on each batch, in eval mode and without gradients, and returns the range of the inputs of
 // each linear layer that is not kept. The model is as before, and no observer stays in it, nor what on_call()
-// had put there. TT-CALIB-01 if an input is not finite, TT-CALIB-02 if a layer had no input: there are no
-// batches, or the model does not call it.
+// had put into these layers. TT-CALIB-01 if an input is not finite, TT-CALIB-02 if a layer had no input:
+// there are no batches, or the model does not call it.
 inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
                              const StaticOptions& options = {}, TT_LOC) {
   const NoGrad no_grad;
-  const SeparateMlps separate(model);
-  const CalibrationScope scope(model);
-  model.eval();
-  std::map<std::string, std::unique_ptr<Observer>> observers;
-  for (const auto& [path, layer] : layers_to_convert(model, options)) {
-    Observer* const sees = (observers[path] = options.observer()).get();
-    layer->on_call([sees](const Tensor& x) { sees->observe(x); });
+  const quantization::SeparateMlps separate(model);
+  const quantization::EvalMode eval(model);
+  const std::vector<quantization::LayerPlace> layers = layers_to_convert(model, options);
+  std::vector<std::unique_ptr<Observer>> observers;
+  quantization::CallHooks hooks;
+  for (const quantization::LayerPlace& l : layers) {
+    observers.push_back(options.observer());
+    hooks.add(*l.layer, [sees = observers.back().get()](const Tensor& x) { sees->observe(x); });
   }
   for (const Tensor& batch : batches) (void)model(batch);
   InputRanges ranges;
-  for (const auto& [path, observer] : observers) {
-    if (observer->count() == 0) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (observers[i]->count() == 0) {
       fail("TT-CALIB-02",
-           "calibrate: the layer '" + path +
+           "calibrate: the layer '" + layers[i].path +
                "' had no input\n  hint: give batches on which the model calls it, or keep it in floats",
            loc);
     }
-    ranges.emplace(path, observer->range(loc));
+    ranges.emplace(layers[i].path, observers[i]->range(loc));
   }
   return ranges;
 }
@@ -154,9 +116,10 @@ inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
 // ranges for ever, and frees their float weights. Returns their number. TT-CALIB-02 if a layer has no range,
 // before anything is changed.
 inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOptions& options = {}, TT_LOC) {
-  SeparateMlps separate(model);
-  std::map<Linear*, std::shared_ptr<StaticLinear>> converted;
-  for (const auto& [path, layer] : layers_to_convert(model, options)) {
+  quantization::SeparateMlps separate(model);
+  const std::vector<quantization::LayerPlace> layers = layers_to_convert(model, options);
+  std::vector<std::shared_ptr<StaticLinear>> converted;
+  for (const auto& [path, layer] : layers) {
     const auto range = ranges.find(path);
     if (range == ranges.end()) {
       fail("TT-CALIB-02",
@@ -164,15 +127,16 @@ inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOpt
                "' has no range\n  hint: calibrate with the same options, or keep it in floats",
            loc);
     }
-    converted.emplace(layer, std::make_shared<StaticLinear>(*layer, range->second, loc));
+    converted.push_back(std::make_shared<StaticLinear>(*layer, range->second, loc));
   }
-  for (const auto& [layer, integers] : converted) {
-    layer->replace(integers);
-    layer->forget_own_tensors();
-    layer->weight = Tensor(), layer->bias = Tensor();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    Linear& layer = *layers[i].layer;
+    layer.replace(converted[i]);
+    layer.forget_own_tensors();
+    layer.weight = Tensor(), layer.bias = Tensor();
   }
   separate.stay();
-  return static_cast<int64_t>(converted.size());
+  return std::ssize(converted);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -206,13 +206,12 @@ inline QuantizedTensor pack_blocks(const Tensor& x, const BlockFormat& format, L
   const auto* const from = x.view_of().as<const float>();
   auto* const to = out.view_of().as<uint8_t>();
   std::atomic<int64_t> overflowed{-1};
-  // A scale that overflows decodes to numbers that are not finite. Q8_1 also has a sum, which no number
-  // needs.
+  // A scale that overflows decodes to numbers that are not finite.
   const auto is_finite = [&](const float* x_row, const uint8_t* row) {
     for (int64_t k = 0; k < K; ++k)
       if (!std::isfinite(x_row[k])) return false;
-    for (int64_t b = 0; b < blocks && format.gguf_type == 9; ++b)
-      if (!std::isfinite(load_half(row + b * format.bytes + 2))) return false;
+    for (int64_t b = 0; b < blocks && format.unused_half >= 0; ++b)
+      if (!std::isfinite(load_half(row + b * format.bytes + format.unused_half))) return false;
     return true;
   };
   parallel_for(rows, grain_of(K), [&](int64_t begin, int64_t end) {

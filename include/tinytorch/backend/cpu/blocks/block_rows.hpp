@@ -84,6 +84,7 @@ constexpr BlockFormat block_format() {
     for (int64_t b = 0; b < blocks; ++b) F::unpack(in + b * F::kBytes, x + b * F::kBlock);
   };
   f.product = block_product<F>;
+  if constexpr (requires { F::kUnusedHalf; }) f.unused_half = F::kUnusedHalf;
   if constexpr (HasEightRows<F>) {
     f.product_int8 = block_product_eight_rows<F>;
   } else if constexpr (HasInt8Dot<F>) {

@@ -62,7 +62,7 @@ struct Q8_0 : Int8Codes<2> {
 struct Q8_1 : Int8Codes<4> {
   static constexpr const char* kName = "Q8_1";
   static constexpr int32_t kGgufType = 9;
-  static constexpr int64_t kBlock = 32, kBytes = 36;
+  static constexpr int64_t kBlock = 32, kBytes = 36, kUnusedHalf = 2;
 
   static void pack(const float* x, uint8_t* block) {
     float largest = 0;

@@ -11,6 +11,7 @@
 #include <string>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/quantization/calibration_scope.hpp>
 #include <tinytorch/quantization/int8_linear.hpp>
 #include <tinytorch/quantization/separate_mlp.hpp>
 
@@ -39,48 +40,8 @@ struct StaticOptions {
   std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
 };
 
-// Lets the fused MLPs of a model call their layers, while this object lives or, after stay(), for ever.
-class SeparateMlps {
- public:
-  explicit SeparateMlps(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) {
-      if (auto* const mlp = dynamic_cast<Mlp*>(&m)) mlps_.push_back(mlp);
-    });
-    for (Mlp* const mlp : mlps_) mlp->replace(std::make_shared<quantization::SeparateMlp>(*mlp));
-  }
-  ~SeparateMlps() {
-    for (Mlp* const mlp : mlps_) mlp->replace(nullptr);
-  }
-  SeparateMlps(const SeparateMlps&) = delete;
-  SeparateMlps& operator=(const SeparateMlps&) = delete;
-  void stay() { mlps_.clear(); }
-
- private:
-  std::vector<Mlp*> mlps_;
-};
-
-// The state of each module before calibration. Its destructor brings back its mode, training or not, and
-// takes an observer out of it.
-class CalibrationScope {
- public:
-  explicit CalibrationScope(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) { modes_.emplace_back(&m, m.training()); });
-  }
-  ~CalibrationScope() {
-    for (const auto& [module, training] : modes_) {
-      module->on_call({});
-      module->train(training);  // parents come before children
-    }
-  }
-  CalibrationScope(const CalibrationScope&) = delete;
-  CalibrationScope& operator=(const CalibrationScope&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> modes_;
-};
-
 // Task 7.8.
-inline std::map<std::string, Linear*> layers_to_convert(Module& model, const StaticOptions& options);
+inline std::vector<quantization::LayerPlace> layers_to_convert(Module& model, const StaticOptions& options);
 inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
                              const StaticOptions& options = {}, TT_LOC);  // task 7.8
 // Task 7.8.

@@ -1,0 +1,58 @@
+// What calibration does to a model for a while: eval mode, and functions that are called before its layers.
+// The model is as before at the end of the C++ scope, with or without an exception.
+//
+//   const EvalMode eval(model);
+//   CallHooks hooks;
+//   hooks.add(layer, [&](const Tensor& x) { observer.observe(x); });
+//   model(batch);
+#pragma once
+
+#include <functional>
+#include <string>
+#include <tinytorch/layers/linear.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::quantization {
+
+// Sets eval mode until the end of the C++ scope, then gives each module its own mode back.
+class EvalMode {
+ public:
+  explicit EvalMode(Module& model) {
+    model.for_each_module([&](const std::string&, Module& m) { before_.emplace_back(&m, m.training()); });
+    model.eval();
+  }
+  ~EvalMode() {
+    for (const auto& [module, training] : before_) module->train(training);  // parents before children
+  }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  std::vector<std::pair<Module*, bool>> before_;
+};
+
+// Functions that are called before a layer until the end of the C++ scope. They replace on_call().
+class CallHooks {
+ public:
+  CallHooks() = default;
+  ~CallHooks() {
+    for (Module* const m : modules_) m->on_call({});
+  }
+  CallHooks(const CallHooks&) = delete;
+  CallHooks& operator=(const CallHooks&) = delete;
+  void add(Module& m, std::function<void(const Tensor&)> f) {
+    m.on_call(std::move(f)), modules_.push_back(&m);
+  }
+
+ private:
+  std::vector<Module*> modules_;
+};
+
+// A linear layer of a tree by its path.
+struct LayerPlace {
+  std::string path;
+  Linear* layer;
+};
+
+}  // namespace tinytorch::inline TT_BUILD::quantization
