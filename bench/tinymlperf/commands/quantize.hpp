@@ -16,8 +16,8 @@ namespace tinymlperf {
 
 struct QuantizeCommand {
   std::filesystem::path entry, out;
-  QuantizerSpec spec;
-  std::vector<std::string> layers;  // "PATH=FORMAT"
+  QuantizerSpec spec = {};
+  std::vector<std::string> layers = {};  // "PATH=FORMAT"
   int64_t calibration = 0;
 };
 
