@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
      judging<run_training_command>},
     {"run-kernels", "a match between kernels, op by op", judging<run_kernels_command>},
     {"train", "train a benchmark's bundled models and write them as entries", train_command},
+    {"quantize", "pack an entry's weights, as the closed division allows", quantize_command},
     {"profile", "where a model's time, work and memory go", profile_command},
     {"verify", "recompute results from their raw samples", verify_command},
     {"kernels", "the ops of the benchmark krn, and their shapes", kernels_command},

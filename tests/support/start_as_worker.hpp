@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <tinymlperf/judge/workers/pack_worker.hpp>
 #include <tinymlperf/judge/workers/training_worker.hpp>
 
 namespace test {
@@ -19,6 +20,10 @@ namespace test {
   }
   // Workers with other options belong to other_works(), for example `worker FOLDER --device`.
   const bool memory = argc == 4 && std::string(argv[3]) == "--memory";
+  if (argc == 5 && std::string(argv[3]) == "--replay")
+    std::_Exit(tinymlperf::judge::serve_pack_worker(argv[2], argv[4]));
+  if (argc == 4 && std::string(argv[3]) == "--repack")
+    std::_Exit(tinymlperf::judge::serve_pack_worker(argv[2], ""));
   if (argc == 3 || memory) std::_Exit(tinymlperf::judge::serve_worker(argv[2], memory));
 }
 

@@ -11,6 +11,7 @@
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/quantizer_spec.hpp>
 #include <tinymlperf/entries/static_rules.hpp>
 #include <tinymlperf/entries/text_model.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
@@ -108,15 +109,41 @@ inline void require_loads(const std::filesystem::path& entry, const std::string&
     (void)load_entry(entry, task_of(benchmark));
 }
 
+// Float weights, or packed ones, whose quantizer and declared numbers agree with the manifest. In the closed
+// division a quantizer is required, since the judge packs again by it (judge/match/replay.hpp).
+inline void check_weights_files(const Bundle& bundle) {
+  const Manifest& m = bundle.manifest;
+  const std::string *packed = bundle.find(kPackedFile), *quantizer = bundle.find(kQuantizerFile);
+  if (!packed && quantizer)
+    throw Refusal("bundle", kQuantizerFile, std::string("a file ") + kPackedFile + " beside it", "none");
+  if (!packed) return require_file(bundle, kWeightsFile);
+  if (bundle.find(kWeightsFile))
+    throw Refusal("bundle", kWeightsFile, std::string("either float weights or ") + kPackedFile, "both");
+  if (m.division == "closed" && !quantizer)
+    throw Refusal("bundle", kQuantizerFile, "the quantizer by which the baseline's weights were packed",
+                  "none");
+  if (!quantizer) return;
+  require_short_description(static_cast<int64_t>(quantizer->size()), static_cast<int64_t>(packed->size()));
+  const QuantizerSpec q = parse_quantizer(*quantizer, training_size(m.benchmarks.front()).training);
+  const auto agree = [](const char* key, const std::string& expected, const std::string& found) {
+    if (expected != found)
+      throw Refusal(kManifestFile, key, expected + ", as " + kQuantizerFile + " says", found);
+  };
+  agree("quantizer.method", q.method, m.quantizer);
+  agree("dtype.weights", declared_weights(q), m.weights);
+  agree("dtype.activations", q.activations == "int8" ? "i8" : "f32", m.activations);
+  agree("quantizer.calib_ids", Json(q.calibration).dump(), Json(m.calibration).dump());
+}
+
 // Checks an entry of data: model.json with either weights or, for training benchmarks, a training recipe. All
 // other files are text.
 inline void check_model(const Bundle& bundle) {
   const std::vector<std::string>& benchmarks = bundle.manifest.benchmarks;
   const bool trained = std::ranges::all_of(benchmarks, [](const auto& b) { return is_training(b); });
   require_file(bundle, kModelFile);
-  if (!trained) require_file(bundle, kWeightsFile);
+  if (!trained) check_weights_files(bundle);
   for (const ArchiveFile& file : bundle.files)
-    if (trained || file.path != kWeightsFile) require_shown(file);
+    if (trained || (file.path != kWeightsFile && file.path != kPackedFile)) require_shown(file);
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
   const auto require_name = [&](const EntrySpec& spec) {
@@ -131,7 +158,8 @@ inline void check_model(const Bundle& bundle) {
     }
     if (!trained) require_loads(folder.path() / "entry", benchmarks.front());
   } catch (const tinytorch::Error& e) {
-    throw Refusal(kWeightsFile, "", "weights that can be read", e.what());
+    throw Refusal(bundle.find(kPackedFile) ? kPackedFile : kWeightsFile, "", "weights that can be read",
+                  e.what());
   }
 }
 

@@ -17,6 +17,7 @@
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/packed_entry.hpp>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,11 @@ inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) 
   const EntrySpec spec = parse_entry(model, task_of(benchmark_of(model)));
   m.name = spec.name, m.author = spec.author, m.notes = spec.description;
   m.benchmarks = {spec.benchmark};
+  if (std::filesystem::exists(folder / kQuantizerFile)) {
+    const QuantizerSpec q = read_quantizer(folder, spec.benchmark);
+    m.quantizer = q.method, m.calibration = q.calibration;
+    m.weights = declared_weights(q), m.activations = q.activations == "int8" ? "i8" : "f32";
+  }
   if (spec.training && !std::filesystem::exists(folder / kWeightsFile))
     m.benchmarks = {std::string(kTrainingPrefix) + spec.benchmark}, m.scenarios = {"time_to_quality"};
   return m;

@@ -3,12 +3,14 @@
 
 #include <tinymlperf/commands/command.hpp>
 #include <tinymlperf/commands/profile.hpp>
+#include <tinymlperf/commands/quantize.hpp>
 #include <tinymlperf/commands/race.hpp>
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/commands/run_kernels.hpp>
 #include <tinymlperf/commands/run_training.hpp>
 #include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/commands/verify.hpp>
+#include <tinymlperf/judge/workers/pack_worker.hpp>
 #include <tinymlperf/judge/workers/training_worker.hpp>
 #ifdef TINYMLPERF_WITH_BOARD
 #include <tinymlperf/commands/board.hpp>
@@ -121,6 +123,22 @@ inline Action train_command(CLI::App& command) {
   return action_on(o, run_train);
 }
 
+inline Action quantize_command(CLI::App& command) {
+  const auto o = std::make_shared<QuantizeCommand>();
+  command.add_option("entry", o->entry, "the folder whose float weights are packed")->required();
+  command.add_option("--out", o->out, "folder of the new entry")->required();
+  command.add_option("--format", o->spec.format, "Q8_0, Q4_0, Q4_K, I8, ...")->capture_default_str();
+  command.add_option("--head", o->spec.head, "the format of a language model's head (default: floats)");
+  command.add_option("--method", o->spec.method, "nearest, mse, gptq, awq, awq+gptq, ...")
+      ->capture_default_str();
+  command.add_option("--activations", o->spec.activations, "int8 or floats")->capture_default_str();
+  command.add_option("--layer", o->layers, "PATH=FORMAT of one layer; PATH= keeps its floats");
+  command.add_option("--calibration", o->calibration, "samples of the training data, drawn by --seed")
+      ->capture_default_str();
+  command.add_option("--seed", o->spec.seed, "of the samples and of rotations")->capture_default_str();
+  return action_on(o, run_quantize);
+}
+
 inline Action profile_command(CLI::App& command) {
   const auto o = std::make_shared<ProfileOptions>();
   o->commit = kCommit;
@@ -180,8 +198,8 @@ inline Action kernels_command(CLI::App&) {
 }
 
 struct WorkerOptions {
-  std::string entry;
-  bool memory = false, headers = false;
+  std::string entry, replay;
+  bool memory = false, headers = false, repack = false;
 };
 
 inline Action worker_command(CLI::App& command) {
@@ -190,8 +208,11 @@ inline Action worker_command(CLI::App& command) {
   what->add_option("entry", o->entry, "its folder");
   what->add_flag("--headers", o->headers, "print the student's headers that it is built on instead");
   command.add_flag("--memory", o->memory, "report the peak of allocated bytes with each answer");
+  command.add_option("--replay", o->replay, "pack the weights of this folder as the entry's quantizer says");
+  command.add_flag("--repack", o->repack, "write the entry's packed weights again");
   return [o] {
     if (o->headers) return fmt::print("{}", kStudentHeaders), kPass;
+    if (o->repack || !o->replay.empty()) return judge::serve_pack_worker(o->entry, o->replay);
     return judge::serve_worker(o->entry, o->memory);
   };
 }

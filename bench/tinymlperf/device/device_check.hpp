@@ -31,7 +31,7 @@ class OwnBuffers {
 };
 
 inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& op,
-                                       const channel::Tensors& in, const Shape& out) {
+                                       const channel::Tensors& in, const Shape& out, channel::DType type) {
   namespace cuda = tinytorch::backend::cuda;
   Buffers b;
   std::vector<std::unique_ptr<OwnBuffers>> owned;
@@ -40,12 +40,13 @@ inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& 
     owned.push_back(std::make_unique<OwnBuffers>(bytes));
     return owned.back()->data();
   };
-  b.shapes.out = out;
+  b.shapes.out = out, b.result = type;
   for (const channel::Tensor& t : in) {
     b.shapes.in.push_back(t.shape), b.types.push_back(t.dtype), b.in.push_back(take(t.bytes.size()));
     cuda::copy_bytes(b.in.back(), tinytorch::cuda, t.bytes.data(), tinytorch::cpu, t.bytes.size());
   }
-  std::vector<std::byte> result(4 * static_cast<size_t>(judge::kernels::count(out)));
+  std::vector<std::byte> result(channel::bytes_of_one(type) *
+                                static_cast<size_t>(judge::kernels::count(out)));
   b.out = take(result.size());
   b.workspace = take(static_cast<size_t>(program.workspace(op, b.shapes)));
   program.load(op);
@@ -69,9 +70,9 @@ inline void check_plan(const std::filesystem::path& folder, Check how, uint64_t 
     if (how == Check::twice) all.push_back(task.device_shapes.front());
     for (const Shape& sides : all) {
       const channel::Tensors in = draw_inputs(task, sides, Distribution::ordinary, random.below(1u << 30));
-      const auto first = detail::run_once(program, op, in, task.output(sides));
+      const auto first = detail::run_once(program, op, in, task.output(sides), task.result);
       if (how == Check::once || !plan.deterministic) continue;
-      if (detail::run_once(program, op, in, task.output(sides)) != first)
+      if (detail::run_once(program, op, in, task.output(sides), task.result) != first)
         throw std::runtime_error(op + " " + to_text(sides) +
                                  ": two runs on the same inputs gave different bits; if this is intended, "
                                  "set \"deterministic\": false "

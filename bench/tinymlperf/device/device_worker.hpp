@@ -23,9 +23,10 @@ inline Tensors answer_on_device(const Program& program, OpRunner& run, const Ten
   if (!program.has(op)) return {};
   const auto sides = query.at(1).values<int64_t>();
   const Shape shape(sides.begin(), sides.end());
-  const MeasuredOutput m = run(op, std::span(query).subspan(2), shape);
+  const DType result = output_dtype(query.at(2));
+  const MeasuredOutput m = run(op, std::span(query).subspan(3), shape, result);
   const double report[] = {m.report.seconds, m.report.host_seconds, m.report.clock};
-  return {Tensor{DType::f32, shape, m.bytes}, make_tensor<double>(DType::f64, {3}, report),
+  return {Tensor{result, shape, m.bytes}, make_tensor<double>(DType::f64, {3}, report),
           make_tensor<char>(DType::u8, {static_cast<int64_t>(m.complaint.size())}, std::span(m.complaint))};
 }
 

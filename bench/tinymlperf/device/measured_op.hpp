@@ -1,7 +1,9 @@
 // Runs an op on a GPU once and measures its time: at random addresses, with cold caches, on new inputs.
 //
 //   1  Copy the inputs to random addresses. Fill the output with NaN, all other memory with guard bytes.
-//   2  Load the program again and run it on zeros elsewhere, so that the cost of a first run is not measured.
+//   2  Load the program again and run it elsewhere, on zeros and the same integers (indices, lengths,
+//   tables),
+//      so that the cost of a first run is not measured.
 //   3  Flush the L2 cache.
 //   4  Run a kernel that spins for 20 us. It measures the clock rate and hides the latency of the launches.
 //   5  Record an event, run the op, record an event.
@@ -146,14 +148,18 @@ class OpRunner {
   explicit OpRunner(Program& program)
       : program_(program), clock_(architecture_of(cuda::properties(0))), flush_(tinytorch::cuda) {}
 
-  MeasuredOutput operator()(const std::string& op, std::span<const channel::Tensor> in, const Shape& out) {
-    const size_t out_bytes = 4 * static_cast<size_t>(elements(out));
+  MeasuredOutput operator()(const std::string& op, std::span<const channel::Tensor> in, const Shape& out,
+                            channel::DType result_type) {
+    const size_t out_bytes = channel::bytes_of_one(result_type) * static_cast<size_t>(elements(out));
     arena_.start();
-    Buffers real = buffers_of(op, in, out), zeros = buffers_of(op, in, out);
+    Buffers real = buffers_of(op, in, out, result_type), zeros = buffers_of(op, in, out, result_type);
     arena_.fill_with_guard_bytes();
     for (size_t i = 0; i < in.size(); ++i) {
       cuda::copy_bytes(real.in[i], tinytorch::cuda, in[i].bytes.data(), tinytorch::cpu, in[i].bytes.size());
       cuda::fill_bytes(zeros.in[i], 0, in[i].bytes.size(), 0);
+      if (in[i].dtype == channel::DType::i32 || in[i].dtype == channel::DType::i64)
+        cuda::copy_bytes(zeros.in[i], tinytorch::cuda, in[i].bytes.data(), tinytorch::cpu,
+                         in[i].bytes.size());
     }
     for (void* place : {real.out, zeros.out}) cuda::fill_bytes(place, 0xFF, out_bytes, 0);  // NaN
     program_.load(op);
@@ -175,14 +181,15 @@ class OpRunner {
   static int64_t elements(const Shape& shape) {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   }
-  Buffers buffers_of(const std::string& op, std::span<const channel::Tensor> in, const Shape& out) {
+  Buffers buffers_of(const std::string& op, std::span<const channel::Tensor> in, const Shape& out,
+                     channel::DType result) {
     Buffers b;
-    b.shapes.out = out;
+    b.shapes.out = out, b.result = result;
     for (const channel::Tensor& t : in) {
       b.shapes.in.push_back(t.shape), b.types.push_back(t.dtype);
       b.in.push_back(arena_.take(t.bytes.size()));
     }
-    b.out = arena_.take(4 * static_cast<size_t>(elements(out)));
+    b.out = arena_.take(channel::bytes_of_one(result) * static_cast<size_t>(elements(out)));
     b.workspace = arena_.take(static_cast<size_t>(program_.workspace(op, b.shapes)));
     return b;
   }

@@ -9,7 +9,8 @@
 //                                                 for an int or a long long, or {"float": 0.5}
 //     "workspace": "4 * size(out)",               bytes of scratch memory, default: 0
 //     "deterministic": true}}}                    default: two runs give the same bits
-// Inputs are f32 or i64, the output is f32, all row-major. The launches of an op run one after the other.
+// Inputs and output have the types that `tinymlperf kernels` names, f32 if it names none, and are row-major.
+// The launches of an op run one after the other.
 #pragma once
 
 #include <algorithm>

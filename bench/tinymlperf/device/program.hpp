@@ -6,6 +6,7 @@
 #include <tinymlperf/device/compiled_plan.hpp>
 #include <tinymlperf/device/device_module.hpp>
 #include <tinymlperf/kernels/library/library_ops.hpp>
+#include <tinytorch/backend/cpu/block_linear.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinymlperf::device {
@@ -14,6 +15,7 @@ namespace tinymlperf::device {
 struct Buffers {
   Shapes shapes;
   std::vector<channel::DType> types;  // of the inputs
+  channel::DType result = channel::DType::f32;
   std::vector<void*> in;
   void *out = nullptr, *workspace = nullptr;
 };
@@ -102,6 +104,18 @@ struct Gpu {
   static void attention(const auto&... a) { tinytorch::backend::cuda::attention(a...); }
   static void embedding(const auto&... a) { tinytorch::backend::cuda::embedding(a...); }
   static void adam_step(const auto&... a) { tinytorch::backend::cuda::adam_step(a...); }
+  static void quantize_rows(const auto&... a) { tinytorch::backend::cuda::quantize_rows(a...); }
+  static void linear_int8(const auto&... a) { tinytorch::backend::cuda::linear_int8(a...); }
+  static void attention_decode(const auto&... a) { tinytorch::backend::cuda::attention_decode(a...); }
+  static void kv_append(const auto&... a) { tinytorch::backend::cuda::kv_append(a...); }
+  static void block_linear_q4_0(const library::View& out, const library::View& x,
+                                const library::View& blocks) {
+    tinytorch::backend::cuda::block_linear(out, x, blocks, library::View{},
+                                           *tinytorch::find_block_format("Q4_0"),
+                                           tinytorch::Activations::floats);
+  }
+  // The library rounds activations of a GPU in the product itself, so it has no kernel for codes: find().
+  static void gemv_q4_0(const auto&...) {}
 };
 
 class LibraryProgram final : public Program {
@@ -112,15 +126,15 @@ class LibraryProgram final : public Program {
   void queue(const std::string& op, const Buffers& b) override {
     std::vector<library::View> views;
     for (size_t i = 0; i < b.in.size(); ++i)
-      views.push_back(library::view(
-          b.in[i], b.types[i] == channel::DType::i64 ? tinytorch::i64 : tinytorch::f32, b.shapes.in[i]));
+      views.push_back(library::view(b.in[i], library::dtype_of(b.types[i]), b.shapes.in[i]));
+    views.push_back(library::view(b.out, library::dtype_of(b.result), b.shapes.out));
     find(op)->run(views, static_cast<float*>(b.out));
   }
 
  private:
   static const library::LibraryOp* find(const std::string& op) {
     for (const library::LibraryOp& one : library::LibraryOps<Gpu>::all())
-      if (one.name == op) return &one;
+      if (one.name == op && op != "gemv_q4_0") return &one;
     return nullptr;
   }
 };

@@ -1,10 +1,12 @@
-// Reads (as untrusted files) and writes the folder of an entry: model.json and weights.safetensors.
+// Reads (as untrusted files) and writes the folder of an entry: model.json and weights.safetensors, or
+// packed.safetensors (packed_model.hpp).
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <tinymlperf/entries/network.hpp>
+#include <tinymlperf/entries/packed_model.hpp>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <utility>
@@ -26,6 +28,15 @@ struct Entry {
   int64_t file_bytes = 0;  // of the weights
 };
 
+// The file with the weights of an entry. Throws Refusal for both: floats beside packed weights would be a
+// second model.
+inline const char* weights_file_of(const std::filesystem::path& folder) {
+  const bool packed = std::filesystem::exists(folder / kPackedFile);
+  if (packed && std::filesystem::exists(folder / kWeightsFile))
+    throw Refusal(kWeightsFile, "", std::string("either float weights or ") + kPackedFile, "both");
+  return packed ? kPackedFile : kWeightsFile;
+}
+
 namespace detail {
 
 struct EntryFiles {
@@ -44,6 +55,12 @@ inline EntryFiles read_entry(const std::filesystem::path& folder, const Task& ta
 
 // Throws Refusal, or tinytorch::Error if the weights file is damaged.
 inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
+  if (weights_file_of(folder) == std::string_view(kPackedFile)) {
+    EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes), task);
+    const int64_t size = detail::require_size(folder / kPackedFile, limits::kWeightBytes);
+    auto layers = std::dynamic_pointer_cast<tt::Sequential>(load_packed_model(folder, spec));
+    return {Network(std::move(spec), std::move(layers)), size};
+  }
   auto [spec, weights] = detail::read_entry(folder, task);
   const int64_t bytes = detail::require_size(folder / kWeightsFile, limits::kWeightBytes);
   return {Network(std::move(spec), weights), bytes};

@@ -13,15 +13,6 @@
 
 namespace tinymlperf {
 
-inline std::shared_ptr<tt::Gpt2> build_gpt(const EntrySpec& spec) {
-  const GptSpec& g = spec.gpt.value();
-  tt::Gpt2Config c;
-  c.vocabulary = spec.outputs, c.context = g.context;
-  c.features = g.features, c.layers = g.layers, c.heads = g.heads;
-  c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0;
-  return std::make_shared<tt::Gpt2>(c);
-}
-
 // Windows of bytes, i64 [N, T] -> logits of the byte after each window, f32 [N, 256]. It processes 64 windows
 // at a time, so that the memory for activations does not grow with N.
 inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
@@ -41,6 +32,7 @@ class TextModel {
     gpt_->load_state_dict(weights);
     gpt_->eval();
   }
+  TextModel(EntrySpec spec, std::shared_ptr<tt::Gpt2> gpt) : spec_(std::move(spec)), gpt_(std::move(gpt)) {}
   const EntrySpec& spec() const { return spec_; }
 
   tt::Tensor score(const tt::Tensor& windows) const {
@@ -75,6 +67,12 @@ class TextModel {
 
 // Loads a language model from the folder of its entry. Throws like load_entry().
 inline TextModel load_text_model(const std::filesystem::path& folder) {
+  if (weights_file_of(folder) == std::string_view(kPackedFile)) {
+    EntrySpec spec =
+        parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes), task_of("lm"));
+    auto gpt = std::dynamic_pointer_cast<tt::Gpt2>(load_packed_model(folder, spec));
+    return {std::move(spec), std::move(gpt)};
+  }
   auto [spec, weights] = detail::read_entry(folder, task_of("lm"));
   return {std::move(spec), weights};
 }

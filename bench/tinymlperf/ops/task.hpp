@@ -8,6 +8,7 @@
 
 #include <tinymlperf/channel/tensor.hpp>
 #include <tinymlperf/support/json_fields.hpp>
+#include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 
@@ -18,16 +19,22 @@ namespace tinymlperf::judge::kernels {
 
 // The values of an input.
 enum class Role {
-  data,    // any numbers
-  table,   // rows, of which an index selects some
-  square,  // numbers of at least 0
-  index    // i64, 0 to places - 1
+  data,     // any numbers, f32 or f16
+  table,    // rows, of which an index selects some
+  square,   // numbers of at least 0
+  index,    // i64, 0 to places - 1
+  codes,    // i8, all values
+  arranged  // filled by KernelTask::arrange, for example packed blocks
 };
 struct Operand {
   Shape shape;
   Role role = Role::data;
   int64_t places = 0;  // rows of the indexed table
+  channel::DType dtype = channel::DType::f32;
 };
+inline channel::DType dtype_of(const Operand& o) {
+  return o.role == Role::index ? channel::DType::i64 : o.role == Role::codes ? channel::DType::i8 : o.dtype;
+}
 
 // The values of the stressed input. The other inputs are ordinary, except with zero_one, which applies to
 // all.
@@ -41,12 +48,19 @@ enum class Distribution {
   one_hot,     // a single 1 in each row, else 0
   duplicates,  // the same number throughout each row
   not_finite,  // ordinary, with one infinity or NaN in some rows
+  extreme,     // integer codes at the ends of their range: sums of products exceed 16 bits
+  ties         // multiples of 1/2 with 127 in each row: half of the 8-bit codes lie between two integers
 };
-inline constexpr std::array kDistributionNames{"ordinary",  "zero_one", "offset",     "huge",      "zeros",
-                                               "subnormal", "one_hot",  "duplicates", "not_finite"};
+inline constexpr std::array kDistributionNames{"ordinary",   "zero_one",  "offset",  "huge",
+                                               "zeros",      "subnormal", "one_hot", "duplicates",
+                                               "not_finite", "extreme",   "ties"};
 inline std::string name_of(Distribution d) { return kDistributionNames[static_cast<size_t>(d)]; }
 
 enum class Exact { never, for_zero_one, always };  // the inputs for which every bit of an answer must agree
+
+struct Traffic {
+  double read, written;
+};
 
 struct KernelTask {
   std::string name, text;            // for example "softmax"; a line about its operands and its result
@@ -60,6 +74,15 @@ struct KernelTask {
   Shape (*output)(const Shape&) = nullptr;
   void (*oracle)(std::span<const channel::Tensor> in, int64_t row, std::span<double> out) = nullptr;
   double (*multiply_adds)(const Shape&) = nullptr;
+
+  channel::DType result = channel::DType::f32;
+  // The error, as a fraction of a row's largest value, that is right in any case: for ops whose text permits
+  // a rounding that the library's kernel does not make. 0: none.
+  double slack = 0;
+  // Fills the arranged operands, after all others were drawn.
+  void (*arrange)(const Shape&, Distribution, tinytorch::Generator&, channel::Tensors&) = nullptr;
+  // The fewest bytes that are read and written, for ops that do not use all of their operands.
+  Traffic (*traffic)(const Shape&) = nullptr;
 };
 
 inline int64_t count(std::span<const int64_t> shape) {
@@ -68,17 +91,21 @@ inline int64_t count(std::span<const int64_t> shape) {
 
 // The minimal number of bytes that the op must read.
 inline double read_bytes_of(const KernelTask& task, const Shape& sides) {
+  if (task.traffic) return task.traffic(sides).read;
   double bytes = 0;
   for (const Operand& o : task.operands(sides)) {
     const int64_t all = count(o.shape);
     const int64_t read = o.role == Role::table ? std::min(all, count(task.output(sides))) : all;
-    bytes += (o.role == Role::index ? 8.0 : 4.0) * static_cast<double>(read);
+    bytes += static_cast<double>(channel::bytes_of_one(dtype_of(o))) * static_cast<double>(read);
   }
   return bytes;
 }
 // The minimal number of bytes that the op must read and write.
 inline double bytes_of(const KernelTask& task, const Shape& sides) {
-  return read_bytes_of(task, sides) + 4 * static_cast<double>(count(task.output(sides)));
+  const double written = task.traffic ? task.traffic(sides).written
+                                      : static_cast<double>(channel::bytes_of_one(task.result)) *
+                                            static_cast<double>(count(task.output(sides)));
+  return read_bytes_of(task, sides) + written;
 }
 
 // Draws three hidden shapes: one with sides close to the smallest, and two with prime sides, where the limits
@@ -104,6 +131,11 @@ inline std::vector<Shape> draw_hidden_shapes(const KernelTask& task, tinytorch::
 
 namespace detail {
 
+using D = Distribution;
+using Operands = std::vector<Operand>;
+
+inline double product(const Shape& sides) { return static_cast<double>(count(sides)); }
+
 // Fills with sums of four uniform numbers, which are close to normal with mean 0 and variance 1. All bits of
 // a float are in use.
 inline void fill_nearly_normal(std::span<float> out, tinytorch::Generator& random) {
@@ -118,8 +150,9 @@ inline void fill_nearly_normal(std::span<float> out, tinytorch::Generator& rando
   });
 }
 
-// Applies the distribution to ordinary values x with rows of length `row`.
-inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::Generator& random) {
+// Applies the distribution to ordinary values x with rows of length `row`. f16 has a smaller range.
+inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::Generator& random,
+                   bool half = false) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto each = static_cast<size_t>(row);
   for (size_t begin = 0; begin < x.size(); begin += each) {
@@ -128,15 +161,52 @@ inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::G
     if (d == Distribution::offset)
       for (float& v : r) v += 1000;
     if (d == Distribution::huge)
-      for (float& v : r) v *= 1e15f;
+      for (float& v : r) v *= half ? 1e4f : 1e15f;
     if (d == Distribution::subnormal)
-      for (float& v : r) v *= 1e-40f;
+      for (float& v : r) v *= half ? 1e-6f : 1e-40f;
     if (d == Distribution::zeros || d == Distribution::one_hot) std::ranges::fill(r, 0.0f);
     if (d == Distribution::one_hot) r[place] = 1;
     if (d == Distribution::duplicates) std::ranges::fill(r, r[0]);
+    if (d == Distribution::ties) {
+      for (float& v : r) v = (static_cast<float>(random.below(509)) - 254) / 2;
+      r[place] = 127;
+    }
     if (d == Distribution::not_finite && random.below(2) == 0)
       r[place] = std::array{kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}[random.below(3)];
   }
+}
+
+// Codes of 8 bits with rows of length `row`; `least` is -128, or -127 for the codes of symmetric scales.
+inline void fill_codes(std::span<int8_t> out, int64_t row, Distribution d, tinytorch::Generator& random,
+                       int least = -128) {
+  const auto each = static_cast<size_t>(row);
+  for (size_t begin = 0; begin < out.size(); begin += each) {
+    const std::span<int8_t> r = out.subspan(begin, each);
+    // A third of the extreme rows is all at the lower end, a third at the upper end: no sign cancels.
+    const uint64_t side = random.below(3);
+    for (int8_t& v : r) {
+      int value = least + static_cast<int>(random.below(static_cast<uint64_t>(128 - least)));
+      if (d == Distribution::zero_one) value = static_cast<int>(random.below(2));
+      if (d == Distribution::extreme) value = side == 0 || (side == 2 && random.below(2) == 0) ? least : 127;
+      v = static_cast<int8_t>(value);
+    }
+    if (d == Distribution::zeros || d == Distribution::one_hot) std::ranges::fill(r, int8_t{0});
+    if (d == Distribution::one_hot) r[random.below(each)] = 1;
+    if (d == Distribution::duplicates) std::ranges::fill(r, r[0]);
+  }
+}
+
+inline channel::Tensor draw_codes(const Shape& shape, Distribution d, tinytorch::Generator& random,
+                                  int least = -128) {
+  std::vector<int8_t> codes(static_cast<size_t>(count(shape)));
+  fill_codes(codes, shape.back(), d, random, least);
+  return channel::make_tensor<int8_t>(channel::DType::i8, shape, codes);
+}
+
+inline channel::Tensor as_halves(const Shape& shape, std::span<const float> values) {
+  std::vector<uint16_t> bits;
+  for (const float v : values) bits.push_back(tinytorch::Half(v).bits);
+  return channel::make_tensor<uint16_t>(channel::DType::f16, shape, bits);
 }
 
 }  // namespace detail
@@ -157,17 +227,29 @@ inline channel::Tensors draw_inputs(const KernelTask& task, const Shape& sides, 
       out.push_back(channel::make_tensor<int64_t>(channel::DType::i64, o.shape, values));
       continue;
     }
+    const Distribution own = i == task.stressed || d == Distribution::zero_one || d == Distribution::extreme
+                                 ? d
+                                 : Distribution::ordinary;
+    if (o.role == Role::codes || o.role == Role::arranged) {
+      const channel::DType dtype = dtype_of(o);
+      out.push_back(o.role == Role::codes
+                        ? detail::draw_codes(o.shape, own, random)
+                        : channel::Tensor{dtype, o.shape, channel::Bytes(n * channel::bytes_of_one(dtype))});
+      continue;
+    }
     std::vector<float> values(n);
     if (d == Distribution::zero_one) {
       for (float& v : values) v = static_cast<float>(random.below(2));
     } else {
       detail::fill_nearly_normal(values, random);
     }
-    if (i == task.stressed) detail::stress(values, o.shape.back(), d, random);
+    const bool half = o.dtype == channel::DType::f16;
+    if (i == task.stressed) detail::stress(values, o.shape.back(), d, random, half);
     if (o.role == Role::square)
       for (float& v : values) v *= v;
-    out.push_back(channel::make_tensor(o.shape, values));
+    out.push_back(half ? detail::as_halves(o.shape, values) : channel::make_tensor(o.shape, values));
   }
+  if (task.arrange) task.arrange(sides, d, random, out);
   return out;
 }
 

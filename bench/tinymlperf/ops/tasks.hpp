@@ -1,18 +1,16 @@
-// All ops of the benchmark `krn`. A new op needs an oracle (oracles.hpp), an entry here, and a kernel in the
-// library's plugin.
+// All ops of the benchmark `krn`: those of floats here, those of packed weights in quantized_tasks.hpp, those
+// of a KV cache in cache_tasks.hpp. A new op needs an oracle, an entry, a kernel in the library's plugin and
+// one in kernels/plain.
 #pragma once
 
+#include <tinymlperf/ops/cache_tasks.hpp>
 #include <tinymlperf/ops/oracles.hpp>
+#include <tinymlperf/ops/quantized_tasks.hpp>
 #include <tinymlperf/ops/task.hpp>
 
 namespace tinymlperf::judge::kernels {
 
 namespace detail {
-
-inline double product(const Shape& sides) { return static_cast<double>(count(sides)); }
-
-using D = Distribution;
-using Operands = std::vector<Operand>;
 
 // The distributions for ops that are exact for zero_one and defined for all numbers.
 inline std::vector<D> every_distribution() {
@@ -216,6 +214,7 @@ inline const std::vector<KernelTask>& tasks() {
     std::vector<KernelTask> out;
     detail::add_products(out), detail::add_conv2d(out), detail::add_row_ops(out);
     detail::add_max_pool2d(out), detail::add_transformer_ops(out);
+    detail::add_quantized_ops(out), detail::add_cache_ops(out);
     return out;
   }();
   return all;

@@ -9,6 +9,7 @@
 #include <support/bundles.hpp>
 #include <support/refusals.hpp>
 #include <tinymlperf/bundle/rules.hpp>
+#include <tinymlperf/entries/packed_entry.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace fs = std::filesystem;
@@ -136,6 +137,46 @@ TEST_CASE("tier T0: files that are not text, and weights that do not fit the mod
   files = sound;
   files[0].content = "{}";
   CHECK(holds(rules_refusal(m, files), "model.json"));
+}
+
+TEST_CASE(
+    "tier T0 with packed weights: one file of weights, a quantizer in the closed division, and numbers as "
+    "declared") {
+  const TemporaryFolder folder;
+  unpack(read_bundle(test::bundle_bytes("mlp")), folder / "mlp");
+  const std::string model = *read_bundle(test::bundle_bytes("mlp")).find(kModelFile);
+  const EntrySpec spec = parse_entry(model);
+  QuantizerSpec q;
+  q.format = "I8", q.calibration = {3, 5};
+  (void)pack_weights(folder / "mlp", spec, q, folder / "packed");
+  const auto text_of = [](const fs::path& file) { return tinymlperf::detail::read_limited(file, 1 << 26); };
+  std::vector<ArchiveFile> files{
+      {kModelFile, model}, {kPackedFile, text_of(folder / "packed")}, {kQuantizerFile, to_json(q).dump()}};
+  Manifest m = test::manifest("mlp");
+  m.division = "closed", m.quantizer = "nearest", m.weights = m.activations = "i8", m.calibration = {3, 5};
+  CHECK(rules_refusal(m, files).empty());
+  Manifest other = m;
+  other.weights = "i4";
+  CHECK(holds(rules_refusal(other, files), "dtype.weights: expected i8, as quantizer.json says, found i4"));
+  other = m, other.activations = "f32";
+  CHECK(holds(rules_refusal(other, files), "dtype.activations"));
+  other = m, other.quantizer = "gptq";
+  CHECK(holds(rules_refusal(other, files), "quantizer.method"));
+  other = m, other.calibration = {3};
+  CHECK(holds(rules_refusal(other, files), "quantizer.calib_ids: expected [3,5]"));
+  CHECK(holds(rules_refusal(m, {files[0], files[1]}), "the quantizer by which"));
+  other = m, other.division = "open";
+  CHECK(rules_refusal(other, {files[0], files[1]}).empty());
+  CHECK(holds(rules_refusal(other, {files[0], files[2]}), "packed.safetensors beside it"));
+  auto both = files;
+  both.push_back({kWeightsFile, text_of(folder / "mlp" / kWeightsFile)});
+  CHECK(holds(rules_refusal(m, both), "either float weights or packed.safetensors"));
+  auto longer = files;
+  longer[2].content += std::string(1 << 16, ' ');
+  CHECK(holds(rules_refusal(m, longer), "bytes that describe"));
+  auto damaged = files;
+  damaged[1].content[damaged[1].content.size() - 1] ^= 1;
+  CHECK(holds(rules_refusal(m, damaged), "packed.safetensors: expected weights that can be read"));
 }
 
 TEST_CASE("the numbers of a result.json in the bundle must follow from its samples") {

@@ -7,6 +7,7 @@
 #include <support/few.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
+#include <tinymlperf/commands/quantize.hpp>
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinymlperf/training/train.hpp>
@@ -56,6 +57,45 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
   }
   CHECK(run.at("contenders")[0].at("times_the_baseline").at("estimate") == 1);
   CHECK(judge::to_json(judge::read_run_document(run)) == run);
+}
+
+TEST_CASE("closed division: packed weights of the baseline play, and trained ones are out" *
+          doctest::skip(test::kSanitized)) {
+  const Models folder;
+  QuantizeCommand q{.entry = folder.path / "linear", .out = folder.path / "packed"};
+  q.spec.format = "I8";
+  REQUIRE(run_quantize(q) == kPass);
+  q.calibration = 1000;
+  CHECK(run_quantize(q) == kSetUpProblem);
+  q.calibration = 0, q.spec.format = "Q4_0", q.out = folder.path / "not_packed";
+  CHECK(run_quantize(q) == kFailed);  // rows of 784 numbers are no multiple of 32, so all stay floats
+  // Other weights than the baseline's, packed in the same way.
+  const Recipe recipe = bundled_recipes("dig").front();
+  tt::Generator random(4);
+  save_entry(folder.path / "trained", recipe.spec, build_model(recipe.spec, random, 4)->state_dict());
+  QuantizeCommand other{.entry = folder.path / "trained", .out = folder.path / "other"};
+  other.spec.format = "I8";
+  REQUIRE(run_quantize(other) == kPass);
+  RunOptions o;
+  o.entries = {folder.path / "linear", folder.path / "packed", folder.path / "other"};
+  o.out = folder.path / "out", o.division = "closed", o.seed = 5;
+  for (const auto& entry : o.entries)
+    for (const auto& file : std::filesystem::directory_iterator(entry))
+      std::filesystem::permissions(file, std::filesystem::perms(0644));
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json run = Json::parse(file);
+  const Json& packed = run.at("contenders")[1];
+  CHECK_MESSAGE(packed.at("out") == "", packed.at("out").dump());
+  CHECK(packed.at("turns").size() == 12);
+  const Json& audits = packed.at("audits");
+  const auto replay = std::ranges::find_if(audits, [](const Json& a) { return a.at("id") == "A12"; });
+  REQUIRE(replay != audits.end());
+  CHECK(replay->at("passed") == true);
+  CHECK(packed.at("model_bytes").get<int64_t>() <
+        run.at("contenders")[0].at("model_bytes").get<int64_t>() / 3);
+  const std::string out = run.at("contenders")[2].at("out");
+  CHECK_MESSAGE(out.find("audit A12, replay: packed.safetensors has") == 0, out);
 }
 
 TEST_CASE("two entries of another benchmark, by its own measure of quality" *

@@ -1,7 +1,10 @@
 // Language models as entries: valid and invalid model.json, the required weights, scores and continuations.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <tinymlperf/entries/packed_entry.hpp>
 #include <tinymlperf/entries/text_model.hpp>
+#include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -104,4 +107,42 @@ TEST_CASE("a continuation consists of the most likely bytes, which are reported 
     text += static_cast<char>(byte);
   }
   CHECK_THROWS_AS(m.continue_prompt(start, 63, [](uint8_t) {}), std::invalid_argument);
+}
+
+TEST_CASE("packed weights of a language model are scored and continued, and packed again to the same bytes") {
+  const TemporaryFolder folder;
+  Json document = small();
+  document["features"] = 32, document["heads"] = 2;
+  const EntrySpec spec = parse(document);
+  tt::manual_seed(4);
+  save_entry(folder / "baseline", spec, build_gpt(spec)->state_dict());
+  QuantizerSpec q;
+  q.format = "Q4_0", q.head = "Q8_0", q.method = "gptq", q.calibration = {0, 5, 7999};
+  std::filesystem::create_directories(folder / "packed");
+  const auto packed = folder / "packed" / kPackedFile;
+  const tt::QuantizationReport report = pack_weights(folder / "baseline", spec, q, packed);
+  CHECK(report.bytes < report.bytes_before);
+  tt::write_file((folder / "packed" / kModelFile).string(), to_json(spec).dump());
+  tt::write_file((folder / "packed" / kQuantizerFile).string(), to_json(q).dump());
+  const std::string bytes = tinymlperf::detail::read_limited(packed, 1 << 26);
+  for (const auto& from : {folder / "baseline", std::filesystem::path()}) {
+    pack_again(folder / "packed", from, folder / "again");
+    CHECK(tinymlperf::detail::read_limited(folder / "again", 1 << 26) == bytes);
+  }
+  const TextModel floats = load_text_model(folder / "baseline"), model = load_text_model(folder / "packed");
+  const tt::Tensor x = windows({"the cat", "a dog r"});
+  const std::vector<float> exact = floats.score(x).to_vector<float>(),
+                           found = model.score(x).to_vector<float>();
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < exact.size(); ++i)
+    signal += double{exact[i]} * exact[i], noise += std::pow(double{exact[i]} - found[i], 2);
+  CHECK(noise > 0);
+  CHECK(noise < 0.05 * signal);
+  const std::string prompt = "the ";
+  size_t streamed = 0;
+  CHECK(model
+            .continue_prompt({reinterpret_cast<const uint8_t*>(prompt.data()), 4}, 5,
+                             [&](uint8_t) { ++streamed; })
+            .size() == 5);
+  CHECK(streamed == 5);
 }

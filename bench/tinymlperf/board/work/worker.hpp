@@ -106,7 +106,16 @@ inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_c
     o.entries.push_back(folder.path() / std::to_string(submission));
     bundle::unpack(bundles.back(), o.entries.back());
   }
-  o.division = bundles.back().manifest.division == "closed" ? "closed" : "open";
+  const bundle::Manifest& m = bundles.back().manifest;
+  o.division = m.division == "closed" ? "closed" : "open";
+  // In a head-to-head match the first entry need not be the table's baseline.
+  const auto base = store.baseline(claim.benchmark, m.division, m.tier);
+  if (o.division == "closed" && base && *base != claim.against && *base != claim.submission) {
+    o.baseline = folder.path() / "baseline";
+    bundle::unpack(bundle::read_bundle(store.bundle_bytes(*base).value()), o.baseline);
+  } else if (base && *base == claim.submission) {
+    o.baseline = o.entries.back();
+  }
   AnyRun run = play(o);
   std::visit([&](auto& d) { name_contenders(d, bundles); }, run);
   if (claim.kind == "run") {

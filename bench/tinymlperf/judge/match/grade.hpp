@@ -4,7 +4,8 @@
 // of
 //   - the error of the library's own kernel on the same inputs,
 //   - the change of the result when the inputs change by one unit in the last place,
-//   - one unit in the last place of the result.
+//   - one unit in the last place of the result,
+// or KernelTask::slack, if that is more: the rounding that the op's text permits.
 // So sums in another order pass, and a result in bf16, whose error is a hundred times larger, does not. Ops
 // that only select, and sums of whole numbers, must be exact. A NaN is wrong unless the oracle says NaN; the
 // same holds for infinities.
@@ -37,14 +38,35 @@ struct RowError {
   size_t place = 0;
 };
 
-template <class T>
-RowError error_of(std::span<const T> row, std::span<const double> truth) {
+inline const char* name_of(channel::DType dtype) {
+  constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+
+// Calls f(values) with the values of an answer.
+template <class F>
+void with_values(const channel::Tensor& t, F&& f) {
+  using channel::DType;
+  if (t.dtype == DType::f32) return f(t.values<float>());
+  if (t.dtype == DType::bf16) return f(t.values<tinytorch::BFloat16>());
+  if (t.dtype == DType::u8) return f(t.values<uint8_t>());
+  if (t.dtype == DType::i32) return f(t.values<int32_t>());
+  throw std::logic_error(std::string("no op has a result of ") + name_of(t.dtype));
+}
+inline double as_double(auto x) {
+  if constexpr (std::is_integral_v<decltype(x)>)
+    return static_cast<double>(x);
+  else
+    return double{static_cast<float>(x)};
+}
+
+inline RowError error_of(std::span<const double> row, std::span<const double> truth) {
   double scale = std::numeric_limits<float>::min();  // below it the spacing of floats is constant
   for (const double t : truth)
     if (std::isfinite(as_float_would(t))) scale = std::max(scale, std::abs(t));
   RowError out;
   for (size_t i = 0; i < row.size(); ++i) {
-    const double found = as_float_would(static_cast<double>(row[i])), expected = as_float_would(truth[i]);
+    const double found = as_float_would(row[i]), expected = as_float_would(truth[i]);
     const bool same = found == expected || (std::isnan(found) && std::isnan(expected));
     const double error = same ? 0
                          : std::isfinite(found) && std::isfinite(expected)
@@ -82,9 +104,9 @@ class Grader {
         shape_(sides),
         distribution_(distribution),
         inputs_(std::move(inputs)),
-        honest_(empty_output(task.output(sides))) {
+        honest_(empty_output(task.output(sides), task.result)) {
     const auto& kernels = library::kernels();
-    std::ranges::find(kernels, task.name, &Kernel::name)->run(inputs_, honest_.mutable_values<float>());
+    std::ranges::find(kernels, task.name, &Kernel::name)->run(inputs_, honest_);
     exact_ = task.exact == Exact::always ||
              (task.exact == Exact::for_zero_one && distribution == Distribution::zero_one);
     if (!exact_) nudged_ = detail::nudged(inputs_, static_cast<uint64_t>(inputs_[0].bytes.size()));
@@ -94,23 +116,25 @@ class Grader {
 
   // Grades these rows, or all.
   Grade operator()(const channel::Tensors& answer, std::span<const int64_t> rows) const {
-    if (answer.size() != 1 || answer[0].dtype != channel::DType::f32 || answer[0].shape != honest_.shape)
-      return {false, "expected one f32 tensor of " + to_text(honest_.shape)};
+    if (answer.size() != 1 || answer[0].dtype != task_.result || answer[0].shape != honest_.shape)
+      return {false, std::string("expected one ") + detail::name_of(task_.result) + " tensor of " +
+                         to_text(honest_.shape)};
     const auto each = static_cast<size_t>(honest_.shape.back());
     std::vector<double> truth(each), other(each);
     double honest = 0x1p-23;
     std::vector<Finding> findings;
     for (const int64_t row : rows) {
       task_.oracle(inputs_, row, truth);
-      findings.push_back({row, detail::error_of<float>(row_of(answer[0], row), truth), 0, 0});
+      const std::vector<double> found = row_of(answer[0], row);
+      findings.push_back({row, detail::error_of(found, truth), 0, 0});
       Finding& f = findings.back();
-      f.expected = truth[f.error.place], f.found = double{row_of(answer[0], row)[f.error.place]};
+      f.expected = truth[f.error.place], f.found = found[f.error.place];
       if (exact_) continue;
-      honest = std::max(honest, finite(detail::error_of<float>(row_of(honest_, row), truth).worst));
+      honest = std::max(honest, finite(detail::error_of(row_of(honest_, row), truth).worst));
       task_.oracle(nudged_, row, other);
-      honest = std::max(honest, finite(detail::error_of<double>(other, truth).worst));
+      honest = std::max(honest, finite(detail::error_of(other, truth).worst));
     }
-    const double bound = exact_ ? 0 : kKappa * honest;
+    const double bound = exact_ ? 0 : std::max(task_.slack, kKappa * honest);
     for (const Finding& f : findings)
       if (f.error.worst > bound) return {false, reason_of(f, bound)};
     return {};
@@ -139,9 +163,14 @@ class Grader {
     return out;
   }
   static double finite(double x) { return std::isfinite(x) ? x : 0; }
-  static std::span<const float> row_of(const channel::Tensor& t, int64_t row) {
-    const int64_t each = t.shape.back();
-    return t.values<float>().subspan(static_cast<size_t>(row * each), static_cast<size_t>(each));
+  static std::vector<double> row_of(const channel::Tensor& t, int64_t row) {
+    const auto each = static_cast<size_t>(t.shape.back());
+    std::vector<double> out(each);
+    detail::with_values(t, [&](const auto& values) {
+      for (size_t i = 0; i < each; ++i)
+        out[i] = detail::as_double(values[static_cast<size_t>(row) * each + i]);
+    });
+    return out;
   }
 
   const KernelTask& task_;

@@ -216,6 +216,8 @@ class KernelMatch {
     const Shape output = task.output(one.sides);
     query.push_back(
         channel::make_tensor<int64_t>(channel::DType::i64, {static_cast<int64_t>(output.size())}, output));
+    const auto dtype = static_cast<uint8_t>(task.result);
+    query.push_back(channel::make_tensor<uint8_t>(channel::DType::u8, {1}, std::span(&dtype, 1)));
     for (channel::Tensor& t : inputs_of(q, one)) query.push_back(std::move(t));
     try {
       const auto asked = c.session->ask(++asked_, query);

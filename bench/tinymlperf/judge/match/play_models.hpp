@@ -8,6 +8,7 @@
 #include <string>
 #include <tinymlperf/judge/match/match.hpp>
 #include <tinymlperf/judge/match/peak_memory.hpp>
+#include <tinymlperf/judge/match/replay.hpp>
 #include <tinymlperf/judge/match/run_setup.hpp>
 #include <vector>
 
@@ -33,6 +34,18 @@ inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* s
   } catch (const std::exception& e) {  // any error: the match was played and must not be lost
     record.out = std::string("after its match, when its memory was measured: ") + e.what();
   }
+}
+
+// Packed weights take part only if the judge gets the same bytes (replay.hpp). In the closed division the
+// first entry is the one whose weights they are.
+inline void audit_packed(judge::ContenderRecord& record, const judge::Stage& stage,
+                         const std::filesystem::path& entry, const RunOptions& o, bool by_judge) {
+  if (!by_judge || !std::filesystem::exists(entry / kPackedFile)) return;
+  const bool closed = o.division == "closed";
+  const std::filesystem::path& from = o.baseline.empty() ? o.entries.front() : o.baseline;
+  record.audits.push_back(judge::replay_audit(stage, entry, closed ? from : std::filesystem::path()));
+  const judge::AuditResult& a = record.audits.back();
+  if (!a.passed) record.out = "audit " + a.id + ", " + a.name + ": " + a.detail;
 }
 
 // Starts the first process of a contender. A contender that cannot be started is out; the others play.
@@ -75,6 +88,8 @@ inline judge::RunDocument play_models(const RunOptions& o) {
     judge::Contender& c = contenders.emplace_back();
     stages.push_back(admit(c.record, entry, o.benchmark, offers, worker));
     if (!stages.back()) return;
+    audit_packed(c.record, *stages.back(), entry, o, worker.empty());
+    if (!c.record.out.empty()) return;
     c.start = [stage = stages.back().get()] { return stage->start(); };
     start_first(c);
   });

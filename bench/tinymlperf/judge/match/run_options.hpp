@@ -16,6 +16,8 @@ namespace tinymlperf {
 
 struct RunOptions {
   std::vector<std::filesystem::path> entries;
+  // The entry whose float weights packed ones of the closed division come from; empty: the first.
+  std::filesystem::path baseline = {};
   std::string benchmark = "dig";
   std::string scenario;  // empty: single_stream, or time_to_quality for trainings
   std::string division = "open", run_class = "smoke";

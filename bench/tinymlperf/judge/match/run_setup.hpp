@@ -65,8 +65,9 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
     const EntrySpec spec = parse_entry(model, task_of(subject_of(benchmark)));
     record.multiply_adds = spec.multiply_adds;
     if (is_training(benchmark)) (void)require_training(spec);
-    record.model_bytes = is_training(benchmark) ? spec.parameters * static_cast<int64_t>(sizeof(float))
-                                                : require_size(folder / kWeightsFile, limits::kWeightBytes);
+    record.model_bytes = is_training(benchmark)
+                             ? spec.parameters * static_cast<int64_t>(sizeof(float))
+                             : require_size(folder / weights_file_of(folder), limits::kWeightBytes);
     return stage;
   } catch (const sandbox::Unavailable&) {
     throw;  // this machine has no sandbox

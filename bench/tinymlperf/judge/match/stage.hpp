@@ -29,6 +29,7 @@
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/quantizer_spec.hpp>
 #include <tinymlperf/entries/static_rules.hpp>
 #include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -53,7 +54,9 @@ class Stage {
       : Stage(offers) {
     const HeaderSet headers = header_set_of(folder);
     const bool plugin = fs::exists(folder / kPluginFile),
-               model = fs::exists(folder / kModelFile) && (learns || fs::exists(folder / kWeightsFile));
+               packed = !learns && fs::exists(folder / kPackedFile),
+               model =
+                   fs::exists(folder / kModelFile) && (learns || packed || fs::exists(folder / kWeightsFile));
     replaced_ = headers.names();
     if (fs::exists(folder / device::kPlanFile)) {
       tier_ = "T1";
@@ -70,7 +73,12 @@ class Stage {
       compile_plugin();
     } else if (model) {
       copy(folder / kModelFile, base_ / "entry" / kModelFile, fs::perms(0644));
-      if (!learns) copy(folder / kWeightsFile, base_ / "entry" / kWeightsFile, fs::perms(0644));
+      if (!learns) {
+        const char* const weights = weights_file_of(folder);
+        copy(folder / weights, base_ / "entry" / weights, fs::perms(0644));
+      }
+      if (packed && fs::exists(folder / kQuantizerFile))
+        copy(folder / kQuantizerFile, base_ / "entry" / kQuantizerFile, fs::perms(0644));
       command_ = {(base_ / "program").string(), "worker", (base_ / "entry").string()};
       if (!headers.empty() || !worker.empty()) tier_ = "T2";
       if (!headers.empty()) {
@@ -113,6 +121,37 @@ class Stage {
     // The session has as many threads as the judge, because the hardware class depends on their number.
     policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
     return std::make_unique<channel::Session>(with(more), policy, offers_);
+  }
+
+  // The packed weights that the judge's own program gets for an entry of data: from the float weights of
+  // `baseline`, or, if it is empty, from the entry's own. Throws std::invalid_argument with the reason.
+  std::string pack_again(const fs::path& baseline) const {
+    constexpr double kSeconds = 300;
+    const fs::path program = base_ / "packer", from = base_ / "baseline", made = base_ / "work" / kPackedFile;
+    if (!fs::exists(program)) copy("/proc/self/exe", program, fs::perms(0755));
+    std::vector<std::string> command{program.string(), "worker", (base_ / "entry").string(), "--repack"};
+    if (!baseline.empty()) {
+      fs::create_directories(from);
+      for (const char* file : {kModelFile, kWeightsFile}) {
+        if (!fs::exists(baseline / file))
+          throw std::invalid_argument("the baseline has no " + std::string(file) +
+                                      ", from which weights are packed");
+        fs::copy_file(baseline / file, from / file, fs::copy_options::overwrite_existing);
+        fs::permissions(from / file, fs::perms(0644));
+      }
+      command.back() = "--replay", command.push_back(from.string());
+    }
+    fs::remove(made);
+    sandbox::Policy policy = policy_for(kSeconds);
+    policy.cpu_seconds = kSeconds * tinytorch::thread_count();
+    policy.read_only.push_back(program);
+    policy.read_only.push_back(base_ / "entry");
+    if (!baseline.empty()) policy.read_only.push_back(from);
+    const sandbox::Outcome outcome = sandbox::run(command, policy, offers_);
+    if (!outcome.good()) throw std::invalid_argument(outcome.err.empty() ? outcome.reason : outcome.err);
+    std::string bytes = tinymlperf::detail::read_limited(made, limits::kWeightBytes);
+    fs::remove(made);
+    return bytes;
   }
 
   // Runs the program of device code once more with further arguments, itself an argument of the command

@@ -4,13 +4,19 @@
 
 #include <tinymlperf/entries/kernels.hpp>
 #include <tinytorch/backend/cpu/attention.hpp>
+#include <tinytorch/backend/cpu/attention_decode.hpp>
+#include <tinytorch/backend/cpu/block_linear.hpp>
+#include <tinytorch/backend/cpu/blocks/block_operands.hpp>
 #include <tinytorch/backend/cpu/conv.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/embedding.hpp>
+#include <tinytorch/backend/cpu/kv_append.hpp>
+#include <tinytorch/backend/cpu/linear_int8.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/backend/cpu/norm.hpp>
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cpu/pool.hpp>
+#include <tinytorch/backend/cpu/quantize_rows.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/cpu/softmax.hpp>
 
@@ -42,20 +48,41 @@ struct Cpu {
   static void attention(const auto&... a) { tinytorch::backend::cpu::attention(a...); }
   static void embedding(const auto&... a) { tinytorch::backend::cpu::embedding(a...); }
   static void adam_step(const auto&... a) { tinytorch::backend::cpu::adam_step(a...); }
+  static void quantize_rows(const auto&... a) { tinytorch::backend::cpu::quantize_rows(a...); }
+  static void linear_int8(const auto&... a) { tinytorch::backend::cpu::linear_int8(a...); }
+  static void attention_decode(const auto&... a) { tinytorch::backend::cpu::attention_decode(a...); }
+  static void kv_append(const auto&... a) { tinytorch::backend::cpu::kv_append(a...); }
+  static void block_linear_q4_0(const View& out, const View& x, const View& blocks) {
+    tinytorch::backend::cpu::block_linear(out, x, blocks, View{}, *tinytorch::find_block_format("Q4_0"),
+                                          tinytorch::Activations::floats);
+  }
+  // The product behind block_linear(), whose activations are codes already.
+  static void gemv_q4_0(float* out, const View& code, const View& scale, const View& blocks) {
+    const int64_t K = code.shape[0];
+    const tinytorch::BlockFormat& format = *tinytorch::find_block_format("Q4_0");
+    std::vector<int32_t> sums(static_cast<size_t>(K / 16));
+    for (int64_t i = 0; i < K; ++i) sums[static_cast<size_t>(i / 16)] += code.as<const int8_t>()[i];
+    tinytorch::backend::cpu::BlockOperands o{};
+    o.weight = blocks.as<const uint8_t>(), o.N = blocks.shape[0], o.row_bytes = blocks.shape[1];
+    o.blocks = K / format.block, o.M = 1, o.K = K;
+    o.code = code.as<const int8_t>(), o.scale = scale.as<const float>(), o.sum = sums.data();
+    o.y = out, o.y_row = o.N;
+    o.parallel = 2 * o.N * K > tinytorch::kParallelFlops;
+    format.product_int8(o);
+  }
 };
 
-inline View view(const Tensor& t) {
-  return view(t.bytes.data(), t.dtype == DType::i64 ? tinytorch::i64 : tinytorch::f32, t.shape);
-}
+inline View view(const Tensor& t) { return view(t.bytes.data(), dtype_of(t.dtype), t.shape); }
 
 inline const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = [] {
     std::vector<Kernel> out;
     for (const LibraryOp& op : LibraryOps<Cpu>::all())
-      out.push_back(kernel(op.name, [run = op.run](Inputs in, std::span<float> to) {
+      out.push_back(kernel(op.name, [run = op.run](Inputs in, Tensor& to) {
         std::vector<View> views;
         for (const Tensor& t : in) views.push_back(view(t));
-        run(views, to.data());
+        views.push_back(view(to));
+        run(views, static_cast<float*>(views.back().data));
       }));
     return out;
   }();

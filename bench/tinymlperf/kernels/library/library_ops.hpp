@@ -6,7 +6,9 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <tinymlperf/channel/tensor.hpp>
 #include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/window.hpp>
 #include <vector>
@@ -27,6 +29,14 @@ inline View view(const void* data, tinytorch::DType dtype, std::span<const int64
 inline View view(const void* data, std::initializer_list<int64_t> shape) {
   return view(data, tinytorch::f32, {shape.begin(), shape.size()});
 }
+inline View view(const void* data, tinytorch::DType dtype, std::initializer_list<int64_t> shape) {
+  return view(data, dtype, {shape.begin(), shape.size()});
+}
+inline tinytorch::DType dtype_of(channel::DType dtype) {
+  constexpr tinytorch::DType kTypes[] = {tinytorch::f32, tinytorch::f64, tinytorch::f16, tinytorch::bf16,
+                                         tinytorch::i8,  tinytorch::u8,  tinytorch::i32, tinytorch::i64};
+  return kTypes[static_cast<size_t>(dtype)];
+}
 // The output has the shape of an input.
 inline View like(const View& in, void* out) {
   View v = in;
@@ -36,6 +46,7 @@ inline View like(const View& in, void* out) {
 
 struct LibraryOp {
   std::string name;
+  // `in`: the inputs, and then the output, for ops that need its shape. `out`: its memory, of any dtype.
   void (*run)(Views in, float* out);
 };
 
@@ -112,6 +123,46 @@ struct LibraryOps {
         tinytorch::backend::AdamStep{.lr = 1e-3, .weight_decay = 0.01, .decoupled = true, .step = 10});
   }
 
+  // The scales, then the codes.
+  static void quantize_rows(Views in, float* out) {
+    const int64_t rows = in[0].shape[0], columns = in[0].shape[1];
+    Backend::quantize_rows(view(out + rows, tinytorch::i8, {rows, columns}), view(out, {rows}), in[0]);
+  }
+  static void gemm_int8(Views in, float* out) {
+    Backend::linear_int8(view(out, tinytorch::i32, {in[0].shape[0], in[1].shape[0]}), in[0], in[1], View{},
+                         View{}, View{}, tinytorch::backend::Activation::none);
+  }
+  static void gemv_q4_0(Views in, float* out) { Backend::gemv_q4_0(out, in[0], in[1], in[2]); }
+  static void gemm_w4a16(Views in, float* out) {
+    Backend::block_linear_q4_0(view(out, {in[0].shape[0], in[1].shape[0]}), in[0], in[1]);
+  }
+  // A paged cache whose step begins at operand `at`: table, lengths, first_row.
+  static tinytorch::backend::KvView paged(Views in, size_t at) {
+    tinytorch::backend::KvView kv;
+    kv.table = in[at].template as<const int32_t>(), kv.table_width = in[at].shape[1];
+    kv.batch = in[at].shape[0];
+    kv.lengths = in[at + 1].template as<const int64_t>();
+    kv.first_row = in[at + 2].template as<const int64_t>();
+    return kv;
+  }
+  static void attention_paged(Views in, float* out) {
+    tinytorch::backend::KvView kv = paged(in, 3);
+    kv.keys = in[1].data, kv.values = in[2].data;
+    kv.groups = in[1].shape[1], kv.page = in[1].shape[2], kv.head_size = in[1].shape[3];
+    kv.longest = kv.table_width * kv.page, kv.most_rows = in[0].shape[0];
+    Backend::attention_decode(like(in[0], out), in[0], kv, 1 / std::sqrt(static_cast<double>(kv.head_size)),
+                              int64_t{0});
+  }
+  static void kv_append(Views in, float* out) {
+    const View& pools = in.back();  // [2, pages, G, page, D]
+    tinytorch::backend::KvView kv = paged(in, 2);
+    kv.keys = out, kv.values = reinterpret_cast<uint16_t*>(out) + pools.numel() / 2;
+    kv.dtype = tinytorch::bf16;
+    kv.groups = pools.shape[2], kv.page = pools.shape[3], kv.head_size = pools.shape[4];
+    kv.longest = kv.table_width * kv.page, kv.most_rows = in[0].shape[0];
+    Backend::kv_append(kv, in[0], in[1]);
+  }
+
   static const std::vector<LibraryOp>& all() {
     static const std::vector<LibraryOp> ops{{"matmul", matmul},
                                             {"batched_matmul", matmul},
@@ -127,7 +178,13 @@ struct LibraryOps {
                                             {"max_pool2d", max_pool2d},
                                             {"attention", attention},
                                             {"embedding", embedding},
-                                            {"adamw", adamw}};
+                                            {"adamw", adamw},
+                                            {"quantize_rows", quantize_rows},
+                                            {"gemm_int8", gemm_int8},
+                                            {"gemv_q4_0", gemv_q4_0},
+                                            {"gemm_w4a16", gemm_w4a16},
+                                            {"attention_paged", attention_paged},
+                                            {"kv_append", kv_append}};
     return ops;
   }
 };

@@ -146,3 +146,6 @@ __global__ void adamw(const float* p, const float* g, const float* m, const floa
   out[n + at] = first;
   out[2 * n + at] = second;
 }
+
+#include "paged.cuh"
+#include "quantized.cuh"

@@ -25,6 +25,7 @@ struct Question {
   Grade grade(std::span<const float> values) const {
     return grader(channel::Tensors{channel::make_tensor(grader.honest().shape, values)});
   }
+  Grade grade(const channel::Tensor& answer) const { return grader(channel::Tensors{answer}); }
   std::vector<float> honest() const {
     const auto values = grader.honest().values<float>();
     return {values.begin(), values.end()};
@@ -37,6 +38,18 @@ float to_bf16(float x) {
   if (!std::isfinite(x)) return x;
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000u);
+}
+
+// Inputs of f32 and f16, rounded to the 8 bits of bf16.
+channel::Tensors with_bf16(channel::Tensors in) {
+  for (channel::Tensor& t : in) {
+    if (t.dtype == channel::DType::f32)
+      for (float& x : t.mutable_values<float>()) x = to_bf16(x);
+    if (t.dtype == channel::DType::f16)
+      for (tinytorch::Half& x : t.mutable_values<tinytorch::Half>())
+        x = tinytorch::Half(to_bf16(static_cast<float>(x)));
+  }
+  return in;
 }
 
 }  // namespace
@@ -83,7 +96,7 @@ TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inpu
       all.push_back(Distribution::ordinary);
       for (const Distribution d : all) {
         const Question q(task, sides, d, random.below(1 << 30));
-        const Grade grade = q.grade(q.honest());
+        const Grade grade = q.grade(q.grader.honest());
         CHECK_MESSAGE(grade.right, grade.reason);
       }
     }
@@ -96,6 +109,16 @@ TEST_CASE("for each op, a result in bf16, zeros, the input, and the answer to ot
     for (const Shape& sides : task.shapes) {
       const Question q(task, small(sides, task), Distribution::ordinary, 5),
           before(task, small(sides, task), Distribution::ordinary, 6);
+      CHECK(q.grade(q.grader.honest()).right);
+      CHECK_FALSE(q.grade(before.grader.honest()).right);
+      channel::Tensor zeros = q.grader.honest();
+      std::ranges::fill(zeros.bytes, std::byte{0});
+      CHECK_FALSE(q.grade(zeros).right);
+      CHECK_FALSE(q.grade(empty_output(zeros.shape, task.result)).right);
+      // bf16 inside: inputs are rounded, the result is as it comes. No op with integers only has such inputs.
+      CHECK((q.grade(Grader(task, small(sides, task), Distribution::ordinary, with_bf16(q.inputs)).honest())
+                 .right == (task.name == "gemm_int8" || task.name == "kv_append")));
+      if (task.result != channel::DType::f32) continue;
       std::vector<float> answer = q.honest();
       CHECK(q.grade(answer).right);
       CHECK_FALSE(q.grade(before.honest()).right);
@@ -103,16 +126,10 @@ TEST_CASE("for each op, a result in bf16, zeros, the input, and the answer to ot
       CHECK_FALSE(q.grade(answer).right);
       CHECK_FALSE(q.grade(std::vector<float>(answer.size())).right);
       CHECK_FALSE(q.grade(std::vector<float>(answer.size(), NAN)).right);
+      if (q.inputs[0].dtype != channel::DType::f32) continue;
       const auto input = q.inputs[0].values<float>();
       for (size_t i = 0; i < answer.size(); ++i) answer[i] = input[i % input.size()];
       CHECK_FALSE(q.grade(answer).right);
-      // bf16 inside: inputs are rounded, the result is as it comes.
-      channel::Tensors rounded = q.inputs;
-      for (channel::Tensor& t : rounded)
-        if (t.dtype == channel::DType::f32)
-          for (float& x : t.mutable_values<float>()) x = to_bf16(x);
-      CHECK_FALSE(
-          q.grader({Grader(task, small(sides, task), Distribution::ordinary, rounded).honest()}).right);
     }
   }
 }

@@ -39,9 +39,9 @@ int library_but(const hostile::Arguments& args) {
   const auto honest = softmax->run;
   if (kind == "lacks softmax") kernels.erase(softmax);
   if (kind == "slow softmax")
-    softmax->run = [honest](Inputs in, std::span<float> out) { usleep(2000), honest(in, out); };
+    softmax->run = [honest](Inputs in, Tensor& out) { usleep(2000), honest(in, out); };
   if (kind == "crashes")
-    softmax->run = [honest, calls = 0](Inputs in, std::span<float> out) mutable {
+    softmax->run = [honest, calls = 0](Inputs in, Tensor& out) mutable {
       if (++calls > 20) hostile::crash();
       honest(in, out);
     };
@@ -52,7 +52,7 @@ int library_but(const hostile::Arguments& args) {
       for (;;) pause();
     };
   if (kind == "asked twice")
-    softmax->run = [honest, seen = std::set<std::vector<float>>()](Inputs in, std::span<float> out) mutable {
+    softmax->run = [honest, seen = std::set<std::vector<float>>()](Inputs in, Tensor& out) mutable {
       const auto x = in[0].values<float>();
       // Inputs of a single number repeat by chance, so they are not compared.
       const bool known = x.size() > 1 && std::ranges::any_of(x, [](float v) { return v != 0 && v != 1; }) &&
