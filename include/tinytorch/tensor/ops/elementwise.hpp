@@ -198,6 +198,7 @@ struct Where final : Primitive<Where> {
     TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
   Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 0; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const Tensor zero = scalar_like(0, g[0]);
     return {Tensor(), sum_to(tinytorch::where(s.inputs[0], g[0], zero), s.input_shapes[1]),
@@ -337,6 +338,15 @@ inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
   if (!can_hold(t.dtype(), value)) return compare_out_of_range(fn, t, value, x.loc);
   return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
 }
+
+// clang-format off
+TT_API Tensor eq(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::eq, {a, loc}, b); }
+TT_API Tensor ne(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::ne, {a, loc}, b); }
+TT_API Tensor lt(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::lt, {a, loc}, b); }
+TT_API Tensor le(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::le, {a, loc}, b); }
+TT_API Tensor gt(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::gt, {a, loc}, b); }
+TT_API Tensor ge(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::ge, {a, loc}, b); }
+// clang-format on
 
 TT_API Tensor operator-(TensorArg x) { return neg(x.tensor, x.loc); }
 TT_API Tensor operator!(const Tensor& x) { return logical_not(x); }

@@ -46,9 +46,6 @@ TT_API Tensor Tensor::sum(const Dims& dims, bool keepdim, Loc loc) const {
 TT_API Tensor Tensor::mean(const Dims& dims, bool keepdim, Loc loc) const {
   return tinytorch::mean(*this, dims, keepdim, loc);
 }
-TT_API Tensor Tensor::argmax(int dim, bool keepdim, Loc loc) const {
-  return tinytorch::argmax(*this, dim, keepdim, loc);
-}
 
 // --- autograd ---
 
