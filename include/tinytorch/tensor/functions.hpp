@@ -57,6 +57,8 @@ TT_API Tensor logical_not(const Tensor& x, TT_LOC);
 // The following functions take floating dtypes only, except relu, which takes integers too.
 TT_API Tensor exp(const Tensor& x, TT_LOC);
 TT_API Tensor log(const Tensor& x, TT_LOC);
+TT_API Tensor log1p(const Tensor& x, TT_LOC);  // log(1 + x), accurate near 0
+TT_API Tensor expm1(const Tensor& x, TT_LOC);  // e^x - 1, accurate near 0
 TT_API Tensor sqrt(const Tensor& x, TT_LOC);
 TT_API Tensor rsqrt(const Tensor& x, TT_LOC);
 TT_API Tensor reciprocal(const Tensor& x, TT_LOC);

@@ -45,6 +45,8 @@ inline constexpr UnaryRule kUnaryRules[] = {
     {UnaryFn::relu, "relu", 1, Accepts::numbers, Save::outputs, vjp::at_y<BinaryFn::relu_grad>},
     {UnaryFn::exp, "exp", 10, Accepts::floating, Save::outputs, vjp::exp},
     {UnaryFn::log, "log", 10, Accepts::floating, Save::inputs, vjp::log},
+    {UnaryFn::log1p, "log1p", 12, Accepts::floating, Save::inputs, vjp::log1p},
+    {UnaryFn::expm1, "expm1", 12, Accepts::floating, Save::outputs, vjp::expm1},
     {UnaryFn::sqrt, "sqrt", 1, Accepts::floating, Save::outputs, vjp::sqrt},
     {UnaryFn::rsqrt, "rsqrt", 2, Accepts::floating, Save::outputs, vjp::rsqrt},
     {UnaryFn::reciprocal, "reciprocal", 1, Accepts::floating, Save::outputs, vjp::reciprocal},
@@ -237,6 +239,8 @@ TT_API Tensor round(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::roun
 TT_API Tensor logical_not(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::logical_not), {x}, loc); }
 TT_API Tensor exp(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::exp), {x}, loc); }
 TT_API Tensor log(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::log), {x}, loc); }
+TT_API Tensor log1p(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::log1p), {x}, loc); }
+TT_API Tensor expm1(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::expm1), {x}, loc); }
 TT_API Tensor sqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sqrt), {x}, loc); }
 TT_API Tensor rsqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::rsqrt), {x}, loc); }
 TT_API Tensor reciprocal(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::reciprocal), {x}, loc); }
@@ -338,15 +342,6 @@ inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
   if (!can_hold(t.dtype(), value)) return compare_out_of_range(fn, t, value, x.loc);
   return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
 }
-
-// clang-format off
-TT_API Tensor eq(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::eq, {a, loc}, b); }
-TT_API Tensor ne(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::ne, {a, loc}, b); }
-TT_API Tensor lt(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::lt, {a, loc}, b); }
-TT_API Tensor le(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::le, {a, loc}, b); }
-TT_API Tensor gt(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::gt, {a, loc}, b); }
-TT_API Tensor ge(const Tensor& a, Scalar b, Loc loc) { return compare(BinaryFn::ge, {a, loc}, b); }
-// clang-format on
 
 TT_API Tensor operator-(TensorArg x) { return neg(x.tensor, x.loc); }
 TT_API Tensor operator!(const Tensor& x) { return logical_not(x); }

@@ -1,4 +1,5 @@
-// Definitions of TensorMethods: each member calls the function of the same name.
+// Definitions of TensorMethods, each of which calls the function of the same name, and of the comparisons
+// with numbers that tensor/overloads.hpp declares.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -10,6 +11,13 @@
 namespace tinytorch::inline TT_BUILD {
 
 // clang-format off
+TT_API Tensor eq(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::eq, {a, loc}, b); }
+TT_API Tensor ne(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::ne, {a, loc}, b); }
+TT_API Tensor lt(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::lt, {a, loc}, b); }
+TT_API Tensor le(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::le, {a, loc}, b); }
+TT_API Tensor gt(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::gt, {a, loc}, b); }
+TT_API Tensor ge(const Tensor& a, Scalar b, Loc loc) { return compare(backend::BinaryFn::ge, {a, loc}, b); }
+
 TT_API int TensorMethods::dim(Loc loc) const { return self().rank(loc); }
 TT_API Tensor TensorMethods::abs(Loc loc) const { return tinytorch::abs(self(), loc); }
 TT_API Tensor TensorMethods::exp(Loc loc) const { return tinytorch::exp(self(), loc); }
