@@ -4,7 +4,7 @@
 //
 // They are in a base class so that tensor.hpp shows what a tensor is, and this file what can be said. Each
 // has the rules of the function of the same name in tensor/functions.hpp; the definitions are in
-// tensor/ops/methods.hpp. In-place functions end in an underscore.
+// tensor/ops/members.hpp. In-place functions end in an underscore.
 #pragma once
 
 #include <concepts>

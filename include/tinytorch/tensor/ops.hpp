@@ -18,11 +18,10 @@
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/members.hpp>
-#include <tinytorch/tensor/ops/methods.hpp>
 #include <tinytorch/tensor/ops/norm.hpp>
 #include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/residual_norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
-#include <tinytorch/tensor/to_string.hpp>
+#include <tinytorch/tensor/ops/to_string.hpp>

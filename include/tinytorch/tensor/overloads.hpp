@@ -12,23 +12,26 @@
 namespace tinytorch::inline TT_BUILD {
 
 // --- a number as one operand ---
-#define TT_NUMBER_OPERAND(fn)                           \
-  inline Tensor fn(const Tensor& a, Scalar b, TT_LOC) { \
-    if (!a.defined()) fail_undefined(#fn, 1, loc);      \
-    return fn(a, scalar_like(b, a, loc), loc);          \
-  }                                                     \
-  inline Tensor fn(Scalar a, const Tensor& b, TT_LOC) { \
-    if (!b.defined()) fail_undefined(#fn, 2, loc);      \
-    return fn(scalar_like(a, b, loc), b, loc);          \
-  }
-TT_NUMBER_OPERAND(add)
-TT_NUMBER_OPERAND(sub)
-TT_NUMBER_OPERAND(mul)
-TT_NUMBER_OPERAND(div)
-TT_NUMBER_OPERAND(pow)
-TT_NUMBER_OPERAND(maximum)
-TT_NUMBER_OPERAND(minimum)
-#undef TT_NUMBER_OPERAND
+inline Tensor number_like(const char* op, int operand, Scalar value, const Tensor& like, Loc loc) {
+  if (!like.defined()) fail_undefined(op, operand, loc);
+  return scalar_like(value, like, loc);
+}
+// clang-format off
+inline Tensor add(const Tensor& a, Scalar b, TT_LOC) { return add(a, number_like("add", 1, b, a, loc), loc); }
+inline Tensor add(Scalar a, const Tensor& b, TT_LOC) { return add(number_like("add", 2, a, b, loc), b, loc); }
+inline Tensor sub(const Tensor& a, Scalar b, TT_LOC) { return sub(a, number_like("sub", 1, b, a, loc), loc); }
+inline Tensor sub(Scalar a, const Tensor& b, TT_LOC) { return sub(number_like("sub", 2, a, b, loc), b, loc); }
+inline Tensor mul(const Tensor& a, Scalar b, TT_LOC) { return mul(a, number_like("mul", 1, b, a, loc), loc); }
+inline Tensor mul(Scalar a, const Tensor& b, TT_LOC) { return mul(number_like("mul", 2, a, b, loc), b, loc); }
+inline Tensor div(const Tensor& a, Scalar b, TT_LOC) { return div(a, number_like("div", 1, b, a, loc), loc); }
+inline Tensor div(Scalar a, const Tensor& b, TT_LOC) { return div(number_like("div", 2, a, b, loc), b, loc); }
+inline Tensor pow(const Tensor& a, Scalar b, TT_LOC) { return pow(a, number_like("pow", 1, b, a, loc), loc); }
+inline Tensor pow(Scalar a, const Tensor& b, TT_LOC) { return pow(number_like("pow", 2, a, b, loc), b, loc); }
+inline Tensor maximum(const Tensor& a, Scalar b, TT_LOC) { return maximum(a, number_like("maximum", 1, b, a, loc), loc); }
+inline Tensor maximum(Scalar a, const Tensor& b, TT_LOC) { return maximum(number_like("maximum", 2, a, b, loc), b, loc); }
+inline Tensor minimum(const Tensor& a, Scalar b, TT_LOC) { return minimum(a, number_like("minimum", 1, b, a, loc), loc); }
+inline Tensor minimum(Scalar a, const Tensor& b, TT_LOC) { return minimum(number_like("minimum", 2, a, b, loc), b, loc); }
+// clang-format on
 // Comparisons are exact for any number, as x == 1 is.
 TT_API Tensor eq(const Tensor& a, Scalar b, TT_LOC);
 TT_API Tensor ne(const Tensor& a, Scalar b, TT_LOC);

@@ -1,11 +1,10 @@
 // Printing with fmt: fmt::print("{}", t). It needs fmt (link fmt::fmt), so it is not in tinytorch.hpp;
-// std::cout << t and to_string(t) need nothing (tensor/to_string.hpp).
+// std::cout << t and to_string(t) need nothing (tensor/ops/to_string.hpp).
 #pragma once
 
 #include <fmt/format.h>
 
 #include <tinytorch/tensor/ops.hpp>
-#include <tinytorch/tensor/to_string.hpp>
 
 template <>
 struct fmt::formatter<tinytorch::Tensor> : fmt::formatter<std::string> {

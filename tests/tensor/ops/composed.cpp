@@ -5,7 +5,7 @@
 #include <limits>
 #include <support/errors.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
-#include <tinytorch/tensor/composed.hpp>
+#include <tinytorch/tensor/ops/composed.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

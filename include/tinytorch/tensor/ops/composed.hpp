@@ -1,7 +1,7 @@
-// Definitions of the functions of tensor/composed.hpp.
+// Functions that are composed of other operations, which have the kernels and the derivatives: isnan, isinf,
+// isfinite, outer, one_hot, repeat, roll, einsum.
 #pragma once
 
-#include <tinytorch/tensor/composed.hpp>
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
