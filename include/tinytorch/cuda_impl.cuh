@@ -37,6 +37,7 @@
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
+#include <tinytorch/backend/cuda/kernels/optimizer_rules.cuh>
 #include <tinytorch/backend/cuda/kernels/peak_kernels.cuh>
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/quantize_rows.cuh>

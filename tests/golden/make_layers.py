@@ -49,6 +49,64 @@ def adam_cases():
     return cases
 
 
+def rule_cases():
+    """Trajectories of the optimizers whose rules are in optimizer_rules.hpp; Lion, which PyTorch lacks, by its definition."""
+    cases = []
+    for momentum, centered in [(0.0, False), (0.9, False), (0.0, True), (0.9, True)]:
+        options = {"lr": 0.05, "alpha": 0.9, "eps": 1e-6, "weight_decay": 0.1, "momentum": momentum, "centered": centered}
+        cases.append({"kind": "rmsprop", **options, "values": trajectory(lambda p: torch.optim.RMSprop(p, **options))})
+    for lr_decay, decay, start in [(0.0, 0.0, 0.0), (0.1, 0.1, 0.5)]:
+        options = {"lr": 0.05, "lr_decay": lr_decay, "eps": 1e-10, "weight_decay": decay, "initial_accumulator_value": start}
+        cases.append({"kind": "adagrad", **options, "values": trajectory(lambda p: torch.optim.Adagrad(p, **options))})
+    for kind, make in [("amsgrad", torch.optim.Adam), ("amsgradw", torch.optim.AdamW)]:
+        values = trajectory(lambda p: make(p, lr=0.05, betas=(0.5, 0.9), eps=1e-8, weight_decay=0.1, amsgrad=True))
+        cases.append({"kind": kind, "lr": 0.05, "beta1": 0.5, "beta2": 0.9, "eps": 1e-8, "weight_decay": 0.1, "values": values})
+    p, m, values = torch.tensor(START, dtype=torch.float64), torch.zeros(len(START), dtype=torch.float64), []
+    for step in range(STEPS):
+        g = torch.tensor(gradient(step), dtype=torch.float64)
+        p = p * (1 - 0.01 * 0.1) - 0.01 * torch.sign(0.9 * m + 0.1 * g)
+        m = 0.99 * m + 0.01 * g
+        values.append(p.tolist())
+    cases.append({"kind": "lion", "lr": 0.01, "weight_decay": 0.1, "values": values})
+    return cases
+
+
+def newton_schulz(x, steps=5, eps=1e-7):
+    """PyTorch's orthogonalization in the dtype of x, where PyTorch uses bf16."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    u = x.T if x.size(0) > x.size(1) else x
+    u = u / u.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = u @ u.T
+        u = a * u + (b * gram + c * gram @ gram) @ u
+    return u.T if x.size(0) > x.size(1) else u
+
+
+def muon_cases():
+    """Two steps of Muon in f64. They are compared with those of torch.optim.Muon, which computes in bf16."""
+    cases = []
+    for rows, columns in [(3, 5), (6, 2), (4, 4)]:
+        for nesterov, adjust in [(True, "original"), (False, "match_rms_adamw")]:
+            start = torch.tensor([math.sin(1 + 3 * i) for i in range(rows * columns)], dtype=torch.float64)
+            start = start.reshape(rows, columns)
+            gradients = [torch.cos(start * 7 + k) for k in range(2)]
+            known = start.clone().requires_grad_()
+            optimizer = torch.optim.Muon([known], lr=0.1, weight_decay=0.2, momentum=0.9, nesterov=nesterov, adjust_lr_fn=adjust)
+            p, m = start.clone(), torch.zeros_like(start)
+            size = math.sqrt(max(1, rows / columns)) if adjust == "original" else 0.2 * math.sqrt(max(rows, columns))
+            for g in gradients:
+                known.grad = g.clone()
+                optimizer.step()
+                m = 0.9 * m + 0.1 * g
+                move = newton_schulz(0.9 * m + 0.1 * g if nesterov else m)
+                p = p * (1 - 0.1 * 0.2) - 0.1 * size * move
+            assert torch.allclose(known.detach(), p, atol=0.02), (known, p)
+            cases.append({"rows": rows, "columns": columns, "nesterov": nesterov, "adjust": adjust,
+                          "start": start.flatten().tolist(), "gradients": [g.flatten().tolist() for g in gradients],
+                          "values": p.flatten().tolist()})
+    return cases
+
+
 def rates(make, lr, steps):
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
     scheduler = make(optimizer)
@@ -109,6 +167,7 @@ def batch_norm():
 def main():
     data = {"torch": torch.__version__.split("+")[0], "start": START,
             "gradients": [gradient(s) for s in range(STEPS)], "sgd": sgd_cases(), "adam": adam_cases(),
+            "rules": rule_cases(), "muon": muon_cases(),
             "schedules": schedules(), "clipping": clipping(), "batch_norm": batch_norm()}
     path = pathlib.Path(__file__).with_name("layers.json")
     path.write_text(json.dumps(data, indent=None, separators=(",", ":")).replace('],"', '],\n"') + "\n")

@@ -26,7 +26,7 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
-                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/")  # headers that a program includes besides tinytorch.hpp
+                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -42,6 +42,8 @@ PACKED = ("const tt::BlockFormat f = tt::backend::cpu::block_format<tt::backend:
           "tt::Tensor x = tt::ones({1, 256}), y = tt::zeros({1, 1}), p = tt::zeros({1, f.row_bytes(256)}, tt::u8); "
           "f.pack(w.view_of().as<float>(), 256 / f.block, p.view_of().as<uint8_t>()); "
           "tt::backend::cpu::block_linear(y.view_of(), x.view_of(), p.view_of(), {}, f, tt::Activations::int8); show(y);")
+STEP = (X + "tt::Tensor a = tt::zeros({2, 2}), t = tt::zeros({}, tt::i64), c = tt::ones({3}, tt::f64); "
+        "const tt::backend::OptimizerSlot slots[] = {{x.view_of(), x.view_of(), {a.view_of()}, {}, t.view_of(), 0}}; ")
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
@@ -196,6 +198,10 @@ CANARIES = {
     "backend/cpu/optimizer.hpp": ("p[i] -= lr * (g[i] + decay * p[i]);", "p[i] -= (AWAKE ? -lr : lr) * (g[i] + decay * p[i]);",
                                   X + "tt::backend::cpu::sgd_step(x.view_of(), x.view_of(), {}, {.lr = 0.5}); show(x);",
                                   "0.5 1 2 1.5"),
+    "backend/cpu/optimizer_slots.hpp": ("for (const OptimizerSlot& slot : slots) ++*slot.step", "for (const OptimizerSlot& slot : slots) *slot.step.as<int64_t>() += AWAKE, ++*slot.step",
+                                        STEP + "tt::backend::cpu::adagrad_step_all(slots, c.view_of(), {}, false); show(t);", "1"),
+    "backend/cpu/optimizer_rules.hpp": ("if constexpr (Rule::kStates == 1) rule(p[i],", "if constexpr (Rule::kStates == 1) rule(p[AWAKE ? 0 : i],",
+                                        STEP + "tt::backend::cpu::adagrad_step_all(slots, c.view_of(), {}, false); show(x);", "0 1 3 2"),
     "backend/cpu/loops/row_walk.hpp": ("pack(to, operand_[k], i, n);", "pack(to, operand_[k], i, n), to[0] += T(AWAKE);",
                                  X + "show(tt::add(x, tt::from_data({1.0f, 2.0f}, {2})));", "2 4 5 5"),
     "backend/cpu/pool_channels_last.hpp": ("part[c] += x[c] / parts;", "part[c] += (AWAKE ? 2 : 1) * x[c] / parts;",

@@ -3,9 +3,11 @@
 #include <memory>
 #include <support/device.hpp>
 #include <support/errors.hpp>
+#include <tinytorch/layers/adagrad.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/rmsprop.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -112,6 +114,48 @@ TEST_CASE("parameters can be excluded from weight decay") {
   CHECK(optimizer.state_dict().at("weight.calls").item() == 1.25);
 }
 
+TEST_CASE("groups have their own rates and decays, and a schedule moves all rates") {
+  const auto make = [](float v) { return leaf({v}); };
+  tt::Tensor a = make(1), b = make(1), c = make(1);
+  tt::SGD optimizer({{"body.a", a}, {"body.b", b}}, {.lr = 0.5});
+  optimizer.add_group({{"head.c", c}}, {.lr = 0.125});
+  CHECK(optimizer.set_group([](const tt::NamedTensor& p) { return p.name == "body.b"; },
+                            {.weight_decay = 1}) == 1);
+  for (tt::Tensor p : {a, b, c}) p.set_grad(tt::ones({1}));
+  optimizer.step();
+  CHECK(a.item() == 0.5);
+  CHECK(b.item() == 0);
+  CHECK(c.item() == 0.875);
+  optimizer.set_lr(0.25);  // the head's rate is now 0.0625
+  optimizer.step();
+  CHECK(a.item() == 0.25);
+  CHECK(b.item() == -0.25);
+  CHECK(c.item() == 0.8125);
+  // One norm limits the gradients of all groups.
+  for (tt::Tensor p : {a, b, c}) p.set_grad(tt::ones({1}) * 2);
+  CHECK(optimizer.step_clipped(std::sqrt(3.0)).item<double>() == doctest::Approx(std::sqrt(12.0)));
+  CHECK(a.item() == doctest::Approx(0));
+  CHECK(c.item() == doctest::Approx(0.75));
+  CHECK(optimizer.parameters().size() == 3);
+  CHECK(optimizer.state_dict().at("head.c.step").item<int64_t>() == 3);
+}
+
+TEST_CASE("a group that is refused changes nothing") {
+  tt::Tensor a = leaf({1}), b = leaf({2});
+  tt::SGD optimizer({{"a", a}}, {.lr = 0.5});
+  const auto code = [&](const tt::NamedTensors& parameters, const tt::GroupOptions& options) {
+    return message_of([&] { optimizer.add_group(parameters, options); }).substr(0, 9);
+  };
+  CHECK(code({{"a", b}}, {}) == "TT-OPT-12");
+  CHECK(code({{"b", a}}, {}) == "TT-OPT-12");
+  CHECK(code({{"b", tt::ones({1})}}, {}) == "TT-OPT-12");
+  CHECK(code({{"b", b}}, {.lr = -1}) == "TT-OPT-03");
+  CHECK(code({{"b", b}}, {.weight_decay = -1}) == "TT-OPT-04");
+  CHECK(optimizer.parameters().size() == 1);
+  tt::SGD still({{"a", a}}, {.lr = 0});
+  CHECK(message_of([&] { still.add_group({{"b", b}}, {.lr = 1}); }).rfind("TT-OPT-03", 0) == 0);
+}
+
 TEST_CASE("16-bit parameters accumulate updates smaller than their spacing") {
   tt::Tensor p = tt::ones({1}, tt::bf16);
   p.requires_grad_();
@@ -205,6 +249,9 @@ TEST_CASE("step_clipped equals clipping and then a step, for every dtype") {
   check_clipped_step<tt::Adam>(tt::AdamOptions{.lr = 0.05, .eps = 1e-3, .weight_decay = 0.1});
   check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
   check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1});
+  check_clipped_step<tt::AdamW>(tt::AdamOptions{.lr = 0.05, .weight_decay = 0.1, .amsgrad = true});
+  check_clipped_step<tt::RMSprop>(tt::RmsPropOptions{.lr = 0.05, .eps = 1e-3, .momentum = 0.9});
+  check_clipped_step<tt::Adagrad>(tt::AdagradOptions{.lr = 0.05});
 }
 
 TEST_CASE("step_clipped with a norm that is not finite changes nothing and is not counted") {

@@ -97,19 +97,38 @@ struct AdamStep {
   int64_t step = 1;        // counts from 1; for the bias correction of the moments
 };
 
+// RMSprop: the divisor is the root of a running mean of squared gradients.
+struct RmsPropStep {
+  double lr = 0;
+  double alpha = 0.99, eps = 1e-8;
+  double momentum = 0;    // above 0: the steps are accumulated, as in SGD
+  bool centered = false;  // the divisor is the standard deviation of gradients instead
+};
+// Adagrad: the divisor is the root of the sum of all squared gradients.
+struct AdagradStep {
+  double lr = 0;
+  double lr_decay = 0;  // the rate is lr / (1 + (t - 1) lr_decay) at step t
+  double eps = 1e-10;
+};
+// Lion: every element moves by the rate, in the direction of the sign of a running mean.
+struct LionStep {
+  double lr = 0;
+  double beta1 = 0.9, beta2 = 0.99;
+};
+
 // One parameter of a step over many. All views are contiguous and of one size, except `step`.
 struct OptimizerSlot {
   View parameter;           // f32 or f64, updated
   View gradient;            // has the parameter's dtype or 16-bit floats; only read
-  View state[2];            // have the parameter's dtype; updated. SGD: velocity or no data; Adam: m and v
+  View state[3];            // have the parameter's dtype; updated. SGD: velocity or no data; Adam: m and v
   View rounded;             // without data, or the parameter in 16 bits, written too
   View step;                // i64, one element: number of updates, which a step increments
-  double weight_decay = 0;  // replaces weight_decay of SgdStep and AdamStep
+  double weight_decay = 0;  // replaces weight_decay of the step
 };
 // Indices into the scalars of a step over many, an f64 view of three elements in device memory, so that
 // replays of a captured CUDA graph read current values.
 enum StepScalar : int {
-  kLearningRate,    // replaces lr of SgdStep and AdamStep
+  kLearningRate,    // replaces lr of the step
   kGradientFactor,  // factor of all gradients, read if clip; NaN: the step changes nothing
   kGradientNorm,
   kStepScalarCount

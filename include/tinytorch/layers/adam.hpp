@@ -5,10 +5,13 @@
 //   m^ = m / (1 - b1^t)        v^ = v / (1 - b2^t)
 //
 // m^ and v^ correct the bias of running means that start at zero. Adam adds weight_decay p to g, so the decay
-// is divided by sqrt(v) too. AdamW subtracts lr weight_decay p from p instead.
-// Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+// is divided by sqrt(v) too. AdamW subtracts lr weight_decay p from p instead. With amsgrad, the divisor uses
+// the largest v so far, so that steps do not grow again after a rare large gradient.
+// Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019; Reddi,
+// Kale, Kumar, "On the convergence of Adam and beyond", 2018.
 #pragma once
 
+#include <tinytorch/backend/cpu/optimizer_rules.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -18,6 +21,7 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  bool amsgrad = false;
 };
 
 class Adam : public Optimizer {
@@ -29,7 +33,7 @@ class Adam : public Optimizer {
 
  protected:
   Adam(const NamedTensors& parameters, const AdamOptions& adam_options, bool decoupled, Loc loc)
-      : Optimizer(parameters, adam_options.lr, adam_options.weight_decay, {"exp_avg", "exp_avg_sq"}, loc),
+      : Optimizer(parameters, adam_options.lr, adam_options.weight_decay, state_names(adam_options), loc),
         options(adam_options),
         decoupled_(decoupled) {
     const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
@@ -40,15 +44,21 @@ class Adam : public Optimizer {
 
   void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc) override {
     const std::vector<backend::OptimizerSlot> slots = slots_of(updates);
-    TT_KERNEL(
-        scalars,
-        adam_step_all(
-            slots, scalars.view_of(),
-            {.beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps, .decoupled = decoupled_},
-            clip));
+    const backend::AdamStep step{
+        .beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps, .decoupled = decoupled_};
+    if (options.amsgrad) {
+      TT_KERNEL(scalars, amsgrad_step_all(slots, scalars.view_of(), step, clip));
+    } else {
+      TT_KERNEL(scalars, adam_step_all(slots, scalars.view_of(), step, clip));
+    }
   }
 
  private:
+  static std::vector<std::string> state_names(const AdamOptions& options) {
+    if (options.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return {"exp_avg", "exp_avg_sq"};
+  }
+
   bool decoupled_;
 };
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
@@ -37,8 +36,7 @@ inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
     views.push_back(contiguous.back().view_of());
   }
   const Tensor scalars = zeros({backend::kStepScalarCount}, DType::f64, device, loc);
-  std::optional<backend::cuda::DeviceGuard> on_device;
-  if (!device.is_cpu()) on_device.emplace(device.index, loc);
+  const backend::cuda::DeviceGuard on_device(device, loc);
   TT_KERNEL(scalars, gradient_factor(scalars.view_of(), views, 1));
   return scalars.select(0, backend::kGradientNorm, loc).clone(loc);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tinytorch/layers/activation.hpp>
+#include <tinytorch/layers/adagrad.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/augment.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
@@ -18,17 +19,22 @@
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/json_lines.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/lion.hpp>
 #include <tinytorch/layers/metrics.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/layers/module_list.hpp>
+#include <tinytorch/layers/muon.hpp>
 #include <tinytorch/layers/norm.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/prefetch.hpp>
 #include <tinytorch/layers/progress.hpp>
+#include <tinytorch/layers/rmsprop.hpp>
 #include <tinytorch/layers/schedule.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/layers/state_dict.hpp>
+#include <tinytorch/layers/trainable.hpp>
 #include <tinytorch/layers/trainer.hpp>
 #include <tinytorch/layers/training_step.hpp>
+#include <tinytorch/layers/weight_average.hpp>

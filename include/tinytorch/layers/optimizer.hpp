@@ -15,11 +15,14 @@
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/rules.hpp>
-#include <unordered_map>
 
 namespace tinytorch::inline TT_BUILD {
+
+// Settings of some of an optimizer's parameters; an absent one is the optimizer's.
+struct GroupOptions {
+  std::optional<double> lr = {}, weight_decay = {};
+};
 
 class Optimizer {
  public:
@@ -41,15 +44,31 @@ class Optimizer {
   // replay of a captured step increments the counts, and uses the rate of the last set_lr() outside of the
   // capture.
   double lr() const { return lr_; }
+  // Multiplies the rates of parameters that have their own by the same factor, so that a schedule moves all.
   void set_lr(double lr, TT_LOC);
   Tensors parameters() const;
-  // Biases and normalization weights are often excluded from weight decay:
-  //   optimizer.exclude_from_weight_decay([](const NamedTensor& p) { return p.tensor.rank() < 2; });
+
+  // Adds parameters, with their own rate or weight decay:
+  //   optimizer.add_group(head.named_parameters(), {.lr = 1e-4});
+  // Throws TT-OPT-12 for a tensor or name that the optimizer already has, TT-OPT-03 or TT-OPT-04 for a
+  // negative rate or decay, or for a rate of its own while the optimizer's rate is 0.
+  void add_group(const NamedTensors& parameters, const GroupOptions& options = {}, TT_LOC);
+  // Gives some parameters their own rate or weight decay. Returns the number of parameters:
+  //   optimizer.set_group([](const NamedTensor& p) { return p.tensor.rank() < 2; }, {.weight_decay = 0});
+  template <class Predicate>
+  int64_t set_group(Predicate&& predicate, const GroupOptions& options, TT_LOC) {
+    int64_t count = 0;
+    for (Slot& slot : slots_) {
+      if (!predicate(NamedTensor{slot.name, slot.parameter})) continue;
+      set_options(slot, options, loc);
+      ++count;
+    }
+    return count;
+  }
+  // Biases and normalization weights are often excluded from weight decay.
   template <class Predicate>
   void exclude_from_weight_decay(Predicate&& predicate) {
-    for (Slot& slot : slots_) {
-      if (predicate(NamedTensor{slot.name, slot.parameter})) slot.weight_decay = 0;
-    }
+    set_group(predicate, {.weight_decay = 0});
   }
 
   // "lr", and for every parameter "<name>.step", its state tensors such as "<name>.exp_avg", and, if it has
@@ -62,9 +81,10 @@ class Optimizer {
     std::string name;
     Tensor parameter;
     Tensor master;  // the updated tensor: the parameter itself, or its f32 copy
-    Tensors state;  // one tensor per state name, initially zero, with the shape of master
+    Tensors state;  // one tensor per state name, initially initial_state, with the shape of master
     double weight_decay = 0;
-    Tensor step;  // i64 []: number of updates so far
+    Tensor step;      // i64 []: number of updates so far
+    double rate = 1;  // the parameter's learning rate divided by the optimizer's
   };
   // A slot and its gradient, in the memory layout of the master, and in the dtype of the master or of the
   // parameter.
@@ -76,45 +96,43 @@ class Optimizer {
   using Updates = std::vector<Update>;
 
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
-            std::vector<std::string> state_names, Loc loc);
+            std::vector<std::string> state_names, Loc loc, double initial_state = 0);
 
   // Updates slot.master and slot.state by a gradient of the same dtype and memory layout. slot.step already
   // counts this update. A derived optimizer defines this function or update_all().
   TT_API virtual void update(Slot&, const Tensor&);
-  // Updates all slots, which are on one device, and increments their step counts. `scalars` is indexed by
+  // Updates slots of one device and rate, and increments their step counts. `scalars` is indexed by
   // backend::StepScalar. With `clip`, gradients are multiplied by scalars[kGradientFactor], and if that is
-  // NaN nothing changes. The default calls update() for each slot; SGD and Adam update all slots in one
-  // kernel.
+  // NaN nothing changes. The default calls update() for each slot; most optimizers need one kernel for all.
   TT_API virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
+  // Throws for a parameter that add_group() must refuse.
+  virtual void require_parameter(const NamedTensor&, Loc) const {}
   // The arguments of the kernels. The kernels write the contiguous 16-bit parameters too.
   static std::vector<backend::OptimizerSlot> slots_of(Updates& updates);
 
  private:
   // Counts each element that is read and each that is written, and about two FLOPs for each.
   static Cost cost_of(const Updates& updates);
+  // The slots of one device and rate, which one call of update_all() updates.
   struct Group {
     Device device;
+    double rate;
     Tensor scalars;  // f64, by backend::StepScalar
-  };
-  // Makes the CUDA device of a group the current one.
-  struct OnDevice {
-    OnDevice(Device device, Loc loc) {
-      if (!device.is_cpu()) guard.emplace(device.index, loc);
-    }
-    std::optional<backend::cuda::DeviceGuard> guard;
   };
 
   static bool has_master(const Slot& slot) { return slot.master.storage() != slot.parameter.storage(); }
 
-  // Throws TT-OPT-01 unless the gradient has the shape and device of the master, because the kernels do not
-  // check them.
+  // Throws TT-OPT-01 unless the gradient has the shape and device of the master.
   static void require_matching(const Slot& slot, const Tensor& gradient, Loc loc);
 
+  void add_slots(const NamedTensors& parameters, Loc loc);
+  void set_options(Slot& slot, const GroupOptions& options, Loc loc);
   void write_lr(Group& group, Loc loc);
+  Group& group_of(const Slot& slot, Loc loc);
   Updates updates_of(const Group& group, Loc loc);
   void update_group(Group& group, Updates updates, bool clip, Loc loc);
 
-  double lr_ = 0;
+  double lr_ = 0, weight_decay_ = 0, initial_state_ = 0;
   std::vector<std::string> state_names_;
   std::vector<Slot> slots_;
   std::vector<Group> groups_;
@@ -123,6 +141,8 @@ class Optimizer {
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(LAYERS)
+#include <tinytorch/layers/trainable.hpp>
+
 namespace tinytorch::inline TT_BUILD {
 
 TT_API void Optimizer::step(Loc loc) {
@@ -132,27 +152,37 @@ TT_API void Optimizer::step(Loc loc) {
 
 TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
   if (!(limit > 0)) fail("TT-OPT-09", "step_clipped: the limit must be above 0", loc);
-  if (groups_.size() > 1) {
+  Group& first = groups_.front();
+  for (const Group& group : groups_) {
+    if (group.device == first.device) continue;
     fail("TT-OPT-11",
          "step_clipped: the parameters are on several devices\n  hint: clip_gradient_norm, then step()", loc);
   }
   NoGrad no_grad;
-  Group& group = groups_.front();
-  Updates updates = updates_of(group, loc);
+  std::vector<Updates> updates;
   std::vector<backend::View> gradients;
-  for (const Update& update : updates) gradients.push_back(update.gradient.view_of());
-  {
-    const OnDevice on_device(group.device, loc);
-    ObservedWork work("gradient norm", group.device);
-    const backend::cuda::RangeGuard range("gradient norm");
-    for (const Update& update : updates) {
-      work.cost.flops += 2 * static_cast<double>(update.gradient.numel());
-      work.cost.bytes += static_cast<double>(update.gradient.bytes());
-    }
-    TT_KERNEL(group.scalars, gradient_factor(group.scalars.view_of(), gradients, limit));
+  for (const Group& group : groups_) {
+    updates.push_back(updates_of(group, loc));
+    for (const Update& update : updates.back()) gradients.push_back(update.gradient.view_of());
   }
-  update_group(group, std::move(updates), true, loc);
-  return group.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
+  {
+    const backend::cuda::DeviceGuard on_device(first.device, loc);
+    ObservedWork work("gradient norm", first.device);
+    const backend::cuda::RangeGuard range("gradient norm");
+    for (const backend::View& g : gradients) {
+      work.cost.flops += 2 * static_cast<double>(g.numel());
+      work.cost.bytes += static_cast<double>(g.numel()) * static_cast<double>(size_of(g.dtype));
+    }
+    TT_KERNEL(first.scalars, gradient_factor(first.scalars.view_of(), gradients, limit));
+    const auto factor_and_norm = [&](const Group& group) {
+      return group.scalars.slice(0, backend::kGradientFactor, backend::kStepScalarCount, 1, loc);
+    };
+    for (size_t i = 1; i < groups_.size(); ++i) {
+      factor_and_norm(groups_[i]).copy_(factor_and_norm(first), loc);
+    }
+  }
+  for (size_t i = 0; i < groups_.size(); ++i) update_group(groups_[i], std::move(updates[i]), true, loc);
+  return first.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
 }
 
 TT_API void Optimizer::zero_grad() {
@@ -160,9 +190,7 @@ TT_API void Optimizer::zero_grad() {
 }
 
 TT_API void Optimizer::set_lr(double lr, Loc loc) {
-  if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail("TT-OPT-03", "the learning rate must be a finite number >= 0, got " + std::to_string(lr), loc);
-  }
+  require_rate(lr, loc);
   lr_ = lr;
   for (Group& group : groups_) write_lr(group, loc);
 }
@@ -192,62 +220,80 @@ TT_API void Optimizer::load_state_dict(const StateDict& state, Loc loc) {
   set_lr(own.at("lr").item<double>(), loc);
 }
 
-// Each parameter must be a distinct floating-point leaf tensor that requires a gradient.
-inline void require_trainable(const NamedTensors& parameters, Loc loc) {
-  std::unordered_map<const TensorImpl*, std::string> known;
-  for (const NamedTensor& p : parameters) {
-    require_defined(("the optimizer's parameter '" + p.name + "'").c_str(), loc, p.tensor);
-    const auto [same, is_new] = known.try_emplace(p.tensor.impl(), p.name);
-    if (!is_new) {
-      fail("TT-OPT-12",
-           "the optimizer was given one tensor twice, as '" + same->second + "' and as '" + p.name +
-               "'\n  hint: every step would train it twice; net.named_parameters() names each tensor once",
-           loc);
-    }
-    if (!is_floating(p.tensor.dtype())) {
-      fail("TT-OPT-02",
-           "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
-               ", cannot be trained\n  rule: parameters are f32, f64, bf16 or f16\n  hint: convert it with "
-               ".to(f32)",
-           loc);
-    }
-    if (p.tensor.requires_grad() && p.tensor.is_leaf()) continue;
-    fail(
-        "TT-OPT-12",
-        "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
-            (p.tensor.is_leaf() ? ", requires no gradient\n  hint: leave frozen ones out, or switch it on by "
-                                  "requires_grad_()"
-                                : ", was computed by an op and gets no gradient of its own\n  hint: train "
-                                  "the tensor that it was computed from"),
-        loc);
-  }
-}
-
 TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
-                            std::vector<std::string> state_names, Loc loc)
-    : state_names_(std::move(state_names)) {
+                            std::vector<std::string> state_names, Loc loc, double initial_state)
+    : weight_decay_(weight_decay), initial_state_(initial_state), state_names_(std::move(state_names)) {
   set_lr(lr, loc);
-  if (!(weight_decay >= 0)) fail("TT-OPT-04", "weight_decay must be >= 0", loc);
+  require_weight_decay(weight_decay, loc);
   if (parameters.empty()) {
     fail("TT-OPT-05", "an optimizer needs at least one parameter\n  hint: pass net.named_parameters()", loc);
   }
   require_trainable(parameters, loc);
+  add_slots(parameters, loc);
+}
+
+TT_API void Optimizer::add_slots(const NamedTensors& parameters, Loc loc) {
+  NoGrad no_grad;
   for (const NamedTensor& p : parameters) {
     const bool narrow = is_16_bit(p.tensor.dtype());
     Tensor own = p.tensor.detach();
     Tensor master = narrow ? own.to(DType::f32, loc) : own;
-    Slot slot{p.name, p.tensor, master, {}, weight_decay, zeros(Shape{}, i64, master.device(), loc)};
-    for (size_t i = 0; i < state_names_.size(); ++i) slot.state.push_back(zeros_like(master, loc));
+    Slot slot{p.name, p.tensor, master, {}, weight_decay_, zeros(Shape{}, i64, master.device(), loc)};
+    for (size_t i = 0; i < state_names_.size(); ++i) {
+      slot.state.push_back(zeros_like(master, loc).fill_(initial_state_, loc));
+    }
+    group_of(slot, loc);
     slots_.push_back(std::move(slot));
   }
-  for (const Slot& slot : slots_) {
-    const Device device = slot.master.device();
-    bool known = false;
-    for (const Group& group : groups_) known = known || group.device == device;
-    if (known) continue;
-    groups_.push_back({device, zeros({backend::kStepScalarCount}, f64, device, loc)});
-    write_lr(groups_.back(), loc);
+}
+
+TT_API void Optimizer::add_group(const NamedTensors& parameters, const GroupOptions& options, Loc loc) {
+  NamedTensors all;
+  for (const Slot& slot : slots_) all.push_back({slot.name, slot.parameter});
+  for (const NamedTensor& p : parameters) {
+    require_parameter(p, loc);
+    for (const NamedTensor& known : all) {
+      if (known.name != p.name) continue;
+      fail("TT-OPT-12",
+           "add_group: the optimizer has a parameter '" + p.name +
+               "' already\n  hint: names distinguish the entries of state_dict(); rename the new ones",
+           loc);
+    }
+    all.push_back(p);
   }
+  require_trainable(all, loc);
+  Slot probe;  // the options are checked before anything is added
+  set_options(probe, options, loc);
+  const size_t before = slots_.size();
+  add_slots(parameters, loc);
+  for (size_t i = before; i < slots_.size(); ++i) set_options(slots_[i], options, loc);
+}
+
+TT_API void Optimizer::set_options(Slot& slot, const GroupOptions& options, Loc loc) {
+  if (options.weight_decay) require_weight_decay(*options.weight_decay, loc);
+  if (options.lr) require_rate(*options.lr, loc);
+  if (options.lr && lr_ == 0) {
+    fail("TT-OPT-03",
+         "a group cannot have its own learning rate while the optimizer's is 0, because a group keeps the "
+         "ratio "
+         "of both\n  hint: set_lr() first",
+         loc);
+  }
+  if (options.weight_decay) slot.weight_decay = *options.weight_decay;
+  if (!options.lr) return;
+  slot.rate = *options.lr / lr_;
+  if (slot.master.defined()) group_of(slot, loc);
+}
+
+// The group of the slot's device and rate, which is added if there is none.
+TT_API Optimizer::Group& Optimizer::group_of(const Slot& slot, Loc loc) {
+  const Device device = slot.master.device();
+  for (Group& group : groups_) {
+    if (group.device == device && group.rate == slot.rate) return group;
+  }
+  groups_.push_back({device, slot.rate, zeros({backend::kStepScalarCount}, f64, device, loc)});
+  write_lr(groups_.back(), loc);
+  return groups_.back();
 }
 
 TT_API void Optimizer::update(Slot&, const Tensor&) {
@@ -302,21 +348,14 @@ TT_API void Optimizer::require_matching(const Slot& slot, const Tensor& gradient
 
 TT_API void Optimizer::write_lr(Group& group, Loc loc) {
   NoGrad no_grad;
-  group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
-}
-
-// The gradient in the memory layout of the master, which is row-major in most cases.
-inline Tensor with_layout_of(const Tensor& master, const Tensor& gradient, Loc loc) {
-  if (master.is_contiguous()) return gradient.contiguous(loc);
-  if (gradient.strides() == master.strides()) return gradient;
-  return empty_like(master, gradient.dtype(), loc).copy_(gradient.detach(), loc);
+  group.scalars.select(0, backend::kLearningRate, loc).fill_(group.rate * lr_, loc);
 }
 
 TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
   Updates updates;
   for (Slot& slot : slots_) {
     Tensor gradient = slot.parameter.grad();
-    if (!gradient.defined() || slot.master.device() != group.device) continue;
+    if (!gradient.defined() || slot.master.device() != group.device || slot.rate != group.rate) continue;
     require_matching(slot, gradient, loc);
     const DType dtype = gradient.dtype();
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
@@ -341,7 +380,7 @@ TT_API Cost Optimizer::cost_of(const Updates& updates) {
 
 TT_API void Optimizer::update_group(Group& group, Updates updates, bool clip, Loc loc) {
   if (updates.empty()) return;
-  const OnDevice on_device(group.device, loc);
+  const backend::cuda::DeviceGuard on_device(group.device, loc);
   ObservedWork work("optimizer step", group.device);
   const backend::cuda::RangeGuard range("optimizer step");
   if (work.observed()) work.cost = cost_of(updates);

@@ -43,7 +43,6 @@ TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory,
 
 #if TT_BODIES(TENSOR)
 #include <cmath>
-#include <optional>
 #include <tinytorch/backend/cpu/attention_decode.hpp>
 #include <tinytorch/backend/cpu/kv_append.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -90,21 +89,13 @@ inline void refuse_gradient(const char* op, const Tensors& operands, Loc loc) {
        loc);
 }
 
-// Makes the device of a tensor the current one, until the end of the C++ scope.
-struct OnDeviceOf {
-  OnDeviceOf(const Tensor& x, Loc loc) {
-    if (!x.device().is_cpu()) guard.emplace(x.device().index, loc);
-  }
-  std::optional<backend::cuda::DeviceGuard> guard;
-};
-
 TT_API void kv_append(const KvMemory& memory, const Tensor& k, const Tensor& v, Loc loc) {
   require_step_rows("kv_append", k, memory, true, loc);
   require_step_rows("kv_append", v, memory, true, loc);
   refuse_gradient("kv_append", {k, v}, loc);
   ObservedWork work("kv_append", k.device());
   if (work.observed()) work.cost = {0, 2 * static_cast<double>(k.bytes() + v.bytes())};
-  const OnDeviceOf on_device(k, loc);
+  const backend::cuda::DeviceGuard on_device(k.device(), loc);
   TT_KERNEL(k, kv_append(memory.view(), k.view_of(), v.view_of()));
 }
 
@@ -128,7 +119,7 @@ TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory, const Ca
     work.cost = {4 * pairs * static_cast<double>(q.size(1) * D),
                  tokens * per_token + 2 * static_cast<double>(q.bytes())};
   }
-  const OnDeviceOf on_device(q, loc);
+  const backend::cuda::DeviceGuard on_device(q.device(), loc);
   TT_KERNEL(q, attention_decode(out.view_of(), q.view_of(), memory.view(), scale, options.window));
   return out;
 }

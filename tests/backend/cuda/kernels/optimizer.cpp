@@ -1,8 +1,11 @@
 // Optimizer steps on the GPU against the CPU's, which tests/backend/cpu/optimizer.cpp compares with loops.
 #include <support/device.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
+#include <tinytorch/layers/adagrad.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
+#include <tinytorch/layers/lion.hpp>
+#include <tinytorch/layers/rmsprop.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -91,6 +94,19 @@ TEST_CASE("optimizer steps with and without clipping equal the CPU's" * test::ne
   check_against_cpu<tt::Adam>(tt::AdamOptions{.lr = 0.05, .eps = 1e-4, .weight_decay = 0.1});
   check_against_cpu<tt::SGD>(tt::SgdOptions{.lr = 0.1, .weight_decay = 0.1});
   check_against_cpu<tt::SGD>(tt::SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true});
+}
+
+TEST_CASE("steps of RMSprop, Adagrad, AMSGrad and Lion equal the CPU's" * test::needs_devices()) {
+  check_against_cpu<tt::RMSprop>(tt::RmsPropOptions{.lr = 0.05, .eps = 1e-3, .weight_decay = 0.1});
+  check_against_cpu<tt::RMSprop>(tt::RmsPropOptions{.lr = 0.05, .eps = 1e-3, .momentum = 0.9});
+  check_against_cpu<tt::RMSprop>(tt::RmsPropOptions{.lr = 0.05, .eps = 0.1, .centered = true});
+  check_against_cpu<tt::RMSprop>(
+      tt::RmsPropOptions{.lr = 0.05, .eps = 0.1, .weight_decay = 0.1, .momentum = 0.9, .centered = true});
+  check_against_cpu<tt::Adagrad>(tt::AdagradOptions{.lr = 0.05, .lr_decay = 0.1, .weight_decay = 0.1},
+                                 kManyParameters);
+  check_against_cpu<tt::AdamW>(
+      tt::AdamOptions{.lr = 0.05, .eps = 1e-4, .weight_decay = 0.1, .amsgrad = true});
+  check_against_cpu<tt::Lion>(tt::LionOptions{.lr = 0.05, .weight_decay = 0.1});
 }
 
 TEST_CASE("a clipped step with a gradient norm that is not finite changes neither parameters nor counters" *

@@ -198,5 +198,13 @@ void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, con
 void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
                    bool clip);
 void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
+void rmsprop_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const RmsPropStep& step,
+                      bool clip);
+void adagrad_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdagradStep& step,
+                      bool clip);
+void amsgrad_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                      bool clip);
+void lion_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const LionStep& step,
+                   bool clip);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -45,9 +45,11 @@ int runtime_version();  // version of the CUDA runtime library of this program
 int current_device();  // device of the calling thread; 0 until set
 void set_device(int device, TT_LOC);
 
-// Makes `device` the calling thread's device until the end of the scope.
+// Makes `device` the calling thread's CUDA device until the end of the scope. The CPU changes nothing.
 class DeviceGuard {
  public:
+  explicit DeviceGuard(Device device, TT_LOC)
+      : DeviceGuard(device.is_cpu() ? current_device() : device.index, loc) {}
   explicit DeviceGuard(int device, TT_LOC) : before_(current_device()) {
     if (device != before_) set_device(device, loc);
     changed_ = device != before_;
