@@ -277,6 +277,15 @@ def shape_cases():
     case("stack({x, y}, 1)", normal(2, 3), normal(2, 3))
     case("index_select(x, 1, y)", normal(3, 4), torch.tensor([3, 0, 3]))
     case("index_select(x, 0, y)", normal(4, 3, dtype=f16), torch.tensor([1, 1]))
+    for name in ("isnan", "isinf", "isfinite"):
+        for dtype in (f32, f64, bf16, f16):
+            case(f"{name}(x)", torch.tensor([0.0, -1.5, inf, -inf, nan], dtype=dtype), grad=False)
+    case("outer(x, y)", normal(3), normal(4))
+    case("one_hot(x, 5)", torch.tensor([[0, 4], [2, 2]]))
+    case("repeat(x, {2, 3})", normal(2, 3))
+    case("repeat(x, {2, 3})", integers(0, 99, 2, 2, dtype=u8))
+    case("roll(x, 1, 0)", normal(3, 2))
+    case('einsum("ij,kj->ik", {x, y})', normal(3, 4), normal(2, 4))
     index = torch.tensor([[0, 2, 1], [2, 2, 0]])
     case("gather(x, 0, y)", normal(3, 4), index)
     case("gather(x, -1, y)", normal(2, 4), index)

@@ -28,6 +28,8 @@ enum class UnaryFn : uint8_t {
   relu,
   exp,
   log,
+  log1p,
+  expm1,
   sqrt,
   rsqrt,
   reciprocal,
@@ -128,6 +130,16 @@ TT_HOST_DEVICE inline T log1p_value(T e) {
 TT_HOST_DEVICE inline float expm1_value(float x) { return math::expm1_bounded(x < -40.0f ? -40.0f : x); }
 TT_HOST_DEVICE inline double expm1_value(double x) { return std::expm1(x); }
 
+// log(1 + x) and e^x - 1 for every x. From 20 on, e^x - 1 rounds to e^x or its neighbour in float.
+TT_HOST_DEVICE inline float log1p_any(float x) {
+  return x > std::numeric_limits<float>::max() ? x : log1p_value(x);
+}
+TT_HOST_DEVICE inline double log1p_any(double x) { return std::log1p(x); }
+TT_HOST_DEVICE inline float expm1_any(float x) {
+  return x > 20.0f ? math::exp(x) : expm1_value(x > 20.0f ? 20.0f : x);
+}
+TT_HOST_DEVICE inline double expm1_any(double x) { return std::expm1(x); }
+
 // log(1 + e^(beta x)) / beta = max(x, 0) + log(1 + e^-|beta x|) / beta.
 template <class T>
 TT_HOST_DEVICE inline T softplus_value(T x, T beta) {
@@ -188,6 +200,8 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
     if constexpr (fn == round) return std::nearbyint(x);
     if constexpr (fn == exp) return math::exp<range>(x);
     if constexpr (fn == log) return math::log<range>(x);
+    if constexpr (fn == log1p) return log1p_any(x);
+    if constexpr (fn == expm1) return expm1_any(x);
     if constexpr (fn == sqrt) return std::sqrt(x);
     if constexpr (fn == rsqrt) return T(1) / std::sqrt(x);
     if constexpr (fn == reciprocal) return T(1) / x;

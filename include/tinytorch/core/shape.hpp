@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 #include <tinytorch/core/error.hpp>
+#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -32,6 +33,11 @@ class Dims {
       values_[i] = other.values_[i];
     }
     return *this;
+  }
+  // One size or dimension may be written without braces: zeros(3), sum(x, 1).
+  template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) constexpr Dims(T value) {
+    push_back(static_cast<int64_t>(value));
   }
   constexpr Dims(std::initializer_list<int64_t> values) {
     for (int64_t v : values) push_back(v);

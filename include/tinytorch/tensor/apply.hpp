@@ -35,10 +35,38 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
                                    : inputs[static_cast<size_t>(s.layout_like)].strides();
 }
 
+// A view knows the tensor that owns the values, so that in-place writes to it can be recorded there.
+inline void remember_base(const Tensor& view, const Tensor& input) {
+  TensorImpl& t = *view.impl();
+  const TensorImpl& from = *input.impl();
+  t.view = true;
+  t.base = from.view && !from.base.expired() ? from.base : std::weak_ptr<TensorImpl>(input.handle());
+  t.seen_writes = t.storage->recorded_writes();
+}
+
+// Throws if an operand is a view that was taken before the graph recorded an in-place write to its storage:
+// its values have changed, but its history does not contain the write.
+inline void require_current(const char* op, const Tensors& inputs, Loc loc) {
+  for (const Tensor& t : inputs) {
+    if (!t.defined() || !t.impl()->view || t.impl()->seen_writes == t.impl()->storage->recorded_writes())
+      continue;
+    fail("TT-GRAD-10",
+         std::string(op) + ": " + t.describe() +
+             " is a view that was taken before an in-place write to the same values\n  hint: take the view "
+             "again "
+             "after the write",
+         loc);
+  }
+}
+
 inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
   const Specs specs = op.infer(inputs, loc);
   const Device device = op.output_device(common_device(op.name(), inputs, loc));
-  if (op.is_view()) return {op.view(inputs[0])};
+  if (op.is_view()) {
+    Tensor out = op.view(inputs[0]);
+    remember_base(out, inputs[0]);
+    return {std::move(out)};
+  }
   Tensors outputs;
   outputs.reserve(specs.size());
   for (const Spec& s : specs) {
@@ -62,6 +90,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   if (observer) observer->before(op, inputs);
   Tensors outputs;
   try {
+    if (grad_enabled()) require_current(op.name(), inputs, loc);
     outputs = execute(op, inputs, loc);
     if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
   } catch (const Error& e) {

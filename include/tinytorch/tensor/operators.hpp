@@ -5,6 +5,8 @@
 #pragma once
 
 #include <tinytorch/tensor/functions.hpp>
+#include <tinytorch/tensor/indexing.hpp>
+#include <tinytorch/tensor/overloads.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

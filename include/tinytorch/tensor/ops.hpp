@@ -5,6 +5,7 @@
 #include <tinytorch/tensor/ops/batch_norm.hpp>
 #include <tinytorch/tensor/ops/bias_activation.hpp>
 #include <tinytorch/tensor/ops/cached_attention.hpp>
+#include <tinytorch/tensor/ops/composed.hpp>
 #include <tinytorch/tensor/ops/composed_losses.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
@@ -13,6 +14,8 @@
 #include <tinytorch/tensor/ops/embedding.hpp>
 #include <tinytorch/tensor/ops/fused_linear.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/indexing.hpp>
+#include <tinytorch/tensor/ops/inplace.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/members.hpp>
@@ -22,3 +25,4 @@
 #include <tinytorch/tensor/ops/residual_norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops/to_string.hpp>

@@ -27,6 +27,14 @@ struct Scalar {
   std::string str() const;  // "300", "0.5"
 };
 
+// A Scalar together with the line that used it, so that an error in `x[0] = 300` names the caller's line.
+struct ScalarArg {
+  Scalar value;
+  Loc loc;
+  template <class T>
+  requires std::is_arithmetic_v<T> ScalarArg(T v, Loc l = Loc::current()) : value(v), loc(l) {}
+};
+
 // True if a dtype can hold the number. Integers: numbers in their range without a fraction; bool: 0 and 1.
 // Floats may round the number, but must not turn a finite number into an infinite one.
 TT_API bool can_hold(DType dtype, Scalar value);

@@ -38,12 +38,16 @@ class Storage {
   Device device() const { return device_; }
   uint64_t version() const { return version_; }
   void bump_version() { ++version_; }
+  // Number of in-place writes that the graph recorded (tensor/ops/inplace.hpp). A view that was taken before
+  // such a write knows nothing of it, so apply() refuses it.
+  uint64_t recorded_writes() const { return recorded_writes_; }
+  void count_recorded_write() { ++recorded_writes_; }
 
  private:
   void* data_ = nullptr;
   size_t bytes_;
   Device device_;
-  uint64_t version_ = 0;
+  uint64_t version_ = 0, recorded_writes_ = 0;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -13,6 +13,7 @@
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/small_vector.hpp>
+#include <tinytorch/tensor/methods.hpp>
 #include <tinytorch/tensor/scalar.hpp>
 #include <tinytorch/tensor/storage.hpp>
 #include <tinytorch/tensor/strides.hpp>
@@ -21,7 +22,10 @@
 namespace tinytorch::inline TT_BUILD {
 
 class Tensor;
+class Selected;    // tensor/indexing.hpp
 struct GradState;  // tensor/graph.hpp
+struct TensorArg;
+struct IndexItem;
 using Tensors = SmallVector<Tensor, 4>;
 
 // Open end of a slice: x.slice(0, 2, kEnd) goes to the last element.
@@ -52,6 +56,11 @@ struct TensorImpl {
   DType dtype = DType::f32;
   std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
   std::string name;                       // shown in error messages
+  // Of a view that an operation made: the tensor whose storage it shares (expired if that is gone), and the
+  // writes that the graph had recorded in this storage when the view was taken.
+  std::weak_ptr<TensorImpl> base;
+  uint64_t seen_writes = 0;
+  bool view = false;
   bool unit = false;  // all ones, the initial gradient of backward(): multiplying by it can be skipped
 };
 
@@ -74,22 +83,25 @@ void for_each_element(const backend::View& v, F&& f) {
   }
 }
 
-class Tensor {
+class Tensor : public TensorMethods {
  public:
+  using TensorMethods::reshape, TensorMethods::expand, TensorMethods::permute, TensorMethods::add_;
   Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
-  // Assignment makes this handle refer to another tensor; it writes no element. `x[0] = y` would change a
-  // temporary handle, so it does not compile; use x[0].copy_(y).
+  // Assignment to a variable makes this handle refer to another tensor; it writes no element. Assignment to
+  // the result of an expression writes elements: x[0] = y, x[0] = 3, x.slice(0, 1, 3) = 0.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
-  Tensor& operator=(const Tensor&) && = delete;
+  void operator=(TensorArg values) &&;
+  void operator=(ScalarArg number) &&;
   bool defined() const { return impl_ != nullptr; }
   // True if the only element is not 0, so that `if (loss < best)` works. It is an error unless the tensor is
   // defined and has exactly one element. !, && and || of tensors are elementwise (tensor/operators.hpp).
   explicit operator bool() const { return item<bool>(); }
   TensorImpl* impl() const { return impl_.get(); }
+  const std::shared_ptr<TensorImpl>& handle() const { return impl_; }
   // Number of handles that refer to this tensor; views are other tensors and do not count.
   long handle_count() const { return impl_.use_count(); }
 
@@ -181,18 +193,20 @@ class Tensor {
   Tensor t(TT_LOC) const;  // last two dimensions swapped
   Tensor permute(const Dims& order, TT_LOC) const;
   Tensor expand(const Shape& shape, TT_LOC) const;
-  Tensor squeeze(int dim, TT_LOC) const;
   Tensor unsqueeze(int dim, TT_LOC) const;
   // Elements start, start + step, ... below stop along dim; negative positions count from the end.
   Tensor slice(int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1, TT_LOC) const;
   // Index `index` along dim; the dimension is removed.
   Tensor select(int dim, int64_t index, TT_LOC) const;
   Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
+  // x[{0, 1}] is one element of a matrix, x[{kAll, Span{1, 3}}] some of its columns: views, as in PyTorch's
+  // x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
+  Tensor operator[](std::initializer_list<IndexItem> items) const;
+  Selected operator[](TensorArg at) const;
 
   // --- the most used reductions ---
   Tensor sum(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
   Tensor mean(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
-  Tensor argmax(int dim, bool keepdim = false, TT_LOC) const;
 
   // "f32 [2, 3] on cpu", after the name if there is one: the text for a tensor in messages.
   std::string describe() const;

@@ -42,6 +42,8 @@ inline std::vector<OpCase> unary_cases() {
       OP("torch.logical_not(x)", logical_not(x)).exact(UnaryFn::logical_not, [](double x) { return double(x == 0); }, 1, -3, 3).gives_bool().bench("flags"),
       OP("torch.exp(x)", exp(x)).exact(UnaryFn::exp, [](double x) { return std::exp(x); }, 10, -5, 5).bench("x").bench("half", "exp bf16"),
       OP("torch.log(x)", log(x)).exact(UnaryFn::log, [](double x) { return std::log(x); }, 10, 0.1, 9).bench("positive"),
+      OP("torch.log1p(x)", log1p(x)).exact(UnaryFn::log1p, [](double x) { return std::log1p(x); }, 12, -0.9, 9).bench("positive"),
+      OP("torch.expm1(x)", expm1(x)).exact(UnaryFn::expm1, [](double x) { return std::expm1(x); }, 12, -5, 5).bench("x"),
       OP("torch.sqrt(x)", sqrt(x)).exact(UnaryFn::sqrt, [](double x) { return std::sqrt(x); }, 1, 0.1, 9).bench("positive"),
       OP("torch.rsqrt(x)", rsqrt(x)).exact(UnaryFn::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2, 0.1, 9).bench("positive"),
       OP("torch.reciprocal(x)", reciprocal(x)).exact(UnaryFn::reciprocal, [](double x) { return 1 / x; }, 1, 0.2, 3).bench("positive"),

@@ -238,8 +238,8 @@ TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype, Device device
 
 // --- in place ---
 
-// Throws if an in-place write would make the backward pass wrong, or write to one element several times.
-inline void require_writable(const char* op, const Tensor& t, const Tensor& source, Loc loc) {
+// Throws if an in-place write would write to one element several times.
+inline void require_not_expanded(const char* op, const Tensor& t, Loc loc) {
   for (int d = 0; d < t.rank(); ++d) {
     if (t.strides()[d] != 0 || t.shape()[d] < 2) continue;
     fail("TT-SHAPE-14",
@@ -247,6 +247,11 @@ inline void require_writable(const char* op, const Tensor& t, const Tensor& sour
              " is expanded, so several of its elements share one memory location\n  hint: write to a clone()",
          loc);
   }
+}
+
+// Throws if an in-place write would make the backward pass wrong, or write to one element several times.
+inline void require_writable(const char* op, const Tensor& t, const Tensor& source, Loc loc) {
+  require_not_expanded(op, t, loc);
   if (!grad_enabled()) return;
   if (tracks_grad(t)) {
     fail("TT-GRAD-04",

@@ -45,6 +45,8 @@ inline constexpr UnaryRule kUnaryRules[] = {
     {UnaryFn::relu, "relu", 1, Accepts::numbers, Save::outputs, vjp::at_y<BinaryFn::relu_grad>},
     {UnaryFn::exp, "exp", 10, Accepts::floating, Save::outputs, vjp::exp},
     {UnaryFn::log, "log", 10, Accepts::floating, Save::inputs, vjp::log},
+    {UnaryFn::log1p, "log1p", 12, Accepts::floating, Save::inputs, vjp::log1p},
+    {UnaryFn::expm1, "expm1", 12, Accepts::floating, Save::outputs, vjp::expm1},
     {UnaryFn::sqrt, "sqrt", 1, Accepts::floating, Save::outputs, vjp::sqrt},
     {UnaryFn::rsqrt, "rsqrt", 2, Accepts::floating, Save::outputs, vjp::rsqrt},
     {UnaryFn::reciprocal, "reciprocal", 1, Accepts::floating, Save::outputs, vjp::reciprocal},
@@ -198,6 +200,7 @@ struct Where final : Primitive<Where> {
     TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
   Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 0; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const Tensor zero = scalar_like(0, g[0]);
     return {Tensor(), sum_to(tinytorch::where(s.inputs[0], g[0], zero), s.input_shapes[1]),
@@ -236,6 +239,8 @@ TT_API Tensor round(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::roun
 TT_API Tensor logical_not(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::logical_not), {x}, loc); }
 TT_API Tensor exp(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::exp), {x}, loc); }
 TT_API Tensor log(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::log), {x}, loc); }
+TT_API Tensor log1p(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::log1p), {x}, loc); }
+TT_API Tensor expm1(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::expm1), {x}, loc); }
 TT_API Tensor sqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sqrt), {x}, loc); }
 TT_API Tensor rsqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::rsqrt), {x}, loc); }
 TT_API Tensor reciprocal(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::reciprocal), {x}, loc); }

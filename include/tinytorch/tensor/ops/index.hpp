@@ -200,6 +200,7 @@ struct IndexSelect final : Primitive<IndexSelect> {
                                 l.size, l.inner));
   }
   Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 1; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {vjp::index_select(g[0], s.input_shapes[0], dim, s.inputs[1]), Tensor()};
   }
@@ -242,6 +243,7 @@ struct Gather final : Primitive<Gather> {
     TT_KERNEL(out[0], gather(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim));
   }
   Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 1; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {vjp::gather(g[0], s.input_shapes[0], dim, s.inputs[1]), Tensor()};
   }
@@ -276,6 +278,7 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
     if (narrow) TT_KERNEL(sums, copy(out[0].view_of(), sums.view_of()));
   }
   Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 1; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::scatter_add(g[0], dim, s.inputs[1]);
   }

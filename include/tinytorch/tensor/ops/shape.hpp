@@ -238,7 +238,6 @@ TT_API Tensor Tensor::transpose(int a, int b, Loc loc) const { return tinytorch:
 TT_API Tensor Tensor::t(Loc loc) const { return tinytorch::transpose(*this, -2, -1, loc); }
 TT_API Tensor Tensor::permute(const Dims& order, Loc loc) const { return tinytorch::permute(*this, order, loc); }
 TT_API Tensor Tensor::expand(const Shape& shape, Loc loc) const { return tinytorch::expand(*this, shape, loc); }
-TT_API Tensor Tensor::squeeze(int dim, Loc loc) const { return tinytorch::squeeze(*this, dim, loc); }
 TT_API Tensor Tensor::unsqueeze(int dim, Loc loc) const { return tinytorch::unsqueeze(*this, dim, loc); }
 TT_API Tensor Tensor::slice(int dim, int64_t start, int64_t stop, int64_t step, Loc loc) const { return tinytorch::slice(*this, dim, start, stop, step, loc); }
 TT_API Tensor Tensor::select(int dim, int64_t index, Loc loc) const { return tinytorch::select(*this, dim, index, loc); }

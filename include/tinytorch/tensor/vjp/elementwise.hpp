@@ -43,6 +43,8 @@ inline Tensor clamp(const UnaryContext& c) {
 }
 inline Tensor exp(const UnaryContext& c) { return c.g * c.y; }
 inline Tensor log(const UnaryContext& c) { return c.g / c.x; }
+inline Tensor log1p(const UnaryContext& c) { return c.g / (c.x + 1); }
+inline Tensor expm1(const UnaryContext& c) { return c.g * (c.y + 1); }
 inline Tensor sqrt(const UnaryContext& c) { return c.g / (c.y * 2); }
 inline Tensor rsqrt(const UnaryContext& c) { return c.g * c.y * c.y * c.y * -0.5; }
 inline Tensor reciprocal(const UnaryContext& c) { return -(c.g * c.y * c.y); }

@@ -49,6 +49,8 @@ __device__ __forceinline__ C unary_of(C x, C p0, C p1) {
     if constexpr (fn == cos) return cosf(x);
     if constexpr (fn == exp) return expf(x);
     if constexpr (fn == log) return logf(x);
+    if constexpr (fn == log1p) return log1pf(x);
+    if constexpr (fn == expm1) return expm1f(x);
     if constexpr (fn == tanh) return tanhf(x);
     if constexpr (fn == erf) return erff(x);
     if constexpr (fn == sigmoid) return 1.0f / (1.0f + expf(-x));

@@ -1,0 +1,158 @@
+// x[{...}], x[mask], x[index], nonzero, masked_select and index_put: composed of views, index_select and
+// where, which have the kernels and the derivatives.
+#pragma once
+
+#include <tinytorch/tensor/indexing.hpp>
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_BODIES(TENSOR)
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/inplace.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+TT_API Tensor Tensor::operator[](std::initializer_list<IndexItem> items) const {
+  Tensor x = *this;
+  int d = 0;
+  for (const IndexItem& item : items) {
+    if (item.is_position) {
+      x = x.select(d, item.span.start, item.loc);
+    } else {
+      x = x.slice(d, item.span.start, item.span.stop, item.span.step, item.loc);
+      ++d;
+    }
+  }
+  return x;
+}
+
+TT_API Tensor nonzero(const Tensor& x, Loc loc) {
+  require_defined("nonzero", loc, x);
+  const std::vector<bool> set = x.detach().to(DType::boolean, loc).to(cpu, loc).to_vector<bool>();
+  const int rank = x.rank();
+  const int64_t count = std::count(set.begin(), set.end(), true);
+  Tensor out = empty({count, rank}, DType::i64, cpu, loc);
+  int64_t* next = count > 0 ? out.data<int64_t>() : nullptr;
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (!set[i]) continue;
+    int64_t rest = static_cast<int64_t>(i);
+    for (int d = rank - 1; d >= 0; rest /= x.shape()[d--]) next[d] = rest % x.shape()[d];
+    next += rank;
+  }
+  return out.to(x.device(), loc);
+}
+
+// An index as positions of rows: x is seen as [rows, ...rest], and the selected rows have the shape
+// [...lead, ...rest].
+struct RowIndex {
+  std::vector<int64_t> rows;
+  Shape lead, rest;
+  int64_t size = 1;  // rows of x
+};
+
+inline RowIndex row_index(const Tensor& x, const Tensor& index, Loc loc) {
+  require_defined("index", loc, x, index);
+  RowIndex r;
+  const bool mask = index.dtype() == DType::boolean;
+  if (!mask) require_index("index", index, loc);
+  const int taken = mask ? index.rank() : 1;
+  bool fits = x.rank() >= taken;
+  for (int d = 0; fits && mask && d < taken; ++d) fits = index.shape()[d] == x.shape()[d];
+  if (!fits) {
+    fail(
+        "TT-SHAPE-13",
+        "index: " + index.describe() + " does not index " + x.describe() +
+            "\n  rule: a mask has the sizes of the leading dimensions; positions need at least one dimension",
+        loc);
+  }
+  for (int d = 0; d < x.rank(); ++d) {
+    if (d >= taken) r.rest.push_back(x.shape()[d]);
+    if (d < taken) r.size *= x.shape()[d];
+  }
+  const Tensor near = index.detach().to(cpu, loc);
+  if (mask) {
+    const std::vector<bool> set = near.to_vector<bool>();
+    for (size_t i = 0; i < set.size(); ++i) {
+      if (set[i]) r.rows.push_back(static_cast<int64_t>(i));
+    }
+    r.lead = Shape{static_cast<int64_t>(r.rows.size())};
+    return r;
+  }
+  r.rows = near.to_vector<int64_t>();
+  r.lead = index.shape();
+  for (size_t i = 0; i < r.rows.size(); ++i) {
+    int64_t& row = r.rows[i];
+    if (row < -r.size || row >= r.size) {
+      fail("TT-RANGE-05",
+           "index: index " + std::to_string(row) + " at position " + std::to_string(i) + " is outside [" +
+               std::to_string(-r.size) + ", " + std::to_string(r.size) + ")",
+           loc);
+    }
+    row += row < 0 ? r.size : 0;
+  }
+  return r;
+}
+
+inline Shape joined(const Shape& a, const Shape& b) {
+  Shape s = a;
+  for (int64_t v : b) s.push_back(v);
+  return s;
+}
+
+inline Tensor select_rows(const Tensor& x, const RowIndex& r, Loc loc) {
+  const Tensor rows = reshape(x, joined(Shape{r.size}, r.rest), loc);
+  const Tensor at = from_data(r.rows, Shape{static_cast<int64_t>(r.rows.size())}, x.device(), loc);
+  return reshape(index_select(rows, 0, at, loc), joined(r.lead, r.rest), loc);
+}
+
+TT_API Selected Tensor::operator[](TensorArg at) const {
+  return {select_rows(*this, row_index(*this, at.tensor, at.loc), at.loc), *this, at.tensor, at.loc};
+}
+
+TT_API Tensor masked_select(const Tensor& x, const Tensor& mask, Loc loc) {
+  require_defined("masked_select", loc, x, mask);
+  if (mask.dtype() != DType::boolean) mask.require_dtype(DType::boolean, loc);
+  const Shape shape = broadcast_or_fail("masked_select", x, mask, loc);
+  const Tensor wide = expand(x, shape, loc), set = expand(mask, shape, loc);
+  return select_rows(wide, row_index(wide, set, loc), loc);
+}
+
+TT_API Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, Loc loc) {
+  const RowIndex r = row_index(x, index, loc);
+  require_defined("index_put", loc, x, index, values);
+  const Shape selected = joined(r.lead, r.rest);
+  const auto common = broadcast_shapes(values.shape(), selected);
+  if (!common || !(*common == selected)) {
+    fail("TT-SHAPE-02",
+         "index_put: " + values.describe() + " does not broadcast to the selected elements " + selected.str(),
+         loc);
+  }
+  if (r.rows.empty() || selected.numel() == 0) return clone(x, loc);
+  // owner[row]: the value that the row takes, if it is written.
+  std::vector<int64_t> owner(static_cast<size_t>(r.size), 0);
+  const auto written = std::make_unique<bool[]>(owner.size());
+  for (size_t i = 0; i < r.rows.size(); ++i) {
+    owner[static_cast<size_t>(r.rows[i])] = static_cast<int64_t>(i);
+    written[static_cast<size_t>(r.rows[i])] = true;
+  }
+  Shape column{r.size};
+  for (int d = 0; d < r.rest.size(); ++d) column.push_back(1);
+  Tensor mask = empty(column, DType::boolean, cpu, loc);
+  std::copy_n(written.get(), owner.size(), mask.data<bool>());
+  const int64_t count = static_cast<int64_t>(r.rows.size());
+  const Tensor fitting = values.to(x.device(), loc).to(x.dtype(), loc);
+  const Tensor rows = reshape(expand(fitting, selected, loc), joined(Shape{count}, r.rest), loc);
+  const Tensor at = from_data(owner, Shape{r.size}, x.device(), loc);
+  const Tensor old = reshape(x, joined(Shape{r.size}, r.rest), loc);
+  return reshape(where(mask.to(x.device(), loc), index_select(rows, 0, at, loc), old, loc), x.shape(), loc);
+}
+
+TT_API void Selected::operator=(TensorArg values) && {
+  write_elements("index_put", target_, index_put(target_, index_, values.tensor, loc_), loc_);
+}
+TT_API void Selected::operator=(ScalarArg number) && {
+  std::move(*this) = TensorArg(scalar_like(number.value, target_, loc_), loc_);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif
