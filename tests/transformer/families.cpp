@@ -20,10 +20,10 @@ using files::refusal_of;
 
 namespace {
 
-const std::vector<std::string> kNames = {
-    "qwen2",      "qwen2_window", "qwen2_yarn",    "qwen3", "qwen3_yarn", "mistral_window", "mistral_full",
-    "phi3",       "phi3_long",    "phi3_short",    "gemma", "gemma2",     "gemma3",         "llama_linear",
-    "llama_dynamic"};
+const std::vector<std::string> kNames = {"qwen2",      "qwen2_window",   "qwen2_yarn",   "qwen3",
+                                         "qwen3_yarn", "mistral_window", "mistral_full", "phi3",
+                                         "phi3_long",  "phi3_short",     "gemma",        "gemma2",
+                                         "gemma3",     "llama_linear",   "llama_dynamic"};
 
 std::string folder_of(const std::string& name) {
   return tinytorch_tree::kSourceFolder + std::string("/tests/golden/transformers/families/") + name;
@@ -33,15 +33,18 @@ tt::TensorMap expected_of(const std::string& name) {
 }
 double relative_difference(const tt::Tensor& got, const tt::Tensor& expected) {
   const tt::Tensor want = expected.to(tt::default_device()).to(tt::f64);
-  return tt::max(tt::abs(got.detach().to(tt::f64) - want)).item<double>() / tt::max(tt::abs(want)).item<double>();
+  return tt::max(tt::abs(got.detach().to(tt::f64) - want)).item<double>() /
+         tt::max(tt::abs(want)).item<double>();
 }
 std::vector<int32_t> row(const tt::Tensor& tokens, int64_t b) {
   const std::vector<int64_t> ids = tokens.select(0, b).to_vector<int64_t>();
   return {ids.begin(), ids.end()};
 }
 // The tokens of the greedy text after the prompt.
-std::vector<int32_t> greedy(tt::LanguageModel& model, const std::vector<int32_t>& prompt, int64_t count, bool cache) {
-  return tt::generate(model, prompt, {.max_tokens = count, .sampling = {.temperature = 0}, .cache = cache}).tokens;
+std::vector<int32_t> greedy(tt::LanguageModel& model, const std::vector<int32_t>& prompt, int64_t count,
+                            bool cache) {
+  return tt::generate(model, prompt, {.max_tokens = count, .sampling = {.temperature = 0}, .cache = cache})
+      .tokens;
 }
 std::vector<std::byte> bytes_of(const std::string& path) { return tt::read_file(path); }
 
@@ -77,7 +80,8 @@ TEST_CASE("greedy text equals that of transformers, with and without a cache" * 
   }
 }
 
-TEST_CASE("a step of several tokens to a cache gives the logits of the whole text" * test::long_on_emulator()) {
+TEST_CASE("a step of several tokens to a cache gives the logits of the whole text" *
+          test::long_on_emulator()) {
   for (const std::string& name : kNames) {
     if (name == "llama_dynamic") continue;
     CAPTURE(name);
@@ -164,11 +168,13 @@ TEST_CASE("an engine writes the text of each family" * test::long_on_emulator())
     const auto model = tt::load_language_model(folder_of(name));
     if (name == "phi3_long") continue;  // texts of different lengths in one step
     const int64_t B = expected.at("tokens").size(0), T = expected.at("tokens").size(1);
-    tt::serving::Engine engine(*model, {.scheduler = {.budget = 4 * T, .sequences = 2, .pages = 40, .page = 8}});
+    tt::serving::Engine engine(*model,
+                               {.scheduler = {.budget = 4 * T, .sequences = 2, .pages = 40, .page = 8}});
     std::map<int64_t, int64_t> requests;
     for (int64_t b = 0; b < B; ++b)
       requests[engine.submit({row(expected.at("tokens"), b),
-                              {.max_tokens = expected.at("text").size(1), .sampling = {.temperature = 0}}})] = b;
+                              {.max_tokens = expected.at("text").size(1), .sampling = {.temperature = 0}}})] =
+          b;
     int64_t ended = 0;
     while (!engine.idle()) {
       for (const tt::serving::Ended& e : engine.step()) {
@@ -254,17 +260,22 @@ TEST_CASE("settings that a family does not have are refused, never ignored") {
   CHECK(contains(refused("gemma3_text", R"(, "use_bidirectional_attention": true)"),
                  "use_bidirectional_attention is true, supported: false"));
   CHECK(contains(refused("phi3", R"(, "resid_pdrop": 0.1)"), "resid_pdrop is not 0, supported: 0"));
-  CHECK(contains(refused("phi3", R"(, "rope_scaling": {"type": "linear", "factor": 2})"), "default longrope"));
+  CHECK(
+      contains(refused("phi3", R"(, "rope_scaling": {"type": "linear", "factor": 2})"), "default longrope"));
   CHECK(contains(refused("qwen3", R"(, "partial_rotary_factor": 0.5)"), "partial_rotary_factor is not 1"));
   CHECK(contains(refused("qwen3", R"(, "layer_types": ["full_attention"])"), "should have 4 entries"));
-  CHECK(contains(refused("gemma2", R"(, "layer_types": ["a", "b", "c", "d"])"), "a layer of layer_types is 'a'"));
+  CHECK(contains(refused("gemma2", R"(, "layer_types": ["a", "b", "c", "d"])"),
+                 "a layer of layer_types is 'a'"));
   CHECK(contains(refused("gemma2", R"(, "sliding_window": null,)"
                                    R"( "layer_types": ["sliding_attention", "full_attention",)"
                                    R"( "full_attention", "full_attention"])"),
                  "there is no sliding_window"));
-  CHECK(contains(refused("qwen2", R"(, "rope_scaling": {"type": "dynamic"})"), "factor of rope_type dynamic"));
-  CHECK(contains(refused("qwen2", R"(, "rope_scaling": {"type": "dynamic", "factor": 2, "alpha": 3})"), "alpha"));
-  CHECK(contains(refused("qwen2", R"(, "rope_parameters": {"full_attention": {}})"), "for each kind of layer"));
+  CHECK(
+      contains(refused("qwen2", R"(, "rope_scaling": {"type": "dynamic"})"), "factor of rope_type dynamic"));
+  CHECK(contains(refused("qwen2", R"(, "rope_scaling": {"type": "dynamic", "factor": 2, "alpha": 3})"),
+                 "alpha"));
+  CHECK(
+      contains(refused("qwen2", R"(, "rope_parameters": {"full_attention": {}})"), "for each kind of layer"));
   CHECK(contains(refused("qwen2", R"(, "rope_scaling": {"type": "longrope", "short_factor": [1, 2]})"),
                  "long_factor should be a list of numbers"));
   CHECK(contains(refused("qwen2", R"(, "rope_scaling": {"type": "yarn", "factor": 2, "beta_slow": 99})"),
