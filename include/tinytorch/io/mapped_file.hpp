@@ -13,6 +13,18 @@
 
 namespace tinytorch::inline TT_BUILD::io {
 
+// Asks for large pages (2 MB) for memory that is about to be written for the first time. Without them, the
+// system stops the writing for every 4 KB, which takes longer than copying a file.
+inline void use_large_pages(void* data, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kPage = 4096;
+  const auto first = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (first + kPage - 1) / kPage * kPage, end = (first + bytes) / kPage * kPage;
+  if (bytes >= size_t{2} << 20 && begin < end)
+    (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
 class MappedFile {
  public:
   // TT-IO-01 if the file cannot be read or is no regular file.

@@ -146,6 +146,8 @@ std::unique_ptr<Model> build(Config config, const std::string& folder, const Loa
   auto model = std::make_unique<Model>(config);
   model->to(options.dtype, loc);
   model->to(options.device, loc);
+  for (const Tensor& p : model->parameters())
+    if (p.device().is_cpu()) io::use_large_pages(p.raw(), p.bytes());
   copy_in(
       layout_of(*model), weights.tensors, folder, [&](const Tensor& t) { weights.release(t); }, loc);
   model->eval();

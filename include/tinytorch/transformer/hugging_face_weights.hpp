@@ -242,26 +242,28 @@ inline void take_out_computed(const FileLayout& layout, StateDict& given, const 
   given.insert(std::move(head));
 }
 
-// Copies rows of `from` into `to` a million elements at a time, so that a conversion needs little memory.
-inline void copy_by_rows(Tensor to, const Tensor& from, Loc loc) {
-  constexpr int64_t kElements = int64_t{1} << 20;
-  if (from.dtype() == to.dtype() && from.device() == to.device()) {
-    to.copy_(from, loc);
-    return;
-  }
-  const int64_t rows = from.rank() == 0 ? 1 : from.size(0),
-                width = std::max<int64_t>(1, from.numel() / std::max<int64_t>(1, rows));
+// Copies `from` into `to` some millions of elements at a time and calls used(part) after each part, so that a
+// conversion needs little memory.
+inline void copy_by_rows(const Tensor& to, const Tensor& from, const std::function<void(const Tensor&)>& used,
+                         Loc loc) {
+  constexpr int64_t kElements = int64_t{1} << 22;
+  const int64_t rows = from.rank() == 0 ? 1 : from.size(0);
+  const int64_t width = std::max<int64_t>(1, from.numel() / std::max<int64_t>(1, rows));
   const int64_t step = std::max<int64_t>(1, kElements / width);
   const auto part = [&](const Tensor& t, int64_t at) {
     return t.rank() == 0 ? t : slice(t, 0, at, std::min(rows, at + step), 1, loc);
   };
-  for (int64_t at = 0; at < rows; at += step)
-    part(to, at).copy_(part(from, at).to(to.device(), loc).to(to.dtype(), loc), loc);
+  for (int64_t at = 0; at < rows; at += step) {
+    Tensor place = part(to, at);
+    const Tensor source = part(from, at);
+    place.copy_(source.to(to.device(), loc).to(to.dtype(), loc), loc);
+    if (used) used(source);
+  }
 }
 
-// Copies the tensors of the file into the model, converting dtype and device, and calls used(tensor) when one
-// is not needed any more. Throws TT-NN-04 with a list of all missing, unexpected and misshapen tensors,
-// before anything is changed.
+// Copies the tensors of the file into the model, converting dtype and device, and calls used(part) when a
+// part of a tensor of the file is not needed any more. Throws TT-NN-04 with a list of all missing, unexpected
+// and misshapen tensors, before anything is changed.
 inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::string& path,
                     const std::function<void(const Tensor&)>& used = {}, TT_LOC) {
   const NoGrad no_grad;
@@ -270,9 +272,7 @@ inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::
   for (const FileTensor& t : layout.tensors) own.emplace(t.name, t.view);
   require_same_entries("loading " + io::in_quotes(path), "the model of its config.json", own, given, loc);
   for (auto& [name, tensor] : own) {
-    const Tensor& source = given.at(name);
-    copy_by_rows(tensor, source, loc);
-    if (used) used(source);
+    copy_by_rows(tensor, given.at(name), used, loc);
   }
 }
 
