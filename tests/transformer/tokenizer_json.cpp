@@ -47,19 +47,6 @@ TEST_CASE("each family gives the tokens of `tokenizers` for 2,000 strings") {
   }
 }
 
-TEST_CASE("NFC: 2,000 strings of marks, compositions and Hangul, and tokens of normalized text") {
-  const golden::Strings strings("families/families.safetensors", "nfc_", 2000);
-  strings.check_bytes("nfc", [](const std::string& text) { return tt::to_nfc(text); });
-  const auto qwen2 = tt::load_tokenizer(path_of("qwen2"));
-  strings.check("qwen2_nfc", [&](const std::string& text) { return qwen2->encode(text); });
-  for (const std::string& text : strings.all()) CHECK(tt::to_nfc(tt::to_nfc(text)) == tt::to_nfc(text));
-  for (const std::string& bytes : golden::awkward_bytes()) {
-    if (tt::find_invalid_utf8(bytes) == bytes.size()) continue;
-    CHECK(tt::to_nfc(tt::to_nfc(bytes)) == tt::to_nfc(bytes));
-  }
-  CHECK(tt::to_nfc("caf\xe9 e\xcc\x81") == "caf\xe9 \xc3\xa9");  // an invalid byte stays
-}
-
 TEST_CASE("decode(encode(text)) is the text, for any bytes") {
   const golden::Strings strings("families/families.safetensors", "", 2000);
   std::vector<std::string> texts = golden::awkward_bytes();
@@ -79,46 +66,6 @@ TEST_CASE("decode(encode(text)) is the text, for any bytes") {
       for (const int32_t token : tokens) CHECK_UNARY(token >= 0 && token < tokenizer->vocabulary());
     }
   }
-}
-
-TEST_CASE("special tokens are text unless they are allowed") {
-  const tt::SentencePieceBpe t(parse(json_of("llama2")));
-  const int32_t end = t.special("</s>");
-  const auto has_end = [&](const tt::Tokens& tokens) { return std::ranges::count(tokens, end); };
-  CHECK(has_end(t.encode("a</s>b")) == 0);
-  CHECK(has_end(t.encode("a</s>b</s>", {.allowed = {"</s>"}})) == 2);
-  CHECK(t.encode("", {.add = true}) == tt::Tokens{t.special("<s>")});
-  CHECK(t.decode(t.encode("a</s>b")) == "a</s>b");
-  const auto refused = refusal_of([&] { t.encode("a</s>", {.refuse_others = true}); });
-  CHECK(refused.code == "TT-TEXT-03");
-  CHECK(refusal_of([&] { t.special("<none>"); }).code == "TT-TEXT-03");
-  CHECK(refusal_of([&] { t.decode(tt::Tokens{100000}); }).code == "TT-TEXT-02");
-}
-
-TEST_CASE("characters without bytes are the unknown token, fused if the model says so") {
-  tt::SentencePieceModel m;
-  m.tokens = {"<unk>", "a", "b", "ab"}, m.merges = {{1, 2}}, m.unknown = 0;
-  m.prefix = tt::SpacePrefix::never, m.byte_fallback = false;
-  CHECK(tt::SentencePieceBpe(m).encode("ab\xc3\xa9\xc3\xa9"
-                                       "a") == tt::Tokens{3, 0, 0, 1});
-  m.fuse_unknown = true;
-  CHECK(tt::SentencePieceBpe(m).encode("ab\xc3\xa9\xc3\xa9"
-                                       "a") == tt::Tokens{3, 0, 1});
-  m.unknown = -1;
-  CHECK(tt::SentencePieceBpe(m).encode("\xc3\xa9"
-                                       "b") == tt::Tokens{2});
-  const auto invalid = [&](auto change) {
-    tt::SentencePieceModel bad = m;
-    change(bad);
-    return refusal_of([&] { tt::SentencePieceBpe t(bad); }).code;
-  };
-  CHECK(invalid([](auto& b) { b.tokens[1] = "b"; }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.merges.push_back({2, 1}); }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.merges.push_back({1, 2}); }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.merges.push_back({1, 9}); }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.specials["x"] = 1; }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.before = {7}; }) == "TT-TEXT-04");
-  CHECK(invalid([](auto& b) { b.unknown = 7; }) == "TT-TEXT-04");
 }
 
 TEST_CASE("SentencePiece settings that would give other tokens throw, and damaged files do") {

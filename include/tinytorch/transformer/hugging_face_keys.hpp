@@ -3,9 +3,9 @@
 
 #include <cmath>
 #include <cstdio>
-#include <tinytorch/backend/activation.hpp>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/io/json.hpp>
+#include <tinytorch/tensor/functions.hpp>
 #include <tinytorch/transformer/model_problems.hpp>
 
 namespace tinytorch::inline TT_BUILD::hugging_face {

@@ -51,7 +51,7 @@ class SentencePieceBpe final : public Tokenizer {
   // The text of the tokens; the tokens of bytes give bytes. A space that encode() may have put before the
   // text is removed. So decode(encode(text)) is the text, unless it has U+2581, characters that are unknown,
   // or a space at its beginning before which Metaspace puts none.
-  std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
+  inline std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
   int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
 
   int32_t special(const std::string& text, TT_LOC) const;
