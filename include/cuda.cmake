@@ -63,7 +63,8 @@ if(with_cuda STREQUAL "SIM")
   # memory access to the emulator, which defines the functions that the instrumentation calls
   # (backend/cuda/sim/access.hpp); the sanitizer's own run-time library is not linked.
   find_package(boost_context REQUIRED)
-  set(kernel_options -O1 -g1 -fsanitize=thread -Wall -Wextra -Wconversion -Wno-unknown-pragmas)
+  # Line tables have version 4, because addr2line of binutils 2.40 takes file 1 of version 5 for the main file.
+  set(kernel_options -O1 -g1 -gdwarf-4 -fsanitize=thread -Wall -Wextra -Wconversion -Wno-unknown-pragmas)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND kernel_options -Wno-class-memaccess -Wno-maybe-uninitialized)  # copies of elements as bytes; optional weights
   endif()

@@ -274,7 +274,7 @@ class Workshop:
         if device != "cpu":
             flags.append("-DTINYTORCH_WITH_CUDA=1")
         if device == "sim":
-            flags.append("-DTINYTORCH_CUDA_SIM=1")
+            flags += ["-DTINYTORCH_CUDA_SIM=1", "-gdwarf-4"]  # include/cuda.cmake gives the reason
         return flags + (self.sanitize if device == "cpu" else [])  # not for the emulator, which has its own fibers and checks
 
     def include_flags(self, student):

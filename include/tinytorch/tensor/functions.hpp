@@ -252,9 +252,13 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;  // mean over the samples that are not ignored
+  // mean over the samples that are not ignored, divided by their weights
+  Reduction reduction = Reduction::mean;
+  Tensor weight{};  // [V]: a factor of each class; undefined: 1
 };
-// logits [N, V], target i64 [N]
+// logits [N, V], target i64 [N]: one pass. Also logits [N, V, ...] with target i64 [N, ...], [V] with [], and
+// targets of the shape and dtype of the logits, which are the probabilities of the classes; these forms, and
+// weights, are composed of other ops (ops/composed_losses.hpp).
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
                             TT_LOC);
 // cross_entropy(linear(features, weight), target), reduced to mean or sum, for a large V. Only `rows` rows of

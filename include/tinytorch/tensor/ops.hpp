@@ -5,6 +5,7 @@
 #include <tinytorch/tensor/ops/batch_norm.hpp>
 #include <tinytorch/tensor/ops/bias_activation.hpp>
 #include <tinytorch/tensor/ops/cached_attention.hpp>
+#include <tinytorch/tensor/ops/composed_losses.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>

@@ -172,7 +172,7 @@ TEST_CASE("linear_cross_entropy never allocates all logits") {
 
 TEST_CASE("losses: operands that do not fit are errors that name them") {
   const tt::Tensor x = tt::zeros({3, 4}), target = tt::zeros({3}, tt::i64);
-  expect_error("TT-SHAPE-04", "logits [N, V]", [&] { tt::cross_entropy(tt::zeros({2, 3, 4}), target); });
+  expect_error("TT-SHAPE-02", "scores [N, C, ...]", [&] { tt::cross_entropy(tt::zeros({2, 3, 4}), target); });
   expect_error("TT-SHAPE-02", "hint: flatten", [&] { tt::cross_entropy(x, tt::zeros({4}, tt::i64)); });
   expect_error("TT-DTYPE-04", "i64", [&] { tt::cross_entropy(x, tt::zeros({3})); });
   expect_error("TT-DTYPE-02", "floating", [&] { tt::cross_entropy(tt::zeros({3, 4}, tt::i32), target); });

@@ -10,43 +10,12 @@
 #include <tinytorch/backend/cpu/loss.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
-#include <tinytorch/backend/cuda/device/fault.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/composed_losses.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/loss.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// Checks of both cross entropies: smoothing is from 0 to 1, targets are in [0, V) or ignored.
-inline void require_targets(const char* op, const Tensor& target, int64_t V,
-                            const CrossEntropyOptions& options, Loc loc) {
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    fail("TT-RANGE-08",
-         std::string(op) + ": label_smoothing must be from 0 to 1, got " +
-             std::to_string(options.label_smoothing),
-         loc);
-  }
-  const auto message = [op = std::string(op), V, ignored = options.ignore_index](int64_t value,
-                                                                                 int64_t sample) {
-    return op + ": target " + std::to_string(value) + " of sample " + std::to_string(sample) +
-           " is outside [0, " + std::to_string(V) +
-           ")\n  hint: classes are numbered from 0; give a sample that is to be ignored the target "
-           "ignore_index (" +
-           std::to_string(ignored) + ")";
-  };
-  if (target.device().is_cuda()) {
-    if constexpr (backend::cuda::is_built()) {
-      backend::cuda::check_range(target.view_of(), V, options.ignore_index, message, loc);
-    }
-    return;
-  }
-  const int64_t* t = target.data<int64_t>();
-  for (int64_t n = 0; n < target.numel(); ++n) {
-    const int64_t value = t[n * target.strides()[0]];
-    if ((value >= 0 && value < V) || value == options.ignore_index) continue;
-    fail("TT-RANGE-05", message(value, n), loc);
-  }
-}
 
 // logits [N, V], target [N] -> loss [] or [N], and lse [N] for the derivative
 struct CrossEntropy final : Primitive<CrossEntropy> {
@@ -243,6 +212,18 @@ struct ElementLoss final : Primitive<ElementLoss> {
 
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options,
                             Loc loc) {
+  constexpr const char* kName = "cross_entropy";
+  require_defined(kName, loc, logits, target);
+  const bool soft = is_floating(target.dtype()) && target.shape() == logits.shape();
+  if (soft || options.weight.defined()) {
+    return weighted_cross_entropy(logits, target, options, loc);
+  }
+  if (logits.rank() != 2) {
+    const ClassRows scores = class_rows(kName, logits, loc);
+    require_class_targets(kName, target, scores.samples, scores.rows.size(1), options, loc);
+    const Tensor loss = cross_entropy(scores.rows, reshape(target, {target.numel()}, loc), options, loc);
+    return options.reduction == Reduction::none ? reshape(loss, scores.samples, loc) : loss;
+  }
   const bool trains = grad_enabled() && tracks_grad(logits);
   if (trains && logits.device().is_cuda() && options.reduction != Reduction::none) {
     return apply(CrossEntropyTrain(options), {logits, target}, loc);
@@ -252,6 +233,12 @@ TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEnt
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
                                    CrossEntropyOptions options, int64_t rows, Loc loc) {
   require_defined("linear_cross_entropy", loc, features, weight, target);
+  if (options.weight.defined()) {
+    fail("TT-RANGE-07",
+         "linear_cross_entropy: class weights are not built for this loss\n  hint: "
+         "cross_entropy(linear(features, weight), target, options) takes them",
+         loc);
+  }
   if (options.reduction == Reduction::none) {
     fail("TT-RANGE-07",
          "linear_cross_entropy: the reduction must be mean or sum, because the gradients are computed with "
