@@ -150,7 +150,8 @@ TEST_CASE("one message names all unsupported settings") {
   CHECK(contains(l.text, "rope_type is 'warp', supported: default llama3 linear dynamic yarn longrope"));
   const auto other = refused(R"({"model_type": "bloom"})");
   CHECK(other.code == "TT-IO-04");
-  CHECK(contains(other.text, "expected: model_type gpt2 llama mistral qwen2 qwen3 phi3 gemma gemma2 gemma3_text"));
+  CHECK(contains(other.text,
+                 "expected: model_type gpt2 llama mistral qwen2 qwen3 phi3 gemma gemma2 gemma3_text"));
   CHECK(contains(other.text, "'bloom'"));
   CHECK(refused("{}").code == "TT-IO-04");
 }

@@ -1,4 +1,5 @@
-// Umbrella header of transformer/: tokenizers, attention, blocks, GPT-2, Llama and later decoders, training, sampling.
+// Umbrella header of transformer/: tokenizers, attention, blocks, GPT-2, Llama and later decoders, training,
+// sampling.
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
 #pragma once
