@@ -16,7 +16,7 @@ import shutil
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
                           MinPLogitsWarper, RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper,
                           TopKLogitsWarper, TopPLogitsWarper)
 
@@ -32,6 +32,12 @@ def gpt2(**options):
 def llama(**options):
     return LlamaConfig(**{"vocab_size": 61, "max_position_embeddings": 64, "hidden_size": 24, "intermediate_size": 40,
                           "num_hidden_layers": 2, "num_attention_heads": 4, **NO_TOKENS, **options})
+
+
+def family(model_type, **options):
+    return AutoConfig.for_model(model_type, **{"vocab_size": 41, "max_position_embeddings": 64, "hidden_size": 16,
+                                               "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+                                               "num_key_value_heads": 2, **NO_TOKENS, **options})
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -50,6 +56,42 @@ CASES = {
     "llama_scaled": (llama(num_attention_heads=3, num_key_value_heads=1, head_dim=10, rope_theta=2000.0,
                            rope_scaling=LLAMA3, max_position_embeddings=256, attention_bias=True, mlp_bias=True,
                            rms_norm_eps=1e-5), torch.float32, 1, 96),
+}
+
+
+# The families of include/tinytorch/transformer/families.hpp, and the scalings of rotary frequencies. Each has greedy text in
+# the place of gradients. Windows are shorter than the texts; dynamic and longrope texts outgrow the trained context.
+# name: (config, dtype of the file, batch, tokens, new tokens)
+F32, BF16 = torch.float32, torch.bfloat16
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 4.0}
+FAMILIES = {
+    "qwen2": (family("qwen2", tie_word_embeddings=True), BF16, 2, 13, 12),
+    "qwen2_window": (family("qwen2", use_sliding_window=True, sliding_window=5, max_window_layers=1), F32, 2, 13, 12),
+    "mistral_window": (family("mistral", sliding_window=6, head_dim=6), F32, 2, 13, 12),
+    "mistral_full": (family("mistral", sliding_window=None), BF16, 2, 13, 12),
+    "qwen3": (family("qwen3", head_dim=10, attention_bias=True), F32, 2, 13, 12),
+    "qwen3_yarn": (family("qwen3", head_dim=8, max_position_embeddings=256, rope_parameters={**YARN, "rope_theta": 1000.0}),
+                   F32, 1, 70, 12),
+    "qwen2_yarn": (family("qwen2", max_position_embeddings=256, rope_parameters={
+        **YARN, "rope_theta": 5000.0, "mscale": 1.5, "mscale_all_dim": 0.7, "truncate": False}), F32, 1, 30, 8),
+    "llama_linear": (family("llama", rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 800.0}), F32, 2, 20, 8),
+    "llama_dynamic": (family("llama", max_position_embeddings=16, head_dim=8,
+                             rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 300.0}), F32, 2, 20, 8),
+    "phi3": (family("phi3", sliding_window=7), F32, 2, 13, 12),
+    "phi3_long": (family("phi3", hidden_size=32, max_position_embeddings=64, original_max_position_embeddings=16,
+                         partial_rotary_factor=0.75,
+                         rope_parameters={"rope_type": "longrope", "rope_theta": 500.0, "partial_rotary_factor": 0.75,
+                                          "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 2.0, 4.0]}), F32, 2, 19, 8),
+    "phi3_short": (family("phi3", hidden_size=32, max_position_embeddings=64, original_max_position_embeddings=32,
+                          rope_parameters={"rope_type": "longrope", "rope_theta": 500.0, "short_factor": [1.0, 1.1, 1.3, 1.4],
+                                           "long_factor": [1.5, 2.0, 4.0, 5.0]}), F32, 2, 12, 8),
+    "gemma": (family("gemma", head_dim=6, num_key_value_heads=1), BF16, 2, 13, 12),
+    "gemma2": (family("gemma2", num_hidden_layers=3, head_dim=6, sliding_window=6, query_pre_attn_scalar=10,
+                      attn_logit_softcapping=2.0, final_logit_softcapping=3.0), F32, 2, 13, 12),
+    "gemma3": (family("gemma3_text", num_hidden_layers=4, head_dim=6, sliding_window=5, query_pre_attn_scalar=7,
+                      sliding_window_pattern=3, rope_parameters={
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+                          "full_attention": {"rope_type": "linear", "factor": 3.0, "rope_theta": 2000.0}}), F32, 2, 13, 12),
 }
 
 
@@ -123,6 +165,50 @@ def write_case(name, config, dtype, batch, tokens):
         path.chmod(0o644)
 
 
+def greedy_text(model, tokens, steps):
+    """The most probable continuation [batch, steps], from the whole text at every step. The smallest difference between the
+    two largest logits, relative to the largest, tells whether rounding may decide."""
+    text, gap = tokens, 1.0
+    for _ in range(steps):
+        logits = model(text, use_cache=False).logits[:, -1]
+        best = logits.topk(2).values
+        gap = min(gap, ((best[:, 0] - best[:, 1]) / logits.abs().max()).min().item())
+        text = torch.cat([text, logits.argmax(-1, keepdim=True)], 1)
+    return text[:, tokens.shape[1]:].contiguous(), gap
+
+
+def write_family(name, config, dtype, batch, tokens, steps):
+    folder = FOLDER / "families" / name
+    for seed in range(50):  # until no step is decided by rounding
+        generator = torch.Generator().manual_seed(sum(name.encode()) + 1000 * seed)
+        model = AutoModelForCausalLM.from_config(config)
+        randomize(model, generator)
+        if config.model_type.startswith("gemma"):  # the factor of a norm is 1 + weight
+            with torch.no_grad():
+                for key, p in model.named_parameters():
+                    if "norm" in key:
+                        p.sub_(1)
+        model = model.to(dtype)
+        shutil.rmtree(folder, ignore_errors=True)
+        model.save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+        inputs = torch.randint(config.vocab_size, (batch, tokens), generator=generator)
+        with torch.no_grad():
+            logits = model(inputs).logits
+            text, gap = greedy_text(model, inputs, steps)
+            fresh = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+            cached = fresh.generate(inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=steps, do_sample=False)
+        if gap > 1e-3:
+            break
+    else:
+        raise SystemExit(f"{name}: every seed has a step that rounding decides")
+    save_file({"tokens": inputs, "logits": logits.float(), "text": text,
+               "cached_text": cached[:, tokens:].contiguous()}, folder / "expected.safetensors")
+    for path in folder.iterdir():
+        path.chmod(0o644)
+
+
 def sampling_cases():
     generator = torch.Generator().manual_seed(5)
     cases = []
@@ -144,8 +230,10 @@ def sampling_cases():
 
 
 def check(folder):
-    for name in CASES:
-        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64)
+    for name in [*CASES, *("families/" + name for name in FAMILIES)]:
+        if not (folder / name).exists():
+            continue
+        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64, attn_implementation="eager")
         expected = load_file(FOLDER / name / "expected.safetensors")
         difference = (model.eval()(expected["tokens"]).logits - expected["logits"]).abs().max().item()
         print(f"{name:20} max |difference of logits| {difference:.2e}")
@@ -154,10 +242,15 @@ def check(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--families", action="store_true", help="write the families only")
     parser.add_argument("--check", type=pathlib.Path, metavar="FOLDER", help="check saved models instead of writing files")
     arguments = parser.parse_args()
     if arguments.check:
         return check(arguments.check)
+    for name, case in FAMILIES.items():
+        write_family(name, *case)
+    if arguments.families:
+        return
     for name, (config, dtype, batch, tokens) in CASES.items():
         write_case(name, config, dtype, batch, tokens)
     (GOLDEN / "sampling.json").write_text(json.dumps(sampling_cases(), indent=1) + "\n")

@@ -51,8 +51,11 @@ std::pair<std::string, std::string> gpt2_files(const BpeModel& model) {
 
 TEST_CASE("tokenizer.json: a written model is read back equal and written again identically") {
   const files::TempFolder folder;
-  for (const tt::SplitPattern pattern : {tt::SplitPattern::gpt2, tt::SplitPattern::cl100k}) {
+  for (const tt::SplitPattern pattern :
+       {tt::SplitPattern::gpt2, tt::SplitPattern::cl100k, tt::SplitPattern::qwen2, tt::SplitPattern::o200k,
+        tt::SplitPattern::digits, tt::SplitPattern::digit_runs}) {
     BpeModel model = learned(pattern);
+    model.nfc = pattern == tt::SplitPattern::qwen2;
     model.ignore_merges = pattern == tt::SplitPattern::cl100k;
     model.tokens.insert(model.tokens.end(), 3, "");  // unused numbers
     model.tokens.push_back("<|far|>");
@@ -77,6 +80,13 @@ TEST_CASE("tokenizer.json: the variants of other writers are read") {
   CHECK(parse(with(json, "\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"\"")) ==
         model);
   CHECK(parse(with(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"ByteLevel\"}")) == model);
+  // Settings of calls, which the library's encode() does not have.
+  CHECK(parse(with(json, "\"truncation\":null", "\"truncation\":{\"max_length\":512}")) == model);
+  CHECK(parse(with(json, "\"padding\":null", "\"padding\":{\"pad_id\":0}")) == model);
+  BpeModel nfc = model;
+  nfc.nfc = true;
+  CHECK(parse(with(json, "\"normalizer\":null",
+                   "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}")) == nfc);
   CHECK(parse(with(json, "\"normalizer\":null",
                    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[]}")) == model);
   CHECK(parse(with(json, ",\"use_regex\":true", "")) == model);
@@ -214,11 +224,12 @@ TEST_CASE("tokenizer.json: settings that would give other tokens throw") {
     CHECK(contains(r.text, "hint: "));
     CHECK(contains(r.text, message));
   };
-  unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "a normalizer of type 'NFC'");
-  unsupported(json, "\"normalizer\":null",
-              "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}",
-              "a normalizer of type 'Sequence'");
-  unsupported(json, "\"truncation\":null", "\"truncation\":{}", "no 'truncation'");
+  unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}",
+              "a normalizer of type 'NFKC'");
+  unsupported(
+      json, "\"normalizer\":null",
+      "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}",
+      "a normalizer of type 'Lowercase'");
   unsupported(json, "\"type\":\"BPE\"", "\"type\":\"WordPiece\"", "model of type BPE");
   unsupported(json, "\"dropout\":null", "\"dropout\":0.1", "no 'dropout'");
   unsupported(json, "\"byte_fallback\":false", "\"byte_fallback\":true", "no 'byte_fallback'");
@@ -234,7 +245,7 @@ TEST_CASE("tokenizer.json: settings that would give other tokens throw") {
   unsupported(json, "\"type\":\"ByteLevel\"", "\"type\":\"Metaspace\"", "type 'Metaspace'");
   unsupported(json, "\"lstrip\":false", "\"lstrip\":true", "no 'lstrip'");
   unsupported(json, "{\"!\":0", "{\"\xe2\x96\x81\":0", "spelled in the 256 characters");
-  unsupported(split, "p{N}{1,3}", "p{N}{1,4}", "the pattern of GPT-2 or of cl100k");
+  unsupported(split, "p{N}{1,3}", "p{N}{1,4}", "the pattern of GPT-2, cl100k, Qwen 2 or o200k");
   unsupported(split, "\"Isolated\"", "\"MergedWithPrevious\"", "a Split that keeps the matches");
 }
 

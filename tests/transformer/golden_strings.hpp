@@ -19,9 +19,12 @@ inline std::string path(const std::string& name) {
 
 class Strings {
  public:
-  Strings() : tensors_(tt::load_safetensors(path("tokenizers.safetensors"))) {
-    const auto* text = reinterpret_cast<const char*>(tensors_.at("text").data<uint8_t>());
-    const tt::Tensor& ends = tensors_.at("ends");
+  // The strings of `file` under the keys PREFIXtext and PREFIXends.
+  explicit Strings(const std::string& file = "tokenizers.safetensors", const std::string& prefix = "",
+                   size_t count = 12000)
+      : tensors_(tt::load_safetensors(path(file))), count_(count) {
+    const auto* text = reinterpret_cast<const char*>(tensors_.at(prefix + "text").data<uint8_t>());
+    const tt::Tensor& ends = tensors_.at(prefix + "ends");
     int32_t begin = 0;
     for (int64_t i = 0; i < ends.numel(); ++i) {
       const int32_t end = ends.data<int32_t>()[i];
@@ -34,11 +37,26 @@ class Strings {
   // f(string) must return the numbers whose hashes are stored under `key`.
   template <class F>
   void check(const std::string& key, F&& f) const {
-    REQUIRE(strings_.size() == 12000);
+    check_hashes(key, [&](const std::string& text) { return hash_of(f(text)); });
+  }
+  // f(string) must return the bytes whose hashes are stored under `key`.
+  template <class F>
+  void check_bytes(const std::string& key, F&& f) const {
+    check_hashes(key, [&](const std::string& text) {
+      uint32_t hash = 2166136261u;
+      for (const char c : f(text)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+      return hash;
+    });
+  }
+
+ private:
+  template <class F>
+  void check_hashes(const std::string& key, F&& hash) const {
+    REQUIRE(strings_.size() == count_);
     const int32_t* expected = tensors_.at(key).data<int32_t>();
     int wrong = 0;
     for (size_t i = 0; i < strings_.size(); ++i) {
-      if (hash_of(f(strings_[i])) == static_cast<uint32_t>(expected[i])) continue;
+      if (hash(strings_[i]) == static_cast<uint32_t>(expected[i])) continue;
       INFO(key, ": string ", i, " ", tt::io::in_quotes(strings_[i]));
       CHECK(++wrong == 0);
       if (wrong == 10) return;
@@ -46,7 +64,6 @@ class Strings {
     CHECK(wrong == 0);
   }
 
- private:
   static uint32_t hash_of(const tt::Tokens& numbers) {  // FNV-1a over the bytes, little-endian
     uint32_t hash = 2166136261u;
     for (const int32_t number : numbers) {
@@ -57,6 +74,7 @@ class Strings {
   }
 
   tt::TensorMap tensors_;
+  size_t count_;
   std::vector<std::string> strings_;
 };
 

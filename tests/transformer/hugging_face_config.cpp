@@ -144,13 +144,14 @@ TEST_CASE("one message names all unsupported settings") {
   CHECK(contains(r.text, "add_cross_attention is true"));
   CHECK(contains(r.text, "scale_attn_weights is false, supported: true"));
   const auto l =
-      refused(kLlama + R"(, "hidden_act": "gelu", "rope_scaling": {"type": "yarn", "factor": 2}})");
+      refused(kLlama + R"(, "hidden_act": "gelu", "rope_scaling": {"type": "warp", "factor": 2}})");
   CHECK(l.code == "TT-IO-04");
   CHECK(contains(l.text, "hidden_act is 'gelu', supported: silu"));
-  CHECK(contains(l.text, "rope_type is 'yarn', supported: default llama3"));
+  CHECK(contains(l.text, "rope_type is 'warp', supported: default llama3 linear dynamic yarn longrope"));
   const auto other = refused(R"({"model_type": "bloom"})");
   CHECK(other.code == "TT-IO-04");
-  CHECK(contains(other.text, "expected: model_type gpt2 or llama"));
+  CHECK(contains(other.text,
+                 "expected: model_type gpt2 llama mistral qwen2 qwen3 phi3 gemma gemma2 gemma3_text"));
   CHECK(contains(other.text, "'bloom'"));
   CHECK(refused("{}").code == "TT-IO-04");
 }

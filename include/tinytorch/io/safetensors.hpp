@@ -18,6 +18,9 @@ namespace tinytorch::inline TT_BUILD {
 
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
+namespace io {
+class MappedFile;
+}
 
 // All tensors of a file held in memory. `metadata`, if given, gets the entries of __metadata__. Throws
 // TT-IO-03 if the bytes violate the format, with the kind of file if that is recognized, such as a pickle or
@@ -28,6 +31,11 @@ TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safet
 // All tensors of the file, on the CPU, by name. Throws as parse_safetensors does, and TT-IO-01 if the file
 // cannot be read.
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
+
+// As parse_safetensors, for a mapped file (io/mapped_file.hpp): the tensors lie in the mapping and keep it
+// alive, so nothing is read before it is used. Writing to a tensor never changes the file.
+TT_API TensorMap map_safetensors(const std::shared_ptr<const io::MappedFile>& file, const std::string& name,
+                                 Metadata* metadata = nullptr, TT_LOC);
 
 // The content of the file that save_safetensors writes.
 TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata = {}, TT_LOC);
@@ -44,6 +52,7 @@ TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, 
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/file_kind.hpp>
 #include <tinytorch/io/json.hpp>
+#include <tinytorch/io/mapped_file.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -70,7 +79,9 @@ struct SafetensorsEntry {
 
 class SafetensorsReader {
  public:
-  SafetensorsReader(Bytes bytes, const Source& source) : bytes_(bytes), source_(source) {}
+  // With a mapping, tensors lie in it.
+  SafetensorsReader(Bytes bytes, const Source& source, std::shared_ptr<const MappedFile> mapping = nullptr)
+      : bytes_(bytes), source_(source), mapping_(std::move(mapping)) {}
 
   TensorMap run(Metadata* metadata) {
     const Bytes header = split_header();
@@ -88,12 +99,29 @@ class SafetensorsReader {
     TensorMap out;
     for (const SafetensorsEntry& e : entries) {
       const Bytes values = data_.subspan(static_cast<size_t>(e.begin), static_cast<size_t>(e.end - e.begin));
-      out.emplace(e.name, tensor_from_bytes(e.shape, e.dtype, values, std::endian::little, source_));
+      out.emplace(e.name, mapping_ && fits_in_place(e, values)
+                              ? tensor_in(values, e)
+                              : tensor_from_bytes(e.shape, e.dtype, values, std::endian::little, source_));
     }
     return out;
   }
 
  private:
+  // A bool may have an invalid byte, and a file may place values at addresses that their type forbids.
+  static bool fits_in_place(const SafetensorsEntry& e, Bytes values) {
+    return std::endian::native == std::endian::little && e.dtype != DType::boolean && !values.empty() &&
+           reinterpret_cast<uintptr_t>(values.data()) % size_of(e.dtype) == 0;
+  }
+  Tensor tensor_in(Bytes values, const SafetensorsEntry& e) const {
+    auto impl = std::make_shared<TensorImpl>();
+    auto* const begin = const_cast<std::byte*>(values.data());  // the mapping is writable, see MappedFile
+    impl->storage = std::make_shared<Storage>(begin, values.size(), mapping_);
+    impl->shape = e.shape;
+    impl->strides = contiguous_strides(e.shape);
+    impl->dtype = e.dtype;
+    return Tensor(std::move(impl));
+  }
+
   Bytes split_header() {
     const bool has_length = bytes_.size() >= 8;
     const uint64_t length = has_length ? io::load<uint64_t>(bytes_, 0, std::endian::little) : 0;
@@ -193,6 +221,7 @@ class SafetensorsReader {
   Bytes bytes_;
   Bytes data_;
   const Source& source_;
+  std::shared_ptr<const MappedFile> mapping_;
 };
 
 TT_API size_t write_rank(DType dtype) {
@@ -267,6 +296,12 @@ TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name, Metadat
 
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata, Loc loc) {
   return parse_safetensors(read_file(path, uint64_t{1} << 40, loc), path, metadata, loc);
+}
+
+TT_API TensorMap map_safetensors(const std::shared_ptr<const io::MappedFile>& file, const std::string& name,
+                                 Metadata* metadata, Loc loc) {
+  const io::Source source{name, "safetensors", loc};
+  return io::SafetensorsReader(file->bytes(), source, file).run(metadata);
 }
 
 TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc) {

@@ -2,6 +2,7 @@
 // token costs one row of attention instead of T rows. The caches of this folder implement it.
 #pragma once
 
+#include <functional>
 #include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -51,6 +52,15 @@ class AttentionCache {
                         const AttentionOptions& rules) {
     const KeysAndValues all = append(layer, k, v);
     return scaled_dot_product_attention(q, all.keys, all.values, rules);
+  }
+  // For causal attention that no kernel has: appends k, v and returns f(q, keys, values) of each sequence, of
+  // its rows q [1, H, t, D] and all of its tokens [1, G, S, D], as [B, H, T, D]. A cache that does not have
+  // them in one piece copies them in each step.
+  using Attend = std::function<Tensor(const Tensor& q, const Tensor& keys, const Tensor& values)>;
+  virtual Tensor attend_by(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                           const Attend& f) {
+    const KeysAndValues all = append(layer, k, v);
+    return f(q, all.keys, all.values);
   }
 };
 

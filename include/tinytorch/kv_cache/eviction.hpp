@@ -55,6 +55,9 @@ class EvictingCache : public AttentionCache {
          "cache->attend(layer, q, "
          "k, v, rules), which appends and attends");
   }
+  Tensor attend_by(int64_t, const Tensor&, const Tensor&, const Tensor&, const Attend&) override {
+    fail("TT-KV-04", "attention to an evicting cache is that of its kernels, without a soft cap");
+  }
   // A pass that fails leaves the cache as it was: the layers change when the last one is done.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionOptions& rules) override {

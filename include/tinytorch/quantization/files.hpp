@@ -245,6 +245,7 @@ class PackedLoader {
   }
   Shape head_shape() const {
     if (auto* const gpt2 = dynamic_cast<Gpt2*>(&model_)) return gpt2->token_embedding.weight.shape();
+    if (auto* const decoder = dynamic_cast<Decoder*>(&model_)) return decoder->token_embedding.weight.shape();
     return dynamic_cast<Llama&>(model_).token_embedding.weight.shape();
   }
   void apply() {

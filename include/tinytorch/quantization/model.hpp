@@ -58,11 +58,13 @@ Linear& own_head_of(Model& model) {
   return *model.own_head;
 }
 inline bool has_head(const Module& model) {
-  return dynamic_cast<const Gpt2*>(&model) || dynamic_cast<const Llama*>(&model);
+  return dynamic_cast<const Gpt2*>(&model) || dynamic_cast<const Llama*>(&model) ||
+         dynamic_cast<const Decoder*>(&model);
 }
 inline Linear& head_of(Module& model, Loc loc) {
   if (auto* const gpt2 = dynamic_cast<Gpt2*>(&model)) return own_head_of(*gpt2);
   if (auto* const llama = dynamic_cast<Llama*>(&model)) return own_head_of(*llama);
+  if (auto* const decoder = dynamic_cast<Decoder*>(&model)) return own_head_of(*decoder);
   fail("TT-QUANT-06",
        "quantize: this model has no head that is known\n  hint: leave `head` empty; its linear layers are "
        "packed by `format`",

@@ -9,6 +9,7 @@
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/device.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -23,7 +24,11 @@ class Storage {
       fail_without_cuda("allocating a tensor on " + device.str(), loc);
     }
   }
+  // Memory of the CPU that `owner` keeps alive, such as a mapped file.
+  Storage(void* data, size_t bytes, std::shared_ptr<const void> owner)
+      : data_(data), bytes_(bytes), device_(cpu), owner_(std::move(owner)) {}
   ~Storage() {
+    if (owner_) return;
     if (device_.is_cpu()) {
       HostAllocator::instance().deallocate(data_, bytes_);
     } else if constexpr (backend::cuda::is_built()) {
@@ -47,6 +52,7 @@ class Storage {
   void* data_ = nullptr;
   size_t bytes_;
   Device device_;
+  std::shared_ptr<const void> owner_{};  // null: the memory is this storage's own
   uint64_t version_ = 0, recorded_writes_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <map>
 #include <queue>
 #include <tinytorch/transformer/bpe_model.hpp>
+#include <tinytorch/transformer/nfc.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 #include <utility>
 
@@ -135,7 +136,11 @@ inline Tokens BpeTokenizer::encode(std::string_view text, const SpecialPolicy& p
         found = item;
       }
     }
-    append_text(text.substr(at, where - at), out);
+    const std::string_view part = text.substr(at, where - at);
+    if (model_.nfc)
+      append_text(to_nfc(part), out);
+    else
+      append_text(part, out);
     if (!found) break;
     out.push_back(found->second);
     at = where + found->first.size();

@@ -16,6 +16,7 @@ struct BpeModel {
   std::vector<BpeMerge> merges;             // by rank
   std::map<std::string, int32_t> specials;  // by text; one may also be an ordinary token that merges use
   SplitPattern pattern = SplitPattern::gpt2;
+  bool nfc = false;            // texts are normalized to NFC before they are split
   bool ignore_merges = false;  // a piece that equals a token becomes it, whatever its merges produce
   Tokens before{}, after{};    // special tokens around a text: Llama 3's <|begin_of_text|>
   friend bool operator==(const BpeModel&, const BpeModel&) = default;

@@ -275,6 +275,12 @@ inline GgufMetadata write_gpt2(const Gpt2Config& c, Loc loc) {
 }
 
 inline GgufMetadata write_llama(const LlamaConfig& c, Loc loc) {
+  if (!std::holds_alternative<std::monostate>(c.rotary.stretch) || c.rotary.share != 1) {
+    fail("TT-IO-02",
+         "save_gguf: of the scalings of rotary frequencies, only that of Llama 3 can be written\n  hint: "
+         "save_hugging_face() keeps all of them",
+         loc);
+  }
   GgufMetadata out = write_sizes("llama", c, c.hidden, loc);
   const int64_t head_size = c.head_size > 0 ? c.head_size : c.features / c.heads;
   const auto put = [&](const char* key, int64_t n) { out.set(key, static_cast<uint32_t>(n)); };

@@ -5,16 +5,19 @@
 //   tt::save_hugging_face(*model, "my_gpt2");          // from_pretrained("my_gpt2") reads it
 //
 // The weights are one model.safetensors, or shards listed in model.safetensors.index.json. bf16, f16, f32 or
-// f64 values are converted to the requested dtype. While loading, memory holds both the file's tensors and
-// the model. The end tokens in generation_config.json, if it exists, override those in config.json. If
-// config.json ties the head but the file has a head that differs from the embedding, the head is loaded
-// untied, as in transformers 5, and the model's config.tied is false.
+// f64 values are converted to the requested dtype. The files are mapped, and the memory of each tensor is
+// released when it was copied, so that loading needs little more than the model. The end tokens in
+// generation_config.json, if it exists, override those in config.json. If config.json ties the head but the
+// file has a head that differs from the embedding, the head is loaded untied, as in transformers 5, and the
+// model's config.tied is false.
 #pragma once
 
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <tinytorch/io/mapped_file.hpp>
+#include <tinytorch/layers/init.hpp>
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 
@@ -55,7 +58,23 @@ inline std::map<std::string, std::vector<std::string>> parse_shard_index(Bytes t
   return tensors;
 }
 
-inline TensorMap read_shards(const std::string& folder, const std::string& index, Loc loc) {
+// The tensors of a model's files, which lie in the mapped files.
+struct WeightFiles {
+  TensorMap tensors{};
+  std::vector<std::shared_ptr<const io::MappedFile>> files{};
+
+  TensorMap add(const std::string& path, Loc loc) {
+    files.push_back(std::make_shared<const io::MappedFile>(path, loc));
+    return map_safetensors(files.back(), path, nullptr, loc);
+  }
+  // The memory of a tensor that was copied may be used for something else.
+  void release(const Tensor& t) const {
+    if (t.is_contiguous() && t.device().is_cpu() && t.numel() > 0)
+      for (const auto& file : files) file->release({static_cast<const std::byte*>(t.raw()), t.bytes()});
+  }
+};
+
+inline WeightFiles read_shards(const std::string& folder, const std::string& index, Loc loc) {
   const auto tensors = parse_shard_index(read_file(index, uint64_t{1} << 30, loc), index, loc);
   std::string missing;
   for (const auto& [file, names] : tensors)
@@ -66,17 +85,17 @@ inline TensorMap read_shards(const std::string& folder, const std::string& index
              std::to_string(tensors.size()) + " of them",
          loc);
   }
-  TensorMap all;
+  WeightFiles all;
   for (const auto& [file, names] : tensors) {
     const io::Source source{in_folder(folder, file), "a shard", loc};
-    TensorMap shard = load_safetensors(source.name, nullptr, loc);
+    TensorMap shard = all.add(source.name, loc);
     for (const std::string& name : names) {
       if (shard.contains(name)) continue;
       source.reject(io::in_quotes(name) + ", which the index says is here", "none", "TT-IO-03",
                     "index and shards are of different versions: fetch all of them again");
     }
     for (const auto& [name, tensor] : shard)
-      if (!all.emplace(name, tensor).second)
+      if (!all.tensors.emplace(name, tensor).second)
         source.reject("each tensor in one shard", io::in_quotes(name) + " a second time");
   }
   return all;
@@ -104,14 +123,16 @@ inline void refuse_other_weights(const std::string& folder, Loc loc) {
       "rename a single file of the whole model to model.safetensors; of shards, fetch the index too");
 }
 
-inline TensorMap read_weights(const std::string& folder, Loc loc) {
+inline WeightFiles read_weights(const std::string& folder, Loc loc) {
   const std::string index = in_folder(folder, "model.safetensors.index.json");
   const std::string single = in_folder(folder, "model.safetensors");
   if (!exists(single)) {
     if (exists(index)) return read_shards(folder, index, loc);
     refuse_other_weights(folder, loc);
   }
-  return load_safetensors(single, nullptr, loc);
+  WeightFiles all;
+  all.tensors = all.add(single, loc);
+  return all;
 }
 
 template <class Model, class Config>
@@ -119,17 +140,21 @@ std::unique_ptr<Model> build(Config config, const std::string& folder, const Loa
   const std::string generation = in_folder(folder, "generation_config.json");
   if (exists(generation))
     read_generation_config(read_file(generation, uint64_t{1} << 24, loc), config, generation, loc);
-  const TensorMap weights = read_weights(folder, loc);
-  config.tied = config.tied && !has_own_head(weights);
+  const WeightFiles weights = read_weights(folder, loc);
+  config.tied = config.tied && !has_own_head(weights.tensors);
+  const init::WithoutInitialization values_come_from_the_file;
   auto model = std::make_unique<Model>(config);
   model->to(options.dtype, loc);
   model->to(options.device, loc);
-  copy_in(layout_of(*model), weights, folder, loc);
+  for (const Tensor& p : model->parameters())
+    if (p.device().is_cpu()) io::use_large_pages(p.raw(), p.bytes());
+  copy_in(
+      layout_of(*model), weights.tensors, folder, [&](const Tensor& t) { weights.release(t); }, loc);
   model->eval();
   return model;
 }
 
-inline std::variant<Gpt2Config, LlamaConfig> read_config(const std::string& folder, Loc loc) {
+inline std::variant<Gpt2Config, LlamaConfig, DecoderConfig> read_config(const std::string& folder, Loc loc) {
   const std::string path = in_folder(folder, "config.json");
   return parse_hugging_face_config(read_file(path, uint64_t{1} << 24, loc), path, loc);
 }
@@ -177,17 +202,20 @@ inline std::unique_ptr<Llama> load_llama_model(const std::string& folder, const 
     const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return load_llama_model(folder, options, loc);
 }
-// The model that config.json describes: a Gpt2 or a Llama.
+// The model that config.json describes: a Gpt2, a Llama, or a Decoder for the other families (families.hpp).
 inline std::unique_ptr<LanguageModel> load_language_model(const std::string& folder,
                                                           const LoadOptions& options = {}, TT_LOC) {
   const auto config = hugging_face::read_config(folder, loc);
   if (const auto* gpt2 = std::get_if<Gpt2Config>(&config))
     return hugging_face::build<Gpt2>(*gpt2, folder, options, loc);
+  if (const auto* decoder = std::get_if<DecoderConfig>(&config))
+    return hugging_face::build<Decoder>(*decoder, folder, options, loc);
   return hugging_face::build<Llama>(std::get<LlamaConfig>(config), folder, options, loc);
 }
 
 // Writes model.safetensors in the model's dtype, config.json and generation_config.json, and creates the
-// folder. Throws TT-IO-02 if they cannot be written, and TT-NN-24 for models other than Gpt2 and Llama.
+// folder. Throws TT-IO-02 if they cannot be written, and TT-NN-24 for models other than Gpt2, Llama and
+// Decoder.
 inline void save_hugging_face(const Gpt2& model, const std::string& folder, TT_LOC) {
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_gpt2(model.config, dtype), loc);
@@ -196,10 +224,16 @@ inline void save_hugging_face(const Llama& model, const std::string& folder, TT_
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_llama(model.config, dtype), loc);
 }
+inline void save_hugging_face(const Decoder& model, const std::string& folder, TT_LOC) {
+  const DType dtype = model.token_embedding.weight.dtype();
+  hugging_face::save(folder, model, hugging_face::write_family(model.config, dtype, loc), loc);
+}
 inline void save_hugging_face(const LanguageModel& model, const std::string& folder, TT_LOC) {
   if (const auto* gpt2 = dynamic_cast<const Gpt2*>(&model)) return save_hugging_face(*gpt2, folder, loc);
   if (const auto* llama = dynamic_cast<const Llama*>(&model)) return save_hugging_face(*llama, folder, loc);
-  fail("TT-NN-24", "save_hugging_face: only Gpt2 and Llama models can be saved in this format", loc);
+  if (const auto* decoder = dynamic_cast<const Decoder*>(&model))
+    return save_hugging_face(*decoder, folder, loc);
+  fail("TT-NN-24", "save_hugging_face: only Gpt2, Llama and Decoder models can be saved in this format", loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

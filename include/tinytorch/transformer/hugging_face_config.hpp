@@ -1,4 +1,5 @@
-// Reads, checks and writes config.json of Hugging Face's transformers, for model_type gpt2 and llama.
+// Reads, checks and writes config.json of Hugging Face's transformers, for model_type gpt2 and those of
+// families.hpp.
 //
 // A setting that this library does not support and that would change the model's output throws; one message
 // lists all such settings. Keys that only describe training or generation elsewhere are ignored. Both forms
@@ -6,120 +7,14 @@
 // tokens that begin and end a text are also read from generation_config.json, and written to it.
 #pragma once
 
-#include <tinytorch/io/json.hpp>
+#include <tinytorch/transformer/families.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
-#include <tinytorch/transformer/llama.hpp>
-#include <tinytorch/transformer/model_problems.hpp>
+#include <tinytorch/transformer/hugging_face_keys.hpp>
+#include <variant>
 
 namespace tinytorch::inline TT_BUILD {
 
 namespace hugging_face {
-
-// Parses an object as Python's json module writes it. Throws TT-IO-03 for anything else.
-inline Json parse_object(Bytes text, const io::Source& source) {
-  Json json = parse_json(text, source, {.not_finite = true});
-  if (!json.object()) source.reject("an object", json.kind());
-  return json;
-}
-
-// Typed access to one JSON object. Errors are collected, and finish() throws all of them at once.
-class ConfigReader : public ModelProblems {
- public:
-  ConfigReader(const Json& object, std::string path, Loc loc)
-      : ModelProblems(std::move(path), loc), object_(object) {}
-
-  // null counts as absent, as in Python.
-  const Json* find(const char* key) const {
-    const Json* found = object_.find(key);
-    return found && !found->is_null() ? found : nullptr;
-  }
-  // Reads an integer from 1 to 2^31.
-  int64_t size(const char* key) {
-    if (!find(key)) malformed(std::string(key) + " is missing");
-    return size(key, 1);
-  }
-  int64_t size(const char* key, int64_t otherwise) {
-    const Json* found = find(key);
-    if (!found) return otherwise;
-    const std::optional<int64_t> n = found->integer();
-    if (n && *n >= 1 && *n <= int64_t{1} << 31) return *n;
-    malformed(std::string(key) + " should be an integer from 1 to 2^31");
-    return 1;
-  }
-  double real(const char* key, double otherwise) {
-    const Json* found = find(key);
-    if (!found) return otherwise;
-    if (found->number() && std::isfinite(found->number()->real)) return found->number()->real;
-    malformed(std::string(key) + " should be a finite number, found " +
-              (found->number() ? "NaN or Infinity" : found->kind()));
-    return otherwise;
-  }
-  bool boolean(const char* key, bool otherwise) {
-    const Json* found = find(key);
-    if (found && !found->boolean())
-      malformed(std::string(key) + " should be true or false, found " + found->kind());
-    return found && found->boolean() ? *found->boolean() : otherwise;
-  }
-  std::string text(const char* key, const std::string& otherwise) {
-    const Json* found = find(key);
-    if (found && !found->string())
-      malformed(std::string(key) + " should be a string, found " + found->kind());
-    return found && found->string() ? *found->string() : otherwise;
-  }
-  // Reads a token, a list of tokens, or null for none. Returns `otherwise` if the key is absent.
-  std::vector<int64_t> tokens(const char* key, std::vector<int64_t> otherwise) {
-    if (!object_.find(key)) return otherwise;
-    std::vector<int64_t> out;
-    const Json* found = find(key);
-    if (!found) return out;
-    const Json::Array one{*found};
-    for (const Json& token : found->array() ? *found->array() : one) {
-      if (token.integer())
-        out.push_back(*token.integer());
-      else
-        malformed(std::string(key) + " should be an integer or a list of them");
-    }
-    return out;
-  }
-
-  void require_flag(const char* key, bool supported) {
-    const bool value = boolean(key, supported);
-    require(value == supported, key, value ? "true" : "false", supported ? "true" : "false");
-  }
-
- private:
-  const Json& object_;
-};
-
-struct NamedActivation {
-  const char* name;
-  Activation fn;
-};
-// The first name of each function is written to files.
-inline constexpr NamedActivation kActivations[] = {
-    {"gelu_new", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu", Activation::gelu},          {"relu", Activation::relu},
-    {"silu", Activation::silu},          {"swish", Activation::silu}};
-
-inline std::string name_of_activation(Activation fn) {
-  for (const NamedActivation& known : kActivations)
-    if (known.fn == fn) return known.name;
-  return "linear";
-}
-
-// Reads the tokens that begin and end a text. Tokens that the file does not mention keep their values.
-template <class Config>
-void read_text_tokens(ConfigReader& in, Config& c) {
-  const std::vector<int64_t> start = in.tokens("bos_token_id", {c.start_token});
-  c.start_token = start.empty() ? -1 : start[0];
-  c.end_tokens = in.tokens("eos_token_id", c.end_tokens);
-}
-// Sets the default tokens of transformers for a model type, if they are in the vocabulary.
-template <class Config>
-void set_text_tokens(Config& c, int64_t start, int64_t end) {
-  if (start < c.vocabulary) c.start_token = start;
-  if (end < c.vocabulary) c.end_tokens = {end};
-}
 
 inline Gpt2Config read_gpt2(ConfigReader& in) {
   Gpt2Config c;
@@ -149,98 +44,15 @@ inline Gpt2Config read_gpt2(ConfigReader& in) {
   return c;
 }
 
-// Reads the members of rope_scaling or rope_parameters.
-inline void read_rotary(ConfigReader& all, const Json& members, RotaryOptions& rotary,
-                        const std::string& path, Loc loc) {
-  if (!members.object())
-    return all.malformed(std::string("the rotary options should be an object, found ") + members.kind());
-  ConfigReader in(members, path, loc);
-  rotary.theta = in.real("rope_theta", rotary.theta);
-  const std::string type = in.text("rope_type", in.text("type", "default"));
-  all.require(type == "default" || type == "llama3", "rope_type", io::in_quotes(type), "default llama3");
-  all.require(in.real("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "not 1", "1");
-  if (type != "llama3") return in.finish();
-  for (const char* key :
-       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
-    if (!in.find(key)) in.malformed(std::string(key) + " of rope_type llama3 is missing");
-  Llama3Scaling s;
-  s.factor = in.real("factor", s.factor);
-  s.low_freq_factor = in.real("low_freq_factor", s.low_freq_factor);
-  s.high_freq_factor = in.real("high_freq_factor", s.high_freq_factor);
-  s.original_positions = in.size("original_max_position_embeddings", s.original_positions);
-  if (!(s.factor > 0 && s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor))
-    in.malformed("rope_type llama3 needs factor > 0 and 0 < low_freq_factor < high_freq_factor");
-  in.finish();
-  rotary.scaling = s;
-}
-
-inline LlamaConfig read_llama(ConfigReader& in, const std::string& path, Loc loc) {
-  LlamaConfig c;
-  c.vocabulary = in.size("vocab_size"), c.context = in.size("max_position_embeddings", 2048);
-  c.features = in.size("hidden_size"), c.layers = in.size("num_hidden_layers");
-  c.heads = in.size("num_attention_heads"), c.hidden = in.size("intermediate_size");
-  c.groups = in.size("num_key_value_heads", c.heads);
-  c.head_size = in.size("head_dim", std::max<int64_t>(1, c.features / c.heads));
-  c.eps = in.real("rms_norm_eps", 1e-6);
-  c.attention_bias = in.boolean("attention_bias", false), c.mlp_bias = in.boolean("mlp_bias", false);
-  c.attention_dropout = in.real("attention_dropout", 0);
-  c.deviation = in.real("initializer_range", 0.02);
-  c.tied = in.boolean("tie_word_embeddings", false);
-  set_text_tokens(c, 1, 2);
-  read_text_tokens(in, c);
-  const std::string activation = in.text("hidden_act", "silu");
-  in.require(activation == "silu" || activation == "swish", "hidden_act", io::in_quotes(activation), "silu");
-  in.require(in.real("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "not 1", "1");
-  c.rotary.theta = in.real("rope_theta", 10000);
-  for (const char* key : {"rope_scaling", "rope_parameters"})
-    if (const Json* members = in.find(key)) read_rotary(in, *members, c.rotary, path, loc);
-  if (!(c.rotary.theta > 0)) in.malformed("rope_theta should be above 0");
+inline DecoderConfig read_family(const Family& family, ConfigReader& in, const std::string& path, Loc loc) {
+  DecoderConfig c;
+  c.family = family.type;
+  FamilyReader file(in, path, loc);
+  family.read(file, c);
   return c;
 }
 
 // --- writing ---
-
-inline std::string json_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
-// Writes "key": value lines in the order of the calls.
-class ConfigWriter {
- public:
-  ConfigWriter& add(const char* key, int64_t value) { return raw(key, std::to_string(value)); }
-  ConfigWriter& add(const char* key, double value) { return raw(key, json_number(value)); }
-  ConfigWriter& add(const char* key, bool value) { return raw(key, value ? "true" : "false"); }
-  ConfigWriter& add(const char* key, const std::string& value) { return raw(key, to_json_string(value)); }
-  ConfigWriter& raw(const char* key, const std::string& json) {
-    lines_ += (lines_.empty() ? "  \"" : ",\n  \"") + std::string(key) + "\": " + json;
-    return *this;
-  }
-  ConfigWriter& tokens(int64_t start, const std::vector<int64_t>& ends) {
-    raw("bos_token_id", start < 0 ? "null" : std::to_string(start));
-    std::string list;
-    for (const int64_t token : ends) list += (list.empty() ? "" : ", ") + std::to_string(token);
-    return raw("eos_token_id", ends.empty() ? "null" : ends.size() == 1 ? list : "[" + list + "]");
-  }
-  std::string str() const { return "{\n" + lines_ + "\n}\n"; }
-
- private:
-  std::string lines_;
-};
-
-inline std::string dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return "bfloat16";
-    case DType::f16:
-      return "float16";
-    case DType::f64:
-      return "float64";
-    default:
-      return "float32";
-  }
-}
 
 inline std::string write_gpt2(const Gpt2Config& c, DType dtype) {
   ConfigWriter out;
@@ -255,29 +67,25 @@ inline std::string write_gpt2(const Gpt2Config& c, DType dtype) {
   return out.str();
 }
 
-inline std::string write_llama(const LlamaConfig& c, DType dtype) {
-  ConfigWriter out;
-  out.raw("architectures", "[\"LlamaForCausalLM\"]").add("model_type", std::string("llama"));
-  out.add("torch_dtype", dtype_name(dtype)).add("vocab_size", c.vocabulary);
-  out.add("max_position_embeddings", c.context).add("hidden_size", c.features);
-  out.add("num_hidden_layers", c.layers).add("num_attention_heads", c.heads);
-  out.add("num_key_value_heads", c.groups > 0 ? c.groups : c.heads);
-  out.add("head_dim", c.head_size > 0 ? c.head_size : c.features / c.heads);
-  out.add("intermediate_size", c.hidden).add("hidden_act", std::string("silu")).add("rms_norm_eps", c.eps);
-  out.add("attention_bias", c.attention_bias).add("mlp_bias", c.mlp_bias);
-  out.add("attention_dropout", c.attention_dropout).add("initializer_range", c.deviation);
-  out.add("rope_theta", c.rotary.theta);
-  if (const auto& s = c.rotary.scaling) {
-    out.raw("rope_scaling",
-            "{\"rope_type\": \"llama3\", \"factor\": " + json_number(s->factor) +
-                ", \"low_freq_factor\": " + json_number(s->low_freq_factor) +
-                ", \"high_freq_factor\": " + json_number(s->high_freq_factor) +
-                ", \"original_max_position_embeddings\": " + std::to_string(s->original_positions) + "}");
-  } else {
-    out.raw("rope_scaling", "null");
+inline std::string write_family(DecoderConfig c, DType dtype, TT_LOC) {
+  const Family* family = find_family(c.family);
+  if (!family) {
+    fail("TT-NN-24",
+         "save_hugging_face: there is no family " + io::in_quotes(c.family) + "\n  rule: one of " +
+             family_names(),
+         loc);
   }
-  out.add("tie_word_embeddings", c.tied).tokens(c.start_token, c.end_tokens);
+  ConfigWriter out;
+  out.raw("architectures", "[" + to_json_string(family->class_name) + "]").add("model_type", c.family);
+  out.add("torch_dtype", dtype_name(dtype));
+  FamilyWriter file(out);
+  family->write(file, c);
   return out.str();
+}
+inline std::string write_llama(const LlamaConfig& c, DType dtype) {
+  DecoderConfig all;
+  static_cast<LlamaConfig&>(all) = c;
+  return write_family(all, dtype);
 }
 
 // Reads the text of a generation_config.json: its tokens that begin and end a text override those of
@@ -296,9 +104,9 @@ std::string write_generation_config(const Config& c) {
 
 }  // namespace hugging_face
 
-// Parses the text of a config.json whose model_type is gpt2 or llama. Throws TT-IO-03 for missing or mistyped
-// keys and TT-IO-04 for unsupported settings, with one message that lists all of them.
-inline std::variant<Gpt2Config, LlamaConfig> parse_hugging_face_config(
+// Parses the text of a config.json whose model_type is gpt2 or one of families.hpp. Throws TT-IO-03 for
+// missing or mistyped keys and TT-IO-04 for unsupported settings, with one message that lists all of them.
+inline std::variant<Gpt2Config, LlamaConfig, DecoderConfig> parse_hugging_face_config(
     Bytes text, const std::string& name = "config.json", TT_LOC) {
   const io::Source source{name, "a model's config.json", loc};
   const Json json = hugging_face::parse_object(text, source);
@@ -309,13 +117,15 @@ inline std::variant<Gpt2Config, LlamaConfig> parse_hugging_face_config(
     in.finish();
     return config;
   }
-  if (type == "llama") {
-    const LlamaConfig config = hugging_face::read_llama(in, name, loc);
+  if (const hugging_face::Family* family = hugging_face::find_family(type)) {
+    const DecoderConfig config = hugging_face::read_family(*family, in, name, loc);
     in.finish();
+    if (type == "llama") return static_cast<const LlamaConfig&>(config);
     return config;
   }
   in.finish();
-  source.reject("model_type gpt2 or llama", type.empty() ? "none" : io::in_quotes(type), "TT-IO-04");
+  source.reject("model_type gpt2 " + hugging_face::family_names(),
+                type.empty() ? "none" : io::in_quotes(type), "TT-IO-04");
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -12,8 +12,8 @@
 
 #include <functional>
 #include <tinytorch/io/safetensors.hpp>
+#include <tinytorch/transformer/decoder.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
-#include <tinytorch/transformer/llama.hpp>
 
 namespace tinytorch::inline TT_BUILD::hugging_face {
 
@@ -109,34 +109,80 @@ inline FileLayout layout_of(const Gpt2& model) {
   return out;
 }
 
-inline FileLayout layout_of(const Llama& model) {
-  FileLayout out{"model."};
-  const auto add_frequencies = [&](const std::string& path, const std::shared_ptr<Rotary>& rotary) {
-    out.computed.push_back({path + "rotary_emb.inv_freq", "the rotary frequencies of its config.json",
-                            [rotary](const Tensor& t) { return are_frequencies(t, *rotary); }});
-  };
-  add_pair(out, "embed_tokens", model.token_embedding.weight, {});
-  for (int64_t i = 0; i < model.blocks.size(); ++i) {
-    const Llama::Block& block = model.blocks[i];
-    const std::string path = "layers." + std::to_string(i);
-    const SelfAttentionOptions& o = block.attention.options;
-    const int64_t q = o.heads * o.head_size, kv = o.groups * o.head_size, F = block.mlp.hidden;
-    add_pair(out, path + ".input_layernorm", block.attention_norm.weight, {});
-    add_rows(out, path + ".self_attn.q_proj", block.attention.qkv, 0, q);
-    add_rows(out, path + ".self_attn.k_proj", block.attention.qkv, q, kv);
-    add_rows(out, path + ".self_attn.v_proj", block.attention.qkv, q + kv, kv);
-    add_pair(out, path + ".self_attn.o_proj", block.attention.projection.weight,
-             block.attention.projection.bias);
-    add_pair(out, path + ".post_attention_layernorm", block.mlp_norm.weight, {});
-    add_rows(out, path + ".mlp.gate_proj", block.mlp.gate_up, 0, F);
-    add_rows(out, path + ".mlp.up_proj", block.mlp.gate_up, F, F);
-    add_pair(out, path + ".mlp.down_proj", block.mlp.down.weight, block.mlp.down.bias);
-    add_frequencies(path + ".self_attn.", o.rotary);
-    if (i == 0) add_frequencies("", o.rotary);  // older files have one tensor for all layers
+// A Llama or a Decoder. The names of the norms depend on whether there is one after each branch, and Phi-3
+// has packed matrices as we do.
+template <class Model>
+class DecoderLayout {
+ public:
+  DecoderLayout(const Model& model, bool packed) : model_(model), packed_(packed) {}
+
+  FileLayout run() {
+    add_pair(out_, "embed_tokens", model_.token_embedding.weight, {});
+    for (int64_t i = 0; i < model_.blocks.size(); ++i) {
+      const std::string path = "layers." + std::to_string(i);
+      add_block(path, model_.blocks[i]);
+      add_frequencies(path + ".self_attn.", model_.blocks[i].attention.options.rotary);
+      if (i == 0) add_frequencies("", model_.blocks[i].attention.options.rotary);  // older files: one for all
+    }
+    add_pair(out_, "norm", model_.final_norm.weight, {});
+    add_head(out_, model_.own_head, "embed_tokens");
+    return std::move(out_);
   }
-  add_pair(out, "norm", model.final_norm.weight, {});
-  add_head(out, model.own_head, "embed_tokens");
-  return out;
+
+ private:
+  template <class Block>
+  void add_block(const std::string& path, const Block& block) {
+    add_pair(out_, path + ".input_layernorm", block.attention_norm.weight, {});
+    add_attention(path + ".self_attn.", block.attention);
+    const int64_t F = block.mlp.hidden;
+    if (packed_) {
+      add_pair(out_, path + ".mlp.gate_up_proj", block.mlp.gate_up.weight, block.mlp.gate_up.bias);
+    } else {
+      add_rows(out_, path + ".mlp.gate_proj", block.mlp.gate_up, 0, F);
+      add_rows(out_, path + ".mlp.up_proj", block.mlp.gate_up, F, F);
+    }
+    add_pair(out_, path + ".mlp.down_proj", block.mlp.down.weight, block.mlp.down.bias);
+    if constexpr (requires { block.mlp_post_norm; }) {
+      if (block.mlp_post_norm) {
+        add_pair(out_, path + ".post_attention_layernorm", block.attention_post_norm->weight, {});
+        add_pair(out_, path + ".pre_feedforward_layernorm", block.mlp_norm.weight, {});
+        add_pair(out_, path + ".post_feedforward_layernorm", block.mlp_post_norm->weight, {});
+        return;
+      }
+    }
+    add_pair(out_, path + ".post_attention_layernorm", block.mlp_norm.weight, {});
+  }
+  template <class Attention>
+  void add_attention(const std::string& path, const Attention& attention) {
+    const auto& o = attention.options;
+    const int64_t q = o.heads * o.head_size, kv = o.groups * o.head_size;
+    if (packed_) {
+      add_pair(out_, path + "qkv_proj", attention.qkv.weight, attention.qkv.bias);
+    } else {
+      add_rows(out_, path + "q_proj", attention.qkv, 0, q);
+      add_rows(out_, path + "k_proj", attention.qkv, q, kv);
+      add_rows(out_, path + "v_proj", attention.qkv, q + kv, kv);
+    }
+    add_pair(out_, path + "o_proj", attention.projection.weight, attention.projection.bias);
+    if constexpr (requires { attention.query_norm; }) {
+      if (!attention.query_norm) return;
+      add_pair(out_, path + "q_norm", attention.query_norm->weight, {});
+      add_pair(out_, path + "k_norm", attention.key_norm->weight, {});
+    }
+  }
+  void add_frequencies(const std::string& path, const std::shared_ptr<Rotary>& rotary) {
+    out_.computed.push_back({path + "rotary_emb.inv_freq", "the rotary frequencies of its config.json",
+                             [rotary](const Tensor& t) { return are_frequencies(t, *rotary); }});
+  }
+
+  const Model& model_;
+  bool packed_;  // the file has qkv_proj and gate_up_proj
+  FileLayout out_{"model."};
+};
+
+inline FileLayout layout_of(const Llama& model) { return DecoderLayout(model, false).run(); }
+inline FileLayout layout_of(const Decoder& model) {
+  return DecoderLayout(model, model.config.family == "phi3").run();
 }
 
 // The names that transformers writes: with the prefix, except for the head.
@@ -196,14 +242,38 @@ inline void take_out_computed(const FileLayout& layout, StateDict& given, const 
   given.insert(std::move(head));
 }
 
-// Copies the tensors of the file into the model, converting dtype and device. Throws TT-NN-04 with a list of
-// all missing, unexpected and misshapen tensors, before anything is changed.
-inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::string& path, TT_LOC) {
+// Copies `from` into `to` some millions of elements at a time and calls used(part) after each part, so that a
+// conversion needs little memory.
+inline void copy_by_rows(const Tensor& to, const Tensor& from, const std::function<void(const Tensor&)>& used,
+                         Loc loc) {
+  constexpr int64_t kElements = int64_t{1} << 22;
+  const int64_t rows = from.rank() == 0 ? 1 : from.size(0);
+  const int64_t width = std::max<int64_t>(1, from.numel() / std::max<int64_t>(1, rows));
+  const int64_t step = std::max<int64_t>(1, kElements / width);
+  const auto part = [&](const Tensor& t, int64_t at) {
+    return t.rank() == 0 ? t : slice(t, 0, at, std::min(rows, at + step), 1, loc);
+  };
+  for (int64_t at = 0; at < rows; at += step) {
+    Tensor place = part(to, at);
+    const Tensor source = part(from, at);
+    place.copy_(source.to(to.device(), loc).to(to.dtype(), loc), loc);
+    if (used) used(source);
+  }
+}
+
+// Copies the tensors of the file into the model, converting dtype and device, and calls used(part) when a
+// part of a tensor of the file is not needed any more. Throws TT-NN-04 with a list of all missing, unexpected
+// and misshapen tensors, before anything is changed.
+inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::string& path,
+                    const std::function<void(const Tensor&)>& used = {}, TT_LOC) {
+  const NoGrad no_grad;
   StateDict own, given = without_prefix(layout, file);
   take_out_computed(layout, given, path, loc);
   for (const FileTensor& t : layout.tensors) own.emplace(t.name, t.view);
   require_same_entries("loading " + io::in_quotes(path), "the model of its config.json", own, given, loc);
-  copy_entries(own, given, loc);
+  for (auto& [name, tensor] : own) {
+    copy_by_rows(tensor, given.at(name), used, loc);
+  }
 }
 
 inline TensorMap copy_out(const FileLayout& layout) {

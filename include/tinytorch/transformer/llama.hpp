@@ -59,7 +59,7 @@ class Llama : public LanguageModel {
   }
 
   int64_t vocabulary() const override { return config.vocabulary; }
-  int64_t context() const override { return config.context; }
+  int64_t context() const override { return config.rotary.context(config.context); }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
   KvShape kv_shape() const override {
     return {config.layers, config.groups > 0 ? config.groups : config.heads,

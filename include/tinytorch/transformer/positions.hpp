@@ -11,11 +11,10 @@
 
 #include <cmath>
 #include <memory>
-#include <numbers>
-#include <optional>
 #include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/transformer/rotary_scaling.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -51,45 +50,21 @@ inline Tensor sinusoidal_positions(int64_t start, int64_t T, int64_t C, Device d
   return from_data(table, {T, C}, device, loc);
 }
 
-// Llama 3's scaling of rotary frequencies to a longer context: low frequencies are divided by `factor`, high
-// ones are kept, and those between are interpolated.
-// Source: Llama 3.1's model card and reference code.
-struct Llama3Scaling {
-  double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_positions = 8192;
-  friend bool operator==(const Llama3Scaling&, const Llama3Scaling&) = default;
-
-  double apply(double frequency) const {
-    const double turns = static_cast<double>(original_positions) * frequency / (2 * std::numbers::pi);
-    if (turns > high_freq_factor) return frequency;
-    if (turns < low_freq_factor) return frequency / factor;
-    const double share = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
-    return (1 - share) * frequency / factor + share * frequency;
-  }
-};
-
-struct RotaryOptions {
-  double theta = 10000;
-  std::optional<Llama3Scaling> scaling{};
-};
-
 // Rotary positions with a table of the angles of all positions used so far. The layers of a model share one
 // object.
 class Rotary {
  public:
-  explicit Rotary(int64_t head_size, RotaryOptions options = {}, TT_LOC) : D_(head_size) {
-    if (D_ < 2 || D_ % 2 != 0) {
-      fail("TT-NN-21", "rotary positions rotate pairs: the head size must be even, got " + std::to_string(D_),
+  explicit Rotary(int64_t head_size, RotaryOptions options = {}, TT_LOC)
+      : D_(head_size), R_(options.turned(head_size)), options_(std::move(options)) {
+    if (R_ < 2 || R_ % 2 != 0 || R_ > D_) {
+      fail("TT-NN-21", "rotary positions rotate pairs: the head size must be even, got " + std::to_string(R_),
            loc);
     }
-    for (int64_t i = 0; i < D_; i += 2) {
-      const double frequency = std::pow(options.theta, -static_cast<double>(i) / static_cast<double>(D_));
-      frequencies_.push_back(options.scaling ? options.scaling->apply(frequency) : frequency);
-    }
+    frequencies_ = options_.frequencies(R_);
   }
 
   // Rotates x [B, H, T, D], whose tokens are at positions start, start + 1, ... or at each of `start`. 16-bit
-  // values are rotated in f32.
+  // values are rotated in f32. The dimensions from R on are kept.
   Tensor turn(const Tensor& x, const Positions& start = {}, TT_LOC) {
     if (x.rank() != 4 || x.size(3) != D_) {
       fail("TT-SHAPE-02",
@@ -97,40 +72,56 @@ class Rotary {
            loc);
     }
     const int64_t T = x.size(2);
-    extend(start.differ() ? start.end : start.first + T, x.device(), loc);
+    extend(start, T, x.device(), loc);
     if (x.dtype() != DType::f32 && x.dtype() != DType::f64) {
       return turn(x.to(DType::f32, loc), start, loc).to(x.dtype(), loc);
     }
     const Tensor c = angles(cos_, start, T).to(x.dtype(), loc), s = angles(sin_, start, T).to(x.dtype(), loc);
-    const Tensor a = slice(x, -1, 0, D_ / 2, 1, loc), b = slice(x, -1, D_ / 2, kEnd, 1, loc);
+    const Tensor a = slice(x, -1, 0, R_ / 2, 1, loc), b = slice(x, -1, R_ / 2, R_ < D_ ? R_ : kEnd, 1, loc);
+    if (R_ < D_) return cat({a * c - b * s, b * c + a * s, slice(x, -1, R_, kEnd, 1, loc)}, -1, loc);
     return cat({a * c - b * s, b * c + a * s}, -1, loc);
   }
 
-  const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [D / 2]
+  const RotaryOptions& options() const { return options_; }
+  const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [R / 2]
 
  private:
-  static Tensor angles(const Tensor& table, const Positions& start, int64_t T) {  // [T, D / 2]
+  static Tensor angles(const Tensor& table, const Positions& start, int64_t T) {  // [T, R / 2]
     return start.differ() ? embedding(table, start.each) : slice(table, 0, start.first, start.first + T);
   }
-  // Grows the tables to at least `positions` rows. The size is doubled, so that token-by-token generation
-  // rarely recomputes them.
-  void extend(int64_t positions, Device device, Loc loc) {
-    if (cos_.defined() && cos_.size(0) >= positions && cos_.device() == device) return;
-    const int64_t rows = std::max(positions, cos_.defined() ? 2 * cos_.size(0) : int64_t{64});
+  // Grows the tables to at least the positions of the step. The size is doubled, so that token-by-token
+  // generation rarely recomputes them; a text of another kind gets tables of its own.
+  void extend(const Positions& start, int64_t T, Device device, Loc loc) {
+    const int64_t positions = start.differ() ? start.end : start.first + T,
+                  kind = options_.kind_of(positions);
+    if (kind != 0 && start.differ()) {
+      fail("TT-NN-28",
+           "rotary frequencies that depend on the length of the text do not fit a step with sequences of "
+           "different lengths\n  hint: a cache whose capacity is at most the context before the scaling",
+           loc);
+    }
+    if (cos_.defined() && cos_.size(0) >= positions && cos_.device() == device && kind_ == kind) return;
+    const int64_t before = cos_.defined() && kind_ == kind ? 2 * cos_.size(0) : int64_t{64};
+    const int64_t rows = std::max(positions, before);
+    const std::vector<double> own = kind == 0 ? frequencies_ : options_.frequencies(R_, positions);
+    const double factor = options_.attention_factor();
     std::vector<float> c, s;
     for (int64_t t = 0; t < rows; ++t) {
-      for (const double frequency : frequencies_) {
-        c.push_back(static_cast<float>(std::cos(static_cast<double>(t) * frequency)));
-        s.push_back(static_cast<float>(std::sin(static_cast<double>(t) * frequency)));
+      for (const double frequency : own) {
+        c.push_back(static_cast<float>(factor * std::cos(static_cast<double>(t) * frequency)));
+        s.push_back(static_cast<float>(factor * std::sin(static_cast<double>(t) * frequency)));
       }
     }
-    cos_ = from_data(c, {rows, D_ / 2}, device, loc);
-    sin_ = from_data(s, {rows, D_ / 2}, device, loc);
+    cos_ = from_data(c, {rows, R_ / 2}, device, loc);
+    sin_ = from_data(s, {rows, R_ / 2}, device, loc);
+    kind_ = kind;
   }
 
-  int64_t D_;
-  std::vector<double> frequencies_;
-  Tensor cos_, sin_;  // f32 [rows, D / 2]
+  int64_t D_, R_;  // the head's dimensions, and those that are turned
+  RotaryOptions options_;
+  std::vector<double> frequencies_;  // of texts of kind 0
+  Tensor cos_, sin_;                 // f32 [rows, R / 2]
+  int64_t kind_ = 0;                 // of the texts that the tables serve
 };
 
 }  // namespace tinytorch::inline TT_BUILD

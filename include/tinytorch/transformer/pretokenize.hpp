@@ -1,8 +1,14 @@
-// Splits text into the pieces inside which byte pair encoding merges, by one of the two common patterns:
+// Splits text into the pieces inside which byte pair encoding merges, by one of the common patterns:
 //
 //   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   cl100k  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //           |\s*[\r\n]+|\s+(?!\S)|\s+
+//   qwen2   cl100k with \p{N} in the place of \p{N}{1,3}
+//   o200k   cl100k with words that change from lower to upper case split, in the place of its first two
+//   parts:
+//             X?U*L+C?|X?U+L*C?   X [^\r\n\p{L}\p{N}]   U [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
+//             L [\p{Ll}\p{Lm}\p{Lo}\p{M}]   C (?i:'s|'t|'re|'ve|'m|'ll|'d);   [\r\n/]* after symbols
+//   digits  gpt2 between digits (\p{N}), each of which is a piece;  digit_runs: each run of which is a piece
 //
 // The matcher is written by hand, because std::regex has no Unicode classes; the first characters select the
 // alternative, so the time is linear. Pieces are views that cover the text without gaps. An invalid byte is
@@ -11,11 +17,12 @@
 #pragma once
 
 #include <tinytorch/transformer/unicode.hpp>
+#include <tinytorch/transformer/unicode_case.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
-enum class SplitPattern : uint8_t { gpt2, cl100k };
+enum class SplitPattern : uint8_t { gpt2, cl100k, qwen2, o200k, digits, digit_runs };
 
 namespace pretokenizer {
 
@@ -25,7 +32,18 @@ class Splitter {
 
   // The end of the piece that begins at `at`, a position inside the text.
   size_t end_of_piece(size_t at) const {
-    return pattern_ == SplitPattern::gpt2 ? end_by_gpt2(at) : end_by_cl100k(at);
+    switch (pattern_) {
+      case SplitPattern::gpt2:
+        return end_by_gpt2(at);
+      case SplitPattern::digits:
+      case SplitPattern::digit_runs:
+        return end_by_digits(at);
+      case SplitPattern::o200k:
+        if (const size_t end = end_of_cased_word(at); end > at) return end;
+        return end_by_cl100k(at);
+      default:
+        return end_by_cl100k(at);
+    }
   }
 
  private:
@@ -36,12 +54,72 @@ class Splitter {
     return kind == CharClass::space ? end_of_space(at) : end_of_run(body, kind);
   }
 
+  // GPT-2's pattern sees the text between two digits alone.
+  size_t end_by_digits(size_t at) const {
+    if (class_at(at) == CharClass::number)
+      return pattern_ == SplitPattern::digits ? at + unicode::unit_at(text_, at).length
+                                              : end_of_run(at, CharClass::number);
+    if (at >= digit_) {  // the next digit from here on
+      digit_ = at;
+      while (digit_ < text_.size() && class_at(digit_) != CharClass::number)
+        digit_ += unicode::unit_at(text_, digit_).length;
+    }
+    return Splitter(text_.substr(0, digit_), SplitPattern::gpt2).end_of_piece(at);
+  }
+
+  // X?U*L+C?|X?U+L*C? of o200k; `at` if it does not match.
+  size_t end_of_cased_word(size_t at) const {
+    const unicode::Unit first = unicode::unit_at(text_, at);
+    const CharClass kind = unicode::class_of(first.code);
+    const bool prefix = kind != CharClass::letter && kind != CharClass::number && !is_line_end(at);
+    const size_t after = at + first.length;
+    for (const bool ends_lower : {true, false}) {
+      for (const size_t word : {after, at}) {
+        if (word == after && (!prefix || after == text_.size())) continue;
+        const size_t end = ends_lower ? end_of_lower_word(word) : end_of_upper_word(word);
+        if (end > word) return end + (end < text_.size() ? contraction(end) : 0);
+      }
+    }
+    return at;
+  }
+  // U+L*, where no L follows: the longest run of U.
+  size_t end_of_upper_word(size_t at) const {
+    while (at < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, at);
+      const LetterCase c = unicode::case_of(unit.code);
+      if (c != LetterCase::upper && c != LetterCase::both) break;
+      at += unit.length;
+    }
+    return at;
+  }
+  // U*L+: the longest run of U, then that of L. If no L follows the first, it ends after its last character
+  // that is both.
+  size_t end_of_lower_word(size_t at) const {
+    size_t last_both = at, end = at;
+    while (end < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, end);
+      const LetterCase c = unicode::case_of(unit.code);
+      if (c != LetterCase::upper && c != LetterCase::both) break;
+      end += unit.length;
+      if (c == LetterCase::both) last_both = end;
+    }
+    const size_t run = end;
+    while (end < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, end);
+      const LetterCase c = unicode::case_of(unit.code);
+      if (c != LetterCase::lower && c != LetterCase::both) break;
+      end += unit.length;
+    }
+    return end > run ? end : last_both;
+  }
+
   size_t end_by_cl100k(size_t at) const {
-    if (const size_t length = contraction(at)) return at + length;
+    if (const size_t length = pattern_ == SplitPattern::o200k ? 0 : contraction(at)) return at + length;
     const unicode::Unit first = unicode::unit_at(text_, at);
     const CharClass kind = unicode::class_of(first.code);
     if (kind == CharClass::letter) return end_of_run(at, kind);
-    if (kind == CharClass::number) return end_of_three_numbers(at);
+    if (kind == CharClass::number)
+      return pattern_ == SplitPattern::qwen2 ? at + first.length : end_of_three_numbers(at);
     const size_t second = at + first.length;
     // A single character other than a line end belongs to the letters that follow it.
     if (!is_line_end(at) && second < text_.size() && class_at(second) == CharClass::letter)
@@ -49,7 +127,8 @@ class Splitter {
     const size_t body = after_one_space(at);
     if (class_at(body) == CharClass::other) {
       size_t end = end_of_run(body, CharClass::other);
-      while (end < text_.size() && is_line_end(end)) ++end;
+      const bool slashes = pattern_ == SplitPattern::o200k;
+      while (end < text_.size() && (is_line_end(end) || (slashes && text_[end] == '/'))) ++end;
       return end;
     }
     const size_t line_end = end_of_last_line_end(at);
@@ -108,7 +187,7 @@ class Splitter {
   // The length in bytes of a contraction ('s 't 'm 'd 're 've 'll) at `at`, or 0. cl100k ignores case.
   size_t contraction(size_t at) const {
     if (text_[at] != '\'') return 0;
-    const bool folds = pattern_ == SplitPattern::cl100k;
+    const bool folds = pattern_ != SplitPattern::gpt2;
     const auto letter = [&](size_t i) -> char {
       const char c = at + i < text_.size() ? text_[at + i] : '\0';
       return folds && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
@@ -123,6 +202,7 @@ class Splitter {
 
   std::string_view text_;
   SplitPattern pattern_;
+  mutable size_t digit_ = 0;  // of end_by_digits: the first digit after the pieces so far, or the text's end
 };
 
 }  // namespace pretokenizer

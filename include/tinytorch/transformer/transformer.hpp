@@ -1,4 +1,5 @@
-// Umbrella header of transformer/: tokenizers, attention, blocks, GPT-2 and Llama, training, sampling.
+// Umbrella header of transformer/: tokenizers, attention, blocks, GPT-2, Llama and later decoders, training,
+// sampling.
 //
 // It includes every header of the folder. A program that includes only the headers it needs compiles faster.
 #pragma once
@@ -13,6 +14,10 @@
 #include <tinytorch/transformer/char_tokenizer.hpp>
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
 #include <tinytorch/transformer/composed_attention.hpp>
+#include <tinytorch/transformer/decoder.hpp>
+#include <tinytorch/transformer/decoder_attention.hpp>
+#include <tinytorch/transformer/families.hpp>
+#include <tinytorch/transformer/family_file.hpp>
 #include <tinytorch/transformer/generate.hpp>
 #include <tinytorch/transformer/generated_text.hpp>
 #include <tinytorch/transformer/gguf.hpp>
@@ -22,19 +27,30 @@
 #include <tinytorch/transformer/graph_decode.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 #include <tinytorch/transformer/hugging_face_config.hpp>
+#include <tinytorch/transformer/hugging_face_keys.hpp>
+#include <tinytorch/transformer/hugging_face_rotary.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 #include <tinytorch/transformer/language_model_trainer.hpp>
 #include <tinytorch/transformer/llama.hpp>
 #include <tinytorch/transformer/mlp.hpp>
 #include <tinytorch/transformer/model_problems.hpp>
+#include <tinytorch/transformer/nfc.hpp>
+#include <tinytorch/transformer/nfc_orders.hpp>
+#include <tinytorch/transformer/nfc_tables.hpp>
 #include <tinytorch/transformer/positions.hpp>
 #include <tinytorch/transformer/pretokenize.hpp>
 #include <tinytorch/transformer/pretraining.hpp>
+#include <tinytorch/transformer/rotary_scaling.hpp>
 #include <tinytorch/transformer/sampling.hpp>
+#include <tinytorch/transformer/sentencepiece.hpp>
 #include <tinytorch/transformer/speculative.hpp>
 #include <tinytorch/transformer/token_data.hpp>
 #include <tinytorch/transformer/token_tables.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
+#include <tinytorch/transformer/tokenizer_json.hpp>
+#include <tinytorch/transformer/tokenizer_json_reader.hpp>
+#include <tinytorch/transformer/tokenizer_json_writer.hpp>
 #include <tinytorch/transformer/unicode.hpp>
+#include <tinytorch/transformer/unicode_case.hpp>
 #include <tinytorch/transformer/unicode_tables.hpp>

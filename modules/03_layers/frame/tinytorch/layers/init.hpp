@@ -8,6 +8,7 @@
 #include <cmath>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::init {
 
@@ -22,17 +23,37 @@ inline double relu_gain() { return std::sqrt(2.0); }
 inline double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 inline double tanh_gain() { return 5.0 / 3.0; }
 
+// While an object of this class lives, initializers of this thread leave tensors as they are, for models
+// whose values are about to be loaded. The values of such a tensor are undefined until then.
+class WithoutInitialization {
+ public:
+  WithoutInitialization() : before_(std::exchange(active(), true)) {}
+  ~WithoutInitialization() { active() = before_; }
+  WithoutInitialization(const WithoutInitialization&) = delete;
+  WithoutInitialization& operator=(const WithoutInitialization&) = delete;
+  static bool& active() {
+    static thread_local bool on = false;
+    return on;
+  }
+
+ private:
+  bool before_;
+};
+
 inline void constant(Tensor t, double value) {
+  if (WithoutInitialization::active()) return;
   NoGrad no_grad;
   t.fill_(value);
 }
 // Uniform on [low, high). If low == high, every element is low.
 inline void uniform(Tensor t, double low, double high, Generator& generator = default_generator()) {
+  if (WithoutInitialization::active()) return;
   NoGrad no_grad;
   if (low == high) return constant(t, low);
   t.copy_(tinytorch::uniform(low, high, t.shape(), t.dtype(), t.device(), generator));
 }
 inline void normal(Tensor t, double mean, double deviation, Generator& generator = default_generator()) {
+  if (WithoutInitialization::active()) return;
   NoGrad no_grad;
   t.copy_(randn(t.shape(), t.dtype(), t.device(), generator)).mul_(deviation);
   t.add_(full(Shape{}, mean, t.dtype(), t.device()));

@@ -111,6 +111,36 @@ class KvCache : public AttentionCache {
     end_layer(layer);
     return y;
   }
+  Tensor attend_by(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Attend& f) override {
+    const KvMemory memory = begin_layer(layer, k);
+    const bool in_graph =
+        fixed_.defined() && !options_.device.is_cpu();  // its lengths are only on the device
+    if (in_graph || memory.key_scales.defined() || !keeps_all_of(memory.longest)) {
+      fail("TT-KV-04",
+           "attention that no kernel has, such as a soft cap, needs a cache of a floating dtype that keeps "
+           "all "
+           "tokens, outside of graphs\n  hint: a ContiguousCache or a PagedCache");
+    }
+    kv_append(memory, rows_of(k), rows_of(v));
+    const int64_t B = q.size(0), H = q.size(1), T = q.size(2), D = q.size(3);
+    const Tensor rows = rows_of(q);  // [B T, H, D]
+    Tensors parts;
+    int64_t first = 0;
+    for (size_t b = 0; b < counts_.size(); ++b) {
+      if (counts_[b] == 0) continue;
+      const auto tokens = [&](const Tensor& planes) {
+        return tokens_of(planes, memory.table, static_cast<int64_t>(b), lengths_[b] + counts_[b])
+            .to(q.dtype());
+      };
+      const Tensor own = slice(rows, 0, first, first + counts_[b]).transpose(0, 1).unsqueeze(0);
+      parts.push_back(f(own, tokens(memory.keys), tokens(memory.values)).select(0, 0).transpose(0, 1));
+      first += counts_[b];
+    }
+    if (first < B * T) parts.push_back(zeros({B * T - first, H, D}, q.dtype(), q.device()));
+    end_layer(layer);
+    return cat(parts, 0).reshape({B, T, H, D}).transpose(1, 2);
+  }
   inline KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) override;  // task 9.1
 
  protected:
@@ -179,6 +209,17 @@ class KvCache : public AttentionCache {
   }
   void end_layer(int64_t layer);                   // task 9.1
   std::vector<int64_t> positions_of_step() const;  // task 9.1
+  // The first `length` tokens of a sequence, [1, G, length, D], of planes [pages, G, page, D].
+  static Tensor tokens_of(const Tensor& planes, const Tensor& table, int64_t sequence, int64_t length) {
+    const int64_t G = planes.size(1), page = planes.size(2), D = planes.size(3);
+    const int64_t pages = (length + page - 1) / page;
+    const Tensor own =
+        table.defined()
+            ? index_select(planes, 0, slice(table.select(0, sequence), 0, 0, pages).to(DType::i64))
+            : slice(planes, 0, sequence, sequence + 1);
+    const Tensor tokens = own.transpose(0, 1).reshape({G, own.size(0) * page, D});
+    return slice(tokens, 1, 0, length).unsqueeze(0);
+  }
   // [B, H, T, D] as the rows of a step, [B T, H, D]
   static Tensor rows_of(const Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
