@@ -29,6 +29,8 @@
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/prefetch.hpp>
 #include <tinytorch/layers/progress.hpp>
+#include <tinytorch/layers/recurrent.hpp>
+#include <tinytorch/layers/recurrent_cell.hpp>
 #include <tinytorch/layers/rmsprop.hpp>
 #include <tinytorch/layers/schedule.hpp>
 #include <tinytorch/layers/sequential.hpp>

@@ -22,3 +22,4 @@
 #include <tinytorch/tensor/ops/residual_norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops/unbind.hpp>
