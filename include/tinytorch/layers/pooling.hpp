@@ -1,4 +1,5 @@
-// Pooling of images [N, C, H, W], which takes the maximum or the mean of each window, and Flatten.
+// Pooling of images [N, C, H, W] and of sequences [N, C, L], which takes the maximum or the mean of each
+// window, and Flatten.
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
@@ -28,6 +29,29 @@ class AdaptiveAvgPool2d : public Module {
   explicit AdaptiveAvgPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, height, width); }
   int64_t height, width;
+};
+
+class AdaptiveMaxPool2d : public Module {
+ public:
+  explicit AdaptiveMaxPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}
+  Tensor forward(const Tensor& x) override { return adaptive_max_pool2d(x, height, width); }
+  int64_t height, width;
+};
+
+// Pooling of sequences [N, C, L].
+class MaxPool1d : public Module {
+ public:
+  explicit MaxPool1d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0, bool ceil_mode = false)
+      : options{kernel, stride, padding, ceil_mode} {}
+  Tensor forward(const Tensor& x) override { return max_pool1d(x, options); }
+  Pool1dOptions options;
+};
+class AvgPool1d : public Module {
+ public:
+  explicit AvgPool1d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0, bool ceil_mode = false)
+      : options{kernel, stride, padding, ceil_mode} {}
+  Tensor forward(const Tensor& x) override { return avg_pool1d(x, options); }
+  Pool1dOptions options;
 };
 
 // [N, ...] -> [N, product of the rest]

@@ -8,6 +8,7 @@
 #include <tinytorch/tensor/ops/composed.hpp>
 #include <tinytorch/tensor/ops/composed_losses.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
+#include <tinytorch/tensor/ops/conv_transpose.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
@@ -16,6 +17,7 @@
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/ops/indexing.hpp>
 #include <tinytorch/tensor/ops/inplace.hpp>
+#include <tinytorch/tensor/ops/interpolate.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/members.hpp>
@@ -26,3 +28,5 @@
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
 #include <tinytorch/tensor/ops/to_string.hpp>
+#include <tinytorch/tensor/ops/unbind.hpp>
+#include <tinytorch/tensor/ops/windows.hpp>
