@@ -28,6 +28,11 @@ __device__ __forceinline__ int word_at(const uint8_t* p) {
   const auto* const halves = reinterpret_cast<const uint16_t*>(p);
   return static_cast<int>(halves[0] | static_cast<uint32_t>(halves[1]) << 16);
 }
+// Two bytes at p + i and two at p + j, which are aligned to 2 bytes.
+__device__ __forceinline__ unsigned two_halves(const uint8_t* p, int i, int j) {
+  return *reinterpret_cast<const uint16_t*>(p + i) |
+         static_cast<unsigned>(*reinterpret_cast<const uint16_t*>(p + j)) << 16;
+}
 
 // 32 activations of 8 bits with one scale.
 struct Int8Group {
@@ -96,17 +101,19 @@ __device__ __forceinline__ unsigned pair_of_bytes(unsigned codes) {
 }
 
 // F::value(block, i) is number i, for any format. F::dot(block, x) is the product of a block with a group.
-// F::pairs<T>(block, t, out) gives lane t of four its codes as pairs: numbers 4 t to 4 t + 3, and those 16
-// further. A number is scale(block) times its code, plus offset(block) if the format has one.
+// F::pairs<T>(block, i, j, out) decodes the codes of numbers (i, i + 1), (j, j + 1), (i + 16, i + 17) and
+// (j + 16, j + 17); i and j are even and below 16. A number is scale(block) times its code, plus
+// offset(block) if the format has one.
 struct DeviceQ8_0 {
   static constexpr int kBytes = 34;
   static constexpr bool kOffset = false;
   template <class T>
-  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const auto word = static_cast<unsigned>(word_at(block + 2 + 16 * (i / 2) + 4 * t));
-      out[i] = pair_of_bytes<T>(two_bytes(word, i % 2));
+    for (int k = 0; k < 2; ++k) {
+      const unsigned word = two_halves(block + 2 + 16 * k, i, j);
+      out[2 * k] = pair_of_bytes<T>(two_bytes(word, 0));
+      out[2 * k + 1] = pair_of_bytes<T>(two_bytes(word, 1));
     }
   }
   static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
@@ -147,8 +154,8 @@ struct DeviceQ4_0 {
   static constexpr int kBytes = 18;
   static constexpr bool kOffset = false;
   template <class T>
-  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
-    pairs_of_nibbles<T, 8>(static_cast<unsigned>(word_at(block + 2 + 4 * t)), out);
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {
+    pairs_of_nibbles<T, 8>(two_halves(block + 2, i, j), out);
   }
   static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
   static __device__ __forceinline__ float value(const uint8_t* block, int i) {
@@ -163,8 +170,8 @@ struct DeviceQ4_1 {
   static constexpr int kBytes = 20;
   static constexpr bool kOffset = true;
   template <class T>
-  static __device__ __forceinline__ void pairs(const uint8_t* block, int t, unsigned (&out)[4]) {
-    pairs_of_nibbles<T, 0>(static_cast<unsigned>(word_at(block + 4 + 4 * t)), out);
+  static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {
+    pairs_of_nibbles<T, 0>(two_halves(block + 4, i, j), out);
   }
   static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
   static __device__ __forceinline__ float offset(const uint8_t* block) { return half_at(block + 2); }

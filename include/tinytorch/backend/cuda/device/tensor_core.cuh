@@ -9,7 +9,9 @@
 // Source: NVIDIA, "PTX ISA", mma and ldmatrix.
 #pragma once
 
+#include <cstring>
 #include <tinytorch/backend/cuda/device/async_copy.cuh>
+#include <tinytorch/backend/cuda/device/vector.cuh>
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/tensor_core.hpp>
 #endif
@@ -17,6 +19,17 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline bool has_tensor_cores() { return properties(current_device()).major >= 8; }
+
+// Packs two floats into a register as a pair of 16-bit values.
+template <class T>
+__device__ __forceinline__ unsigned pack_pair(float low, float high) {
+  const float pair[2] = {low, high};
+  T narrow[2];
+  convert_elements(narrow, pair);
+  unsigned word;
+  memcpy(&word, narrow, sizeof(word));
+  return word;
+}
 
 // ldmatrix: loads four 8 x 8 matrices of 16-bit elements. The address that lane l passes is row l % 8 of
 // matrix l / 8. Lane l receives elements l % 4 * 2 and the next of row l / 4 of each matrix.

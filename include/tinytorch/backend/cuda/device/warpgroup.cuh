@@ -74,6 +74,15 @@ __device__ __forceinline__ void fence_operands([[maybe_unused]] float (&sum)[kCo
   }
 #endif
 }
+// The same for operands in registers: they are complete before the products that follow.
+template <int kCount>
+__device__ __forceinline__ void fence_operands([[maybe_unused]] unsigned (&left)[kCount][4]) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#pragma unroll
+  for (int n = 0; n < kCount; ++n)
+    asm volatile("" : "+r"(left[n][0]), "+r"(left[n][1]), "+r"(left[n][2]), "+r"(left[n][3])::"memory");
+#endif
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <class T>

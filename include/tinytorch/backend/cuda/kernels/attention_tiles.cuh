@@ -57,16 +57,6 @@ __device__ __forceinline__ void clear(float (&sum)[kCount][4]) {
   }
 }
 
-// Packs two floats into a register as a pair of 16-bit values.
-template <class T>
-__device__ __forceinline__ unsigned pack_pair(float low, float high) {
-  const float pair[2] = {low, high};
-  T narrow[2];
-  convert_elements(narrow, pair);
-  unsigned word;
-  memcpy(&word, narrow, sizeof(word));
-  return word;
-}
 // Scores in the operands' dtype as A operands of 16 columns each.
 struct PackedScores {
   unsigned a[kTensorColumns / 16][4];

@@ -50,11 +50,11 @@ struct BlockTile {
       kStages * kStageBytes > kColumns * kSumPitch * 4 ? kStages * kStageBytes : kColumns * kSumPitch * 4);
 };
 
-// Starts the copies of a stage: blocks [b, b + 8) of the rows of the weights from n0 on, and the activations
-// of these blocks. What is outside of the operands becomes zeros.
-template <class F, class T, class Tile>
-__device__ __forceinline__ void fetch_blocks(const BlockLinearArguments& a, unsigned char* stage, int64_t b,
-                                             int64_t m0, int64_t n0) {
+// Starts the copies of blocks [b, b + 8) of the rows of the weights from n0 on. What is outside becomes
+// zeros.
+template <class F, class Tile>
+__device__ __forceinline__ void fetch_weights(const BlockLinearArguments& a, unsigned char* stage, int64_t b,
+                                              int64_t n0) {
   const unsigned to_ = shared_address(stage);
   const int64_t first = b * F::kBytes;
   for (int i = static_cast<int>(threadIdx.x); i < Tile::kRows * Tile::kPieces; i += Tile::kThreads) {
@@ -69,6 +69,13 @@ __device__ __forceinline__ void fetch_blocks(const BlockLinearArguments& a, unsi
         words[k] = 2 * k < left ? reinterpret_cast<const uint16_t*>(from)[k] : uint16_t{0};
     }
   }
+}
+// Starts the copies of a stage: blocks [b, b + 8) of the weights, and the activations of these blocks.
+template <class F, class T, class Tile>
+__device__ __forceinline__ void fetch_blocks(const BlockLinearArguments& a, unsigned char* stage, int64_t b,
+                                             int64_t m0, int64_t n0) {
+  fetch_weights<F, Tile>(a, stage, b, n0);
+  const unsigned to_ = shared_address(stage);
   constexpr int kPieces = kStageDepth / 8;  // of 16 bytes
   const T* const x = static_cast<const T*>(a.x);
   for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * kPieces; i += Tile::kThreads) {
@@ -96,7 +103,7 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
       for (int half = 0; half < 2; ++half) {
         const unsigned char* const block =
             stage + (across * 32 + i * 16 + half * 8 + g) * Tile::kPitch + b * F::kBytes;
-        F::template pairs<T>(block, t, pairs[half]);
+        F::template pairs<T>(block, 4 * t, 4 * t + 2, pairs[half]);
         scale[i][half] = F::scale(block);
         if constexpr (F::kOffset) offset[i][half] = F::offset(block);
       }
