@@ -54,10 +54,13 @@ void check_same(const tt::StateDict& a, const tt::StateDict& b) {
     const std::vector<double> x = values_of(tensor), y = values_of(b.at(entry.first));
     const double tolerance = 16 * tt::epsilon_of(tensor.dtype() == tt::i64 ? tt::f64 : tensor.dtype());
     REQUIRE(x.size() == y.size());
-    bool same = true;
+    size_t worst = 0;
+    const auto error = [&](size_t i) { return std::abs(x[i] - y[i]) / (1 + std::abs(y[i])); };
     for (size_t i = 0; i < x.size(); ++i)
-      same = same && std::abs(x[i] - y[i]) <= tolerance * (1 + std::abs(y[i]));
-    CHECK(same);
+      if (!(error(i) <= error(worst))) worst = i;
+    if (x.empty()) continue;
+    INFO("element ", worst, ": ", x[worst], ", expected ", y[worst]);
+    CHECK(error(worst) <= tolerance);
   }
 }
 tt::StateDict everything(const tt::Optimizer& optimizer, const tt::NamedTensors& parameters) {

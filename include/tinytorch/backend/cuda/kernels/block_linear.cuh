@@ -10,13 +10,13 @@
 #include <cstring>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/block_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kBlockThreads = 128, kWeightRows = 2;
 inline constexpr int64_t kFewActivations = 16;  // rows of x up to which a warp reads the packed weights
-inline constexpr int64_t kFewHalves = 4;        // rows of x of 16 bits, where tensor cores take more
+inline constexpr int64_t kFewHalves = 1;        // rows of x of 16 bits, where tensor cores take more
 
 // A warp quantizes a group: the largest magnitude becomes 127. A number that is not finite gives the scale
 // NaN.
@@ -114,7 +114,7 @@ void launch_block_linear(const BlockLinearArguments& a, bool coded) {
 inline bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 template <class F, class T>
-void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
+bool block_linear_by_tiles(BlockLinearArguments a, const View& x) {
   const int64_t K = x.shape[1];
   const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && is_multiple_of_16(x.data);
   const DeviceScratch<T> own(usable ? 0 : a.M * K);
@@ -122,7 +122,7 @@ void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
   a.x = usable ? x.data : own.data();
   a.x_row = usable ? x.strides[0] : K;
   a.aligned = is_multiple_of_16(a.weight) && a.row_bytes % 16 == 0;
-  launch_block_tiles<F, T>(a);
+  return launch_block_product<F, T>(a);
 }
 
 template <class F>
@@ -135,7 +135,7 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
       a.N = N, a.M = M, a.blocks = count;
       a.to = LinearResult(out, bias);
       if constexpr (sizeof(T) == 2) {
-        if (M > kFewHalves && K > 0 && has_tensor_cores()) return block_linear_by_tiles<F, T>(a, x);
+        if (M > kFewHalves && K > 0 && has_tensor_cores() && block_linear_by_tiles<F, T>(a, x)) return;
       }
       if (M > kFewActivations) {
         const DeviceScratch<T> weight(N * K);
