@@ -27,6 +27,7 @@
 #include <tinytorch/tensor/ops/residual_norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops/statistics.hpp>
 #include <tinytorch/tensor/ops/to_string.hpp>
 #include <tinytorch/tensor/ops/unbind.hpp>
 #include <tinytorch/tensor/ops/windows.hpp>
