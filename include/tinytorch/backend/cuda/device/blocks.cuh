@@ -198,8 +198,11 @@ __device__ __forceinline__ int nibble_at(const uint8_t* p, int i) {
 template <class T, int zero>
 __device__ __forceinline__ void pairs_of_nibbles(unsigned word, unsigned (&out)[4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    out[i] = pair_of_nibbles<T, zero>(two_bytes(word >> 4 * (i / 2) & 0x0f0f0f0fu, i % 2));
+  for (int i = 0; i < 2; ++i) {
+    const unsigned codes = two_bytes(word, i);  // a byte in each half, of two codes
+    out[i] = pair_of_nibbles<T, zero>(codes & 0x000f000fu);
+    out[2 + i] = pair_of_nibbles<T, zero>(codes >> 4 & 0x000f000fu);
+  }
 }
 struct DeviceQ4_0 : GroupBlock<18> {
   static constexpr bool kOffset = false;

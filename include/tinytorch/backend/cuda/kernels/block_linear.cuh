@@ -15,13 +15,13 @@
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/fp4_blocks.cuh>
 #include <tinytorch/backend/cuda/device/super_blocks.cuh>
-#include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/block_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kBlockThreads = 128, kWeightRows = 2;
 inline constexpr int64_t kFewActivations = 16;  // rows of x up to which a warp reads the packed weights
-inline constexpr int64_t kFewHalves = 4;        // rows of x of 16 bits, where tensor cores take more
+inline constexpr int64_t kFewHalves = 1;        // rows of x of 16 bits, where tensor cores take more
 
 // A warp quantizes a group: the largest magnitude becomes 127. A number that is not finite gives the scale
 // NaN.
@@ -95,16 +95,20 @@ static __global__ void __launch_bounds__(kBlockThreads)
   if (lane == 0) a.to.store(m, n, sum);
 }
 
-// Decodes the weights: a warp writes a group. A row has `groups` of them, and `all` is their number in all
-// rows.
+// Decodes the weights: a thread writes 8 numbers of a row, of which a block of threads has one part of
+// `parts`. A row has `groups` groups of 32 numbers.
+inline constexpr int kDecoded = 8;
 template <class F, class T>
 static __global__ void __launch_bounds__(kBlockThreads)
-    decode_blocks_kernel(const uint8_t* weight, int64_t row_bytes, int64_t groups, int64_t all, T* out) {
-  const int64_t group = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (group >= all) return;
-  const uint8_t* const row = weight + group / groups * row_bytes;
-  out[group * kWarp + lane] = to<T>(F::value(F::group(row, group % groups), lane));
+    decode_blocks_kernel(const uint8_t* weight, int64_t row_bytes, int64_t groups, unsigned parts, T* out) {
+  const int64_t n = blockIdx.x / parts;
+  const int64_t k = (static_cast<int64_t>(blockIdx.x % parts) * kBlockThreads + threadIdx.x) * kDecoded;
+  if (k >= groups * kWarp) return;
+  const auto group = F::group(weight + n * row_bytes, k / kWarp);
+  float value[kDecoded];
+#pragma unroll
+  for (int i = 0; i < kDecoded; ++i) value[i] = F::value(group, static_cast<int>(k % kWarp) + i);
+  store(out + n * groups * kWarp + k, value);
 }
 
 // --- launchers ---
@@ -120,7 +124,7 @@ void launch_block_linear(const BlockLinearArguments& a, bool coded) {
 inline bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 template <class F, class T>
-void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
+bool block_linear_by_tiles(BlockLinearArguments a, const View& x) {
   const int64_t K = x.shape[1];
   const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && is_multiple_of_16(x.data);
   const DeviceScratch<T> own(usable ? 0 : a.M * K);
@@ -128,7 +132,7 @@ void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
   a.x = usable ? x.data : own.data();
   a.x_row = usable ? x.strides[0] : K;
   a.aligned = is_multiple_of_16(a.weight) && a.row_bytes % 16 == 0;
-  launch_block_tiles<F, T>(a);
+  return launch_block_product<F, T>(a);
 }
 
 template <class F>
@@ -141,12 +145,18 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
       a.N = N, a.M = M, a.blocks = count;
       a.to = LinearResult(out, bias);
       if constexpr (sizeof(T) == 2 && DecodesPairs<F>) {
-        if (M > kFewHalves && K > 0 && has_tensor_cores()) return block_linear_by_tiles<F, T>(a, x);
+        if (M > kFewHalves && K > 0 && has_tensor_cores() && block_linear_by_tiles<F, T>(a, x)) return;
       }
       if (M > kFewActivations) {
         const DeviceScratch<T> weight(N * K);
-        launch(decode_blocks_kernel<F, T>, over(N * count * kWarp, kBlockThreads), blocks.as<const uint8_t>(),
-               blocks.strides[0], count, N * count, weight.data());
+        const int64_t parts = ceil_div(K, kBlockThreads * kDecoded);
+        LaunchConfig config;
+        config.grid.x = static_cast<unsigned>(N * parts);
+        config.block.x = kBlockThreads;
+        if (K > 0) {
+          launch(decode_blocks_kernel<F, T>, config, blocks.as<const uint8_t>(), blocks.strides[0], count,
+                 static_cast<unsigned>(parts), weight.data());
+        }
         const DeviceScratch<T> own_bias(bias.data && bias.dtype != x.dtype ? N : 0);
         const View converted{own_bias.data(), x.dtype, {N}, {1}};
         if (own_bias.data()) copy(converted, bias);
