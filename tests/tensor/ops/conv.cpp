@@ -1,4 +1,5 @@
 #include <support/errors.hpp>
+#include <support/golden_calls.hpp>
 
 #include <tinytorch/tinytorch.hpp>
 
@@ -71,4 +72,30 @@ TEST_CASE("channels-last images give channels-last results and gradients with th
     CHECK(found[1].strides() == (follows ? tt::Strides{120, 1, 24, 6} : want[1].strides()));
     CHECK(found[2].is_contiguous());
   }
+}
+
+namespace {
+tt::Size2d pair_of(const nlohmann::json& options, const char* name, int64_t none) {
+  if (!options.contains(name)) return none;
+  return {options[name][0].get<int64_t>(), options[name][1].get<int64_t>()};
+}
+}  // namespace
+
+TEST_CASE(
+    "strides, paddings and dilations that differ between the sides have PyTorch's values and gradients") {
+  CHECK(golden::check_calls("conv2d", [](const nlohmann::json& o, const tt::Tensors& in) -> tt::Tensors {
+          return {tt::conv2d(in[0], in[1], in[2],
+                             {.stride = pair_of(o, "stride", 1),
+                              .padding = pair_of(o, "padding", 0),
+                              .dilation = pair_of(o, "dilation", 1),
+                              .groups = o.value("groups", 1)})};
+        }) == 5);
+  const tt::Tensor x = tt::zeros({1, 1, 4, 4}), w = tt::zeros({1, 1, 3, 3});
+  expect_error("TT-RANGE-08", "padding {-1, 0}", [&] { tt::conv2d(x, w, {}, {.padding = {-1, 0}}); });
+  expect_error("TT-RANGE-08", "stride {0, 1}", [&] { tt::conv2d(x, w, {}, {.stride = {0, 1}}); });
+  expect_error("TT-SHAPE-04", "images", [&] { tt::conv2d(x.select(0, 0), w, {}, {.stride = {2, 1}}); });
+  expect_error("TT-SHAPE-20", "does not fit", [&] {
+    tt::conv2d(x, tt::zeros({1, 1, 3, 5}), {}, {.padding = {1, 0}});
+  });
+  CHECK(tt::conv2d(tt::zeros({0, 1, 4, 4}), w, {}, {.stride = {2, 1}}).shape() == tt::Shape{0, 1, 1, 2});
 }
