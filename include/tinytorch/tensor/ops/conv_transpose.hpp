@@ -3,6 +3,10 @@
 // A transposed convolution scatters: each element of x adds its multiple of the filter to the result. That is
 // the gradient of conv2d for its input, and its own derivatives are conv2d and the gradient of conv2d for the
 // weight, so that all of them run the kernels of conv2d. Names and equations are PyTorch's.
+//
+// Channels-last images give a channels-last result on the CPU and a row-major one on CUDA, as in conv2d,
+// because the CUDA kernels read and write row-major images, so that another layout would cost a copy here and
+// another in the next layer.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
