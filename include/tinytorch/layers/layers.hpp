@@ -37,6 +37,7 @@
 #include <tinytorch/layers/recurrent.hpp>
 #include <tinytorch/layers/recurrent_cell.hpp>
 #include <tinytorch/layers/rmsprop.hpp>
+#include <tinytorch/layers/save.hpp>
 #include <tinytorch/layers/schedule.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/layers/sgd.hpp>

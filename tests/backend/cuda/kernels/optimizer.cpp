@@ -54,10 +54,13 @@ void check_same(const tt::StateDict& a, const tt::StateDict& b) {
     const std::vector<double> x = values_of(tensor), y = values_of(b.at(entry.first));
     const double tolerance = 16 * tt::epsilon_of(tensor.dtype() == tt::i64 ? tt::f64 : tensor.dtype());
     REQUIRE(x.size() == y.size());
-    bool same = true;
-    for (size_t i = 0; i < x.size(); ++i)
-      same = same && std::abs(x[i] - y[i]) <= tolerance * (1 + std::abs(y[i]));
-    CHECK(same);
+    size_t worst = 0;
+    const auto error = [&](size_t i) { return std::abs(x[i] - y[i]) / (1 + std::abs(y[i])); };
+    for (size_t i = 0; i < x.size() && !std::isnan(error(worst)); ++i)
+      if (!(error(i) <= error(worst))) worst = i;
+    if (x.empty()) continue;
+    INFO("element ", worst, ": ", x[worst], ", expected ", y[worst]);
+    CHECK(error(worst) <= tolerance);
   }
 }
 tt::StateDict everything(const tt::Optimizer& optimizer, const tt::NamedTensors& parameters) {
@@ -102,8 +105,9 @@ TEST_CASE("steps of RMSprop, Adagrad, AMSGrad and Lion equal the CPU's" * test::
   check_against_cpu<tt::RMSprop>(tt::RmsPropOptions{.lr = 0.05, .eps = 0.1, .centered = true});
   check_against_cpu<tt::RMSprop>(
       tt::RmsPropOptions{.lr = 0.05, .eps = 0.1, .weight_decay = 0.1, .momentum = 0.9, .centered = true});
-  check_against_cpu<tt::Adagrad>(tt::AdagradOptions{.lr = 0.05, .lr_decay = 0.1, .weight_decay = 0.1},
-                                 kManyParameters);
+  // With a small eps, the step of a gradient near -0.1 p has either sign, as rounding makes it.
+  check_against_cpu<tt::Adagrad>(
+      tt::AdagradOptions{.lr = 0.05, .lr_decay = 0.1, .weight_decay = 0.1, .eps = 1e-2}, kManyParameters);
   check_against_cpu<tt::AdamW>(
       tt::AdamOptions{.lr = 0.05, .eps = 1e-4, .weight_decay = 0.1, .amsgrad = true});
   check_against_cpu<tt::Lion>(tt::LionOptions{.lr = 0.05, .weight_decay = 0.1});

@@ -1,6 +1,7 @@
-// Block formats in device code: how a lane decodes a number, multiplies a block with activations of 8 bits,
-// and prepares codes for tensor cores. The bytes are those of backend/cpu/blocks/simple_blocks.hpp. Blocks
-// are aligned to 2 bytes.
+// Block formats in device code: how a lane decodes a number, multiplies a group of 32 numbers with
+// activations of 8 bits, and prepares codes for tensor cores. Here are the formats whose blocks are one
+// group; those of larger blocks are in super_blocks.cuh, those of 4-bit floats in fp4_blocks.cuh. The bytes
+// are those of backend/cpu/blocks/simple_blocks.hpp. Blocks are aligned to 2 bytes.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/vector.cuh>
@@ -27,6 +28,38 @@ __device__ __forceinline__ float half_at(const uint8_t* p) {
 __device__ __forceinline__ int word_at(const uint8_t* p) {
   const auto* const halves = reinterpret_cast<const uint16_t*>(p);
   return static_cast<int>(halves[0] | static_cast<uint32_t>(halves[1]) << 16);
+}
+// kWords words from p on, which is aligned to kAlign bytes, by loads of aligned words. The bytes between p
+// and the aligned address before it are read, too: the memory that holds p begins at an aligned address. No
+// byte after the last word is read.
+template <int kWords, int kAlign = 2>
+__device__ __forceinline__ void load_words(const uint8_t* p, unsigned (&out)[kWords]) {
+  const unsigned skipped = static_cast<unsigned>(reinterpret_cast<uintptr_t>(p) % 4);
+  const auto* const aligned = reinterpret_cast<const uint32_t*>(p - skipped);
+  const auto shifted = [skipped](unsigned low, unsigned high) {
+#ifdef __CUDA_ARCH__
+    return __funnelshift_r(low, high, 8 * skipped);
+#else
+    return static_cast<unsigned>((uint64_t{high} << 32 | low) >> 8 * skipped);
+#endif
+  };
+  unsigned low = aligned[0], high = 0;
+#pragma unroll
+  for (int i = 0; i + 1 < kWords; ++i) {
+    high = aligned[i + 1];
+    out[i] = shifted(low, high);
+    low = high;
+  }
+  const uint8_t* const end = p + 4 * kWords;
+  high = 0;
+  if constexpr (kAlign == 2) {
+    if (skipped != 0) high = *reinterpret_cast<const uint16_t*>(end - 2);
+  } else {
+#pragma unroll
+    for (unsigned b = 0; b < 3; ++b)
+      if (b < skipped) high |= static_cast<unsigned>((end - skipped)[b]) << 8 * b;
+  }
+  out[kWords - 1] = shifted(low, high);
 }
 // Two bytes at p + i and two at p + j, which are aligned to 2 bytes.
 __device__ __forceinline__ unsigned two_halves(const uint8_t* p, int i, int j) {
@@ -100,33 +133,51 @@ __device__ __forceinline__ unsigned pair_of_bytes(unsigned codes) {
   }
 }
 
-// F::value(block, i) is number i, for any format. F::dot(block, x) is the product of a block with a group.
-// F::pairs<T>(block, i, j, out) decodes the codes of numbers (i, i + 1), (j, j + 1), (i + 16, i + 17) and
-// (j + 16, j + 17); i and j are even and below 16. A number is scale(block) times its code, plus
-// offset(block) if the format has one.
-struct DeviceQ8_0 {
-  static constexpr int kBytes = 34;
+// F::group(row, g) says where the 32 numbers of group g of a row are: a pointer if a block is one group.
+// F::value(group, i) is number i of a group. F::dot(group, x) is its product with a group of activations.
+//
+// A format for tensor cores (DecodesPairs) has one scale for a block of one group, and F::pairs<T>(block, i,
+// j, out) decodes the codes of numbers (i, i + 1), (j, j + 1), (i + 16, i + 17) and (j + 16, j + 17); i and j
+// are even and below 16. A number is scale(block) times its code, plus offset(block) if the format has one.
+template <class F>
+concept DecodesPairs = requires(const uint8_t* block, unsigned (&out)[4]) {
+  F::template pairs<BFloat16>(block, 0, 2, out);
+};
+
+// A block is one group.
+template <int kBlockBytes>
+struct GroupBlock {
+  static constexpr int kBytes = kBlockBytes;
+  using Group = const uint8_t*;
+  static __device__ __forceinline__ Group group(const uint8_t* row, int64_t g) { return row + g * kBytes; }
+};
+
+// Codes of 8 bits from byte kCodes on: Q8_0, and Q8_1, whose sum in between serves other programs.
+template <int kCodes>
+struct DeviceInt8Codes : GroupBlock<kCodes + 32> {
   static constexpr bool kOffset = false;
   template <class T>
   static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const unsigned word = two_halves(block + 2 + 16 * k, i, j);
+      const unsigned word = two_halves(block + kCodes + 16 * k, i, j);
       out[2 * k] = pair_of_bytes<T>(two_bytes(word, 0));
       out[2 * k + 1] = pair_of_bytes<T>(two_bytes(word, 1));
     }
   }
   static __device__ __forceinline__ float scale(const uint8_t* block) { return half_at(block); }
   static __device__ __forceinline__ float value(const uint8_t* block, int i) {
-    return half_at(block) * static_cast<float>(static_cast<int8_t>(block[2 + i]));
+    return half_at(block) * static_cast<float>(static_cast<int8_t>(block[kCodes + i]));
   }
   static __device__ __forceinline__ float dot(const uint8_t* block, const Int8Group& x) {
     int sum = 0;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) sum = dot_bytes(word_at(block + 2 + 4 * j), x.code[j], sum);
+    for (int j = 0; j < 8; ++j) sum = dot_bytes(word_at(block + kCodes + 4 * j), x.code[j], sum);
     return half_at(block) * x.scale * static_cast<float>(sum);
   }
 };
+using DeviceQ8_0 = DeviceInt8Codes<2>;
+using DeviceQ8_1 = DeviceInt8Codes<4>;
 
 // The sums of codes[i] x[i] and of x[i], for 16 bytes of two codes.
 struct NibbleSums {
@@ -147,11 +198,13 @@ __device__ __forceinline__ int nibble_at(const uint8_t* p, int i) {
 template <class T, int zero>
 __device__ __forceinline__ void pairs_of_nibbles(unsigned word, unsigned (&out)[4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    out[i] = pair_of_nibbles<T, zero>(two_bytes(word >> 4 * (i / 2) & 0x0f0f0f0fu, i % 2));
+  for (int i = 0; i < 2; ++i) {
+    const unsigned codes = two_bytes(word, i);  // a byte in each half, of two codes
+    out[i] = pair_of_nibbles<T, zero>(codes & 0x000f000fu);
+    out[2 + i] = pair_of_nibbles<T, zero>(codes >> 4 & 0x000f000fu);
+  }
 }
-struct DeviceQ4_0 {
-  static constexpr int kBytes = 18;
+struct DeviceQ4_0 : GroupBlock<18> {
   static constexpr bool kOffset = false;
   template <class T>
   static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {
@@ -166,8 +219,7 @@ struct DeviceQ4_0 {
     return half_at(block) * x.scale * static_cast<float>(sums.products - 8 * sums.activations);
   }
 };
-struct DeviceQ4_1 {
-  static constexpr int kBytes = 20;
+struct DeviceQ4_1 : GroupBlock<20> {
   static constexpr bool kOffset = true;
   template <class T>
   static __device__ __forceinline__ void pairs(const uint8_t* block, int i, int j, unsigned (&out)[4]) {

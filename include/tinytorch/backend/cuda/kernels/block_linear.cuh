@@ -1,22 +1,27 @@
 // Products with packed weights (contract: backend/cpu/block_linear.hpp).
 //
 // Few rows of x (decoding) read the packed weights directly: a warp computes kWeightRows rows of the weights,
-// and a lane takes every 32nd block of them, so that adjacent lanes read adjacent bytes. x is quantized to 8
-// bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. More rows of 16
-// bits are multiplied by tensor cores (block_tiles.cuh). More rows of f32, or on older devices, decode the
-// weights into a scratch matrix and call the ordinary product.
+// and a lane takes every 32nd group of 32 numbers, so that adjacent lanes read adjacent bytes. x is quantized
+// to 8 bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. More rows
+// of 16 bits are multiplied by tensor cores (block_tiles.cuh) if the format decodes pairs for them. More rows
+// of f32, of other formats, or on older devices, decode the weights into a scratch matrix and call the
+// ordinary product.
+//
+// A format is a struct with the interface of device/blocks.cuh and a row of kDeviceFormats.
 #pragma once
 
 #include <cstring>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
+#include <tinytorch/backend/cuda/device/fp4_blocks.cuh>
+#include <tinytorch/backend/cuda/device/super_blocks.cuh>
+#include <tinytorch/backend/cuda/kernels/block_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kBlockThreads = 128, kWeightRows = 2;
 inline constexpr int64_t kFewActivations = 16;  // rows of x up to which a warp reads the packed weights
-inline constexpr int64_t kFewHalves = 4;        // rows of x of 16 bits, where tensor cores take more
+inline constexpr int64_t kFewHalves = 1;        // rows of x of 16 bits, where tensor cores take more
 
 // A warp quantizes a group: the largest magnitude becomes 127. A number that is not finite gives the scale
 // NaN.
@@ -52,15 +57,15 @@ static __global__ void __launch_bounds__(kBlockThreads)
   const uint8_t* const first = a.weight + n * a.row_bytes;
   const int64_t next = n + 1 < a.N ? a.row_bytes : 0;
   float sum[kWeightRows] = {};
-  for (int64_t b = lane; b < a.blocks; b += kWarp) {
+  for (int64_t g = lane; g < a.blocks; g += kWarp) {
     Int8Group x;
-    const auto* const codes = reinterpret_cast<const int4*>(a.code + (m * a.blocks + b) * 32);
+    const auto* const codes = reinterpret_cast<const int4*>(a.code + (m * a.blocks + g) * 32);
     const int4 low = codes[0], high = codes[1];
     x.code[0] = low.x, x.code[1] = low.y, x.code[2] = low.z, x.code[3] = low.w;
     x.code[4] = high.x, x.code[5] = high.y, x.code[6] = high.z, x.code[7] = high.w;
-    x.scale = a.scale[m * a.blocks + b];
+    x.scale = a.scale[m * a.blocks + g];
 #pragma unroll
-    for (int r = 0; r < kWeightRows; ++r) sum[r] += F::dot(first + r * next + b * F::kBytes, x);
+    for (int r = 0; r < kWeightRows; ++r) sum[r] += F::dot(F::group(first + r * next, g), x);
   }
 #pragma unroll
   for (int r = 0; r < kWeightRows; ++r) {
@@ -69,7 +74,7 @@ static __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// Activations as they are: a lane decodes one number of each block.
+// Activations as they are: a lane decodes one number of each group.
 template <class F>
 static __global__ void __launch_bounds__(kBlockThreads)
     block_gemv_kernel(const __grid_constant__ BlockLinearArguments a) {
@@ -81,24 +86,29 @@ static __global__ void __launch_bounds__(kBlockThreads)
   for_stored<float>(a.x_dtype, [&]<class T>(T*) {
     const T* const x = static_cast<const T*>(a.x) + m * a.x_row;
 #pragma unroll 4
-    for (int64_t b = 0; b < a.blocks; ++b) {
-      const float w = F::value(a.weight + n * a.row_bytes + b * F::kBytes, lane);
-      sum += w * to<float>(x[(b * kWarp + lane) * a.x_step]);
+    for (int64_t g = 0; g < a.blocks; ++g) {
+      const float w = F::value(F::group(a.weight + n * a.row_bytes, g), lane);
+      sum += w * to<float>(x[(g * kWarp + lane) * a.x_step]);
     }
   });
   sum = lanes_sum(sum);
   if (lane == 0) a.to.store(m, n, sum);
 }
 
-// Decodes the weights: a warp writes a block.
+// Decodes the weights: a thread writes 8 numbers of a row, of which a block of threads has one part of
+// `parts`. A row has `groups` groups of 32 numbers.
+inline constexpr int kDecoded = 8;
 template <class F, class T>
 static __global__ void __launch_bounds__(kBlockThreads)
-    decode_blocks_kernel(const uint8_t* weight, int64_t row_bytes, int64_t blocks, int64_t all, T* out) {
-  const int64_t block = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (block >= all) return;
-  const uint8_t* const p = weight + block / blocks * row_bytes + block % blocks * F::kBytes;
-  out[block * kWarp + lane] = to<T>(F::value(p, lane));
+    decode_blocks_kernel(const uint8_t* weight, int64_t row_bytes, int64_t groups, unsigned parts, T* out) {
+  const int64_t n = blockIdx.x / parts;
+  const int64_t k = (static_cast<int64_t>(blockIdx.x % parts) * kBlockThreads + threadIdx.x) * kDecoded;
+  if (k >= groups * kWarp) return;
+  const auto group = F::group(weight + n * row_bytes, k / kWarp);
+  float value[kDecoded];
+#pragma unroll
+  for (int i = 0; i < kDecoded; ++i) value[i] = F::value(group, static_cast<int>(k % kWarp) + i);
+  store(out + n * groups * kWarp + k, value);
 }
 
 // --- launchers ---
@@ -114,7 +124,7 @@ void launch_block_linear(const BlockLinearArguments& a, bool coded) {
 inline bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 template <class F, class T>
-void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
+bool block_linear_by_tiles(BlockLinearArguments a, const View& x) {
   const int64_t K = x.shape[1];
   const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && is_multiple_of_16(x.data);
   const DeviceScratch<T> own(usable ? 0 : a.M * K);
@@ -122,7 +132,7 @@ void block_linear_by_tiles(BlockLinearArguments& a, const View& x) {
   a.x = usable ? x.data : own.data();
   a.x_row = usable ? x.strides[0] : K;
   a.aligned = is_multiple_of_16(a.weight) && a.row_bytes % 16 == 0;
-  launch_block_tiles<F, T>(a);
+  return launch_block_product<F, T>(a);
 }
 
 template <class F>
@@ -134,13 +144,19 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
       a.weight = blocks.as<const uint8_t>(), a.row_bytes = blocks.strides[0];
       a.N = N, a.M = M, a.blocks = count;
       a.to = LinearResult(out, bias);
-      if constexpr (sizeof(T) == 2) {
-        if (M > kFewHalves && K > 0 && has_tensor_cores()) return block_linear_by_tiles<F, T>(a, x);
+      if constexpr (sizeof(T) == 2 && DecodesPairs<F>) {
+        if (M > kFewHalves && K > 0 && has_tensor_cores() && block_linear_by_tiles<F, T>(a, x)) return;
       }
       if (M > kFewActivations) {
         const DeviceScratch<T> weight(N * K);
-        launch(decode_blocks_kernel<F, T>, over(N * count * kWarp, kBlockThreads), blocks.as<const uint8_t>(),
-               blocks.strides[0], count, N * count, weight.data());
+        const int64_t parts = ceil_div(K, kBlockThreads * kDecoded);
+        LaunchConfig config;
+        config.grid.x = static_cast<unsigned>(N * parts);
+        config.block.x = kBlockThreads;
+        if (K > 0) {
+          launch(decode_blocks_kernel<F, T>, config, blocks.as<const uint8_t>(), blocks.strides[0], count,
+                 static_cast<unsigned>(parts), weight.data());
+        }
         const DeviceScratch<T> own_bias(bias.data && bias.dtype != x.dtype ? N : 0);
         const View converted{own_bias.data(), x.dtype, {N}, {1}};
         if (own_bias.data()) copy(converted, bias);
@@ -159,16 +175,31 @@ void block_linear_as(const View& out, const View& x, const View& blocks, const V
   });
 }
 
+struct DeviceFormat {
+  const char* name;
+  void (*product)(const View& out, const View& x, const View& blocks, const View& bias, bool int8);
+};
+template <class F>
+constexpr DeviceFormat device_format(const char* name) {
+  return {name, block_linear_as<F>};
+}
+inline constexpr DeviceFormat kDeviceFormats[] = {
+    device_format<DeviceQ8_0>("Q8_0"),   device_format<DeviceQ8_1>("Q8_1"),
+    device_format<DeviceQ4_0>("Q4_0"),   device_format<DeviceQ4_1>("Q4_1"),
+    device_format<DeviceQ4_K>("Q4_K"),   device_format<DeviceQ6_K>("Q6_K"),
+    device_format<DeviceMXFP4>("MXFP4"), device_format<DeviceNVFP4>("NVFP4")};
+
 void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
                   const BlockFormat& format, Activations activations) {
   if (out.numel() == 0) return;
-  const bool int8 = activations == Activations::int8;
-  const auto is = [&](const char* name) { return std::strcmp(format.name, name) == 0; };
-  if (is("Q8_0")) return block_linear_as<DeviceQ8_0>(out, x, blocks, bias, int8);
-  if (is("Q4_0")) return block_linear_as<DeviceQ4_0>(out, x, blocks, bias, int8);
-  if (is("Q4_1")) return block_linear_as<DeviceQ4_1>(out, x, blocks, bias, int8);
+  std::string names;
+  for (const DeviceFormat& f : kDeviceFormats) {
+    if (std::strcmp(format.name, f.name) == 0)
+      return f.product(out, x, blocks, bias, activations == Activations::int8);
+    names += (names.empty() ? "" : ", ") + std::string(f.name);
+  }
   fail("TT-QUANT-05", std::string("there is no CUDA kernel for weights in ") + format.name +
-                          "\n  hint: move the weight and x to the CPU, or use Q8_0, Q4_0 or Q4_1");
+                          "\n  hint: move the weight and x to the CPU, or use one of " + names);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -3,11 +3,12 @@
 // The weights are the left operand of a tile, so a lane decodes exactly the codes that its own fragment
 // needs: 8 codes of a block as four pairs, without a shuffle. Codes are exact in bf16 and f16. Two mma sum a
 // block of 32 numbers in f32, and the block's scale is applied to that sum, so weights are not rounded.
-// cp.async moves stages of 8 blocks of each row ahead, packed, and the activations beside them.
+// cp.async moves stages of some blocks of each row ahead, packed, and the activations beside them. A stage
+// has 288 bytes of a row or more: pieces of half that size take memory a third longer.
 //
 // A warp has 32 rows of the weights. The warps of a block have other rows, or other blocks of the same rows:
-// then they add their sums at the end, in order. Limit for few rows of x: bytes of the packed weights over
-// copy bandwidth; for many: 2 M N K operations at the speed of mma, about 0.6 of that of wgmma on H100.
+// then they add their sums at the end, in order. Limit: bytes of the packed weights over copy bandwidth.
+// Measured on H100 with Q4_0 weights of 75 MB: 0.73 of it for 8 rows of x, 0.59 for 16, 0.50 for 32.
 // Source: Frantar et al., "MARLIN: mixed-precision auto-regressive parallel inference", 2024, for the idea of
 // decoding into fragments.
 #pragma once
@@ -31,52 +32,57 @@ struct BlockLinearArguments {
   LinearResult to;
 };
 
-inline constexpr int kStageBlocks = 8,
-                     kStageDepth = 32 * kStageBlocks;  // blocks and numbers of a row in a stage
-
 // kAcross warps with other rows of the weights, kDeep warps with other blocks; 8 kTiles rows of x.
-template <class F, int kTiles_, int kAcross_, int kDeep_, int kStages_>
+template <class F, int kTiles_, int kAcross_, int kDeep_, int kStages_, int kBlocks_>
 struct BlockTile {
+  static constexpr int kBlocks = kBlocks_, kDepth = 32 * kBlocks;  // blocks and numbers of a row in a stage
   static constexpr int kTiles = kTiles_, kAcross = kAcross_, kDeep = kDeep_, kStages = kStages_;
   static constexpr int kThreads = kAcross * kDeep * kWarp, kRows = kAcross * 32, kColumns = kTiles * 8;
-  static constexpr int kPieces = kStageBlocks * F::kBytes / 16;  // of 16 bytes, of a row of the weights
-  static_assert(kStageBlocks * F::kBytes % 16 == 0 && kStageBlocks % kDeep == 0);
+  static constexpr int kPieces = kBlocks * F::kBytes / 16;  // of 16 bytes, of a row of the weights
+  static_assert(kBlocks * F::kBytes % 16 == 0 && kBlocks % kDeep == 0);
   // Distances of rows in shared memory: the eight rows and four lanes of a request lie in different banks.
   static constexpr int kPitch = kPieces % 2 == 1 ? kPieces * 16 : (kPieces + 1) * 16,
-                       kXPitch = kStageDepth * 2 + 32;
+                       kXPitch = kDepth * 2 + 32;
   static constexpr int kXAt = kRows * kPitch, kStageBytes = kXAt + kColumns * kXPitch;
   static constexpr int kSumPitch = kRows + 4;  // floats
   static constexpr unsigned kBytes = static_cast<unsigned>(
       kStages * kStageBytes > kColumns * kSumPitch * 4 ? kStages * kStageBytes : kColumns * kSumPitch * 4);
 };
 
-// Starts the copies of blocks [b, b + 8) of the rows of the weights from n0 on. What is outside becomes
+// Starts the copies of blocks [b, b + kBlocks) of the rows of the weights from n0 on. What is outside becomes
 // zeros.
 template <class F, class Tile>
 __device__ __forceinline__ void fetch_weights(const BlockLinearArguments& a, unsigned char* stage, int64_t b,
                                               int64_t n0) {
-  const unsigned to_ = shared_address(stage);
-  const int64_t first = b * F::kBytes;
-  for (int i = static_cast<int>(threadIdx.x); i < Tile::kRows * Tile::kPieces; i += Tile::kThreads) {
-    const int row = i / Tile::kPieces, at = i % Tile::kPieces * 16;
-    const int64_t n = n0 + row, left = n < a.N ? a.row_bytes - first - at : 0;
-    const uint8_t* const from = a.weight + n * a.row_bytes + first + at;
-    if (a.aligned) {  // rows are whole pieces
-      copy_async(to_ + static_cast<unsigned>(row * Tile::kPitch + at), from, left > 0);
-    } else {
-      auto* const words = reinterpret_cast<uint16_t*>(stage + row * Tile::kPitch + at);
-      for (int k = 0; k < 8; ++k)
-        words[k] = 2 * k < left ? reinterpret_cast<const uint16_t*>(from)[k] : uint16_t{0};
+  constexpr int kCopies = Tile::kRows * Tile::kPieces;
+  const uint8_t* const from = a.weight + n0 * a.row_bytes + b * F::kBytes;
+  const int64_t left = a.row_bytes - b * F::kBytes;  // bytes of a row from block b on
+  const int bytes = static_cast<int>(left < Tile::kPieces * 16 ? left : Tile::kPieces * 16);
+  const int rows = static_cast<int>(a.N - n0 < Tile::kRows ? a.N - n0 : Tile::kRows);
+  if (a.aligned) {  // rows are whole pieces
+    const unsigned to_ = shared_address(stage);
+#pragma unroll
+    for (int i = static_cast<int>(threadIdx.x); i < kCopies; i += Tile::kThreads) {
+      const int row = i / Tile::kPieces, at = i % Tile::kPieces * 16;
+      copy_async(to_ + static_cast<unsigned>(row * Tile::kPitch + at), from + row * a.row_bytes + at,
+                 row < rows && at < bytes);
     }
+    return;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < kCopies * 8; i += Tile::kThreads) {
+    const int row = i / (Tile::kPieces * 8), at = i % (Tile::kPieces * 8) * 2;
+    uint16_t& to_ = *reinterpret_cast<uint16_t*>(stage + row * Tile::kPitch + at);
+    to_ = row < rows && at < bytes ? *reinterpret_cast<const uint16_t*>(from + row * a.row_bytes + at)
+                                   : uint16_t{0};
   }
 }
-// Starts the copies of a stage: blocks [b, b + 8) of the weights, and the activations of these blocks.
+// Starts the copies of a stage: blocks [b, b + kBlocks) of the weights, and the activations of these blocks.
 template <class F, class T, class Tile>
 __device__ __forceinline__ void fetch_blocks(const BlockLinearArguments& a, unsigned char* stage, int64_t b,
                                              int64_t m0, int64_t n0) {
   fetch_weights<F, Tile>(a, stage, b, n0);
   const unsigned to_ = shared_address(stage);
-  constexpr int kPieces = kStageDepth / 8;  // of 16 bytes
+  constexpr int kPieces = Tile::kDepth / 8;  // of 16 bytes
   const T* const x = static_cast<const T*>(a.x);
   for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * kPieces; i += Tile::kThreads) {
     const int row = i / kPieces, piece = i % kPieces;
@@ -92,8 +98,9 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
                                                 int across, int deep) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, t = lane % 4;
   const unsigned char* const x = stage + Tile::kXAt + g * Tile::kXPitch + t * 8;
-#pragma unroll 1
-  for (int b = deep; b < kStageBlocks; b += Tile::kDeep) {
+
+#pragma unroll 2
+  for (int b = deep; b < Tile::kBlocks; b += Tile::kDeep) {
     unsigned left[2][2][4];
     float scale[2][2], offset[2][2];
 #pragma unroll
@@ -149,10 +156,10 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int across = warp % Tile::kAcross, deep = warp / Tile::kAcross;
   unsigned char* const shared = dynamic_shared<unsigned char>();
-  const int64_t stages = (a.blocks + kStageBlocks - 1) / kStageBlocks;
+  const int64_t stages = (a.blocks + Tile::kBlocks - 1) / Tile::kBlocks;
   const auto stage = [&](int64_t i) { return shared + i % Tile::kStages * Tile::kStageBytes; };
   const auto fetch = [&](int64_t i) {
-    if (i < stages) fetch_blocks<F, T, Tile>(a, stage(i), i * kStageBlocks, m0, n0);
+    if (i < stages) fetch_blocks<F, T, Tile>(a, stage(i), i * Tile::kBlocks, m0, n0);
     commit_copies();
   };
   for (int i = 0; i < Tile::kStages - 1; ++i) fetch(i);
@@ -190,23 +197,23 @@ static __global__ void __launch_bounds__(Tile::kThreads)
 
 // --- launchers ---
 
-template <class F, class T, class Tile>
-void launch_block_tile(const BlockLinearArguments& a) {
+// Launches a kernel of tiles of Tile::kColumns rows of x and Tile::kRows rows of the weights. Returns false
+// if the device has too little shared memory.
+template <class Tile, class Kernel>
+bool launch_block_tile_by(Kernel* kernel, const BlockLinearArguments& a) {
+  if (Tile::kBytes > properties(current_device()).shared_per_block_optin) return false;
   const int64_t down = ceil_div(a.M, Tile::kColumns);
   LaunchConfig config;
   config.grid.x = static_cast<unsigned>(down * ceil_div(a.N, Tile::kRows));
   config.block.x = Tile::kThreads;
   config.shared_bytes = Tile::kBytes;
-  launch(block_tiles_kernel<F, T, Tile>, config, a, down);
+  launch(kernel, config, a, down);
+  return true;
 }
 
-// More rows of x take wider tiles of the weights, so that x is read by fewer blocks.
-template <class F, class T>
-void launch_block_tiles(const BlockLinearArguments& a) {
-  if (a.M <= 8) return launch_block_tile<F, T, BlockTile<F, 1, 1, 4, 4>>(a);
-  if (a.M <= 16) return launch_block_tile<F, T, BlockTile<F, 2, 1, 4, 4>>(a);
-  if (a.M <= 32) return launch_block_tile<F, T, BlockTile<F, 4, 2, 4, 3>>(a);
-  launch_block_tile<F, T, BlockTile<F, 8, 4, 2, 3>>(a);
+template <class F, class T, class Tile>
+bool launch_block_tile(const BlockLinearArguments& a) {
+  return launch_block_tile_by<Tile>(block_tiles_kernel<F, T, Tile>, a);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -36,7 +36,7 @@ void cumsum(const View& out, const View& x, int dim);
 void column_sums(const View& out, const View& x);
 
 // block_linear: products with packed weights (backend/cpu/block_linear.hpp). Here only few rows of x are
-// rounded to 8 bits if they may be: up to 16 rows of f32, or 4 of bf16 and f16 where tensor cores take more.
+// rounded to 8 bits if they may be: up to 16 rows of f32, or 1 of bf16 and f16 where tensor cores take more.
 void block_linear(const View& out, const View& x, const View& blocks, const View& bias,
                   const BlockFormat& format, Activations activations);
 // code_linear: products with codes whose scales are beside them (backend/cpu/code_linear.hpp)
