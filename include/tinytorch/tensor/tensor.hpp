@@ -199,8 +199,8 @@ class Tensor : public TensorMethods {
   // Index `index` along dim; the dimension is removed.
   Tensor select(int dim, int64_t index, TT_LOC) const;
   Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
-  // x[{0, 1}] is one element of a matrix, x[{kAll, Span{1, 3}}] some of its columns: views, as in PyTorch's
-  // x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
+  // x[{0, 1}] is one element of a matrix, x[{kWholeRange, Span{1, 3}}] some of its columns: views, as in
+  // PyTorch's x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
   Tensor operator[](std::initializer_list<IndexItem> items) const;
   Selected operator[](TensorArg at) const;
 
