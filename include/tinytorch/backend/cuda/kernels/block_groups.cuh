@@ -7,9 +7,10 @@
 // four steps, because only these are whole pieces of 16 bytes. Warpgroups may be one step apart, so that one
 // decodes while another multiplies.
 //
-// A block has 128 rows of the weights, and 64 or 128 rows of x. Limit: 2 M N K operations at the speed of
-// wgmma; for few rows of x, bytes of the packed weights over copy bandwidth. Measured on H100 with Q4_0
-// weights of 75 MB: 1.5 times as fast as a product with bf16 weights for 64 rows, as fast for 128. Decoding
+// A block has 128 rows of the weights, and 64, 128 or 256 rows of x. Limit: 2 M N K operations at the speed
+// of wgmma; for few rows of x, bytes of the packed weights over copy bandwidth. Measured on H100 with Q4_0
+// weights of 75 MB: 1.5 times as fast as a product with bf16 weights for 64 rows, as fast for 128, half as
+// fast for 512. Decoding
 // takes as long as the products, so for many rows decoding once and cuBLASLt win.
 #pragma once
 
@@ -268,9 +269,10 @@ bool launch_block_product(const BlockLinearArguments& a) {
                   : launch_block_tile<F, T, BlockTile<F, 2, 2, 4, 2, kShort>>(a);
   }
   if (a.M <= 32 && !narrow) return launch_block_tile<F, T, BlockTile<F, 4, 4, 4, 2, kShort>>(a);
-  if (a.M <= 320 && !narrow && a.aligned && has_warpgroups()) {
-    return a.M <= 64 ? launch_block_group<F, T, BlockGroup<F, 2, 2, 1, kRounds>>(a)
-                     : launch_block_group<F, T, BlockGroup<F, 2, 1, 2, kRounds>>(a);
+  if (a.M <= 640 && !narrow && a.aligned && has_warpgroups()) {
+    return a.M <= 64    ? launch_block_group<F, T, BlockGroup<F, 2, 2, 1, kRounds>>(a)
+           : a.M <= 128 ? launch_block_group<F, T, BlockGroup<F, 2, 1, 2, kRounds>>(a)
+                        : launch_block_group<F, T, BlockGroup<F, 2, 1, 4, 5>>(a);
   }
   return a.M <= 64 && launch_block_tile<F, T, BlockTile<F, 8, 1, 8, 2, kShort>>(a);
 }
