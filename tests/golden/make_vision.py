@@ -138,7 +138,7 @@ def case(kind, options, net, shape):
     net.train()
     trained = net(x)
     (trained * torch.cos(torch.arange(trained.numel(), dtype=torch.float64)).reshape(trained.shape)).sum().backward()
-    # Of each gradient, the sum of squares and the product with hashed numbers.
+    # A gradient is recorded as its sum of squares and its product with hashed numbers.
     pairs = {name: numbers(torch.stack([(p.grad**2).sum(), (p.grad.flatten() * hashed(7, p.numel())).sum()]))
              for name, p in [("input", x), *net.named_parameters()]}
     buffers = {name: numbers(b.double().sum()) for name, b in net.named_buffers()}

@@ -56,8 +56,8 @@ struct TensorImpl {
   DType dtype = DType::f32;
   std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
   std::string name;                       // shown in error messages
-  // Of a view that an operation made: the tensor whose storage it shares (expired if that is gone), and the
-  // writes that the graph had recorded in this storage when the view was taken.
+  // If an operation made this view: `base` is the tensor whose storage it shares (expired if that is gone),
+  // and `seen_writes` counts the writes that the graph had recorded in it when the view was taken.
   std::weak_ptr<TensorImpl> base;
   uint64_t seen_writes = 0;
   bool view = false;

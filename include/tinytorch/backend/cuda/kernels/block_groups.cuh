@@ -14,8 +14,8 @@
 // takes as long as the products, so for many rows decoding once and cuBLASLt win.
 #pragma once
 
+#include <tinytorch/backend/cuda/device/pipelined_barrier.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup_wide.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_pipeline.cuh>
 #include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
