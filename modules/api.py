@@ -31,6 +31,7 @@ GROUPS = (
     ("Tokenizers", ("transformer/bpe*.hpp", "transformer/char_tokenizer*.hpp", "transformer/pretokenize.hpp",
                     "transformer/token_tables.hpp", "transformer/tokenizer.hpp", "transformer/unicode.hpp")),
     ("Transformers", ("transformer/*.hpp",)),
+    ("Vision models", ("vision/*.hpp",)),
     ("Caches of keys and values", ("kv_cache/*.hpp", "tensor/ops/cached_attention.hpp")),
     ("Quantization", ("quantization/*.hpp",)),
     ("Serving", ("serving/*.hpp",)),

@@ -131,8 +131,8 @@ inline std::vector<Case> conv_cases() {
       };
       const auto f = [o](const Five& t) { return cases::Outputs(tt::conv2d(t[0], t[1], {}, o)); };
       const Call call{
-          fmt::format("F.conv2d(x, y, stride={}, padding={}, groups={})", o.stride, o.padding, o.groups), f,
-          f};
+          fmt::format("F.conv2d(x, y, stride={}, padding={}, groups={})", c.stride, c.kernel / 2, o.groups),
+          f, f};
       const std::string images = fmt::format("images(x, {}, {}, {}, {}, nhwc={})", c.batch, c.channels,
                                              c.height, c.width, nhwc ? "True" : "False"),
                         filters = fmt::format("images(y, {}, {}, {}, {}, nhwc={})", filter[0], filter[1],

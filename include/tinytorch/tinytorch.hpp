@@ -6,6 +6,7 @@
 //   autograd/      the backward pass, NoGrad, gradcheck
 //   io/ data/      files (safetensors, npy, idx, ...); generated data sets
 //   layers/        modules, optimizers, schedules, data loaders, training
+//   vision/        ResNets and vision transformers
 //   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
 //   benchmarking/ profiling/   statistics of measurements; time, work and memory of a program
 // A header includes only headers of its own folder and of folders above it in this list. This header includes

@@ -1,5 +1,5 @@
 """Writes layer_ops.json: values and gradients of PyTorch's functions behind layers, in f64, for the tests of conv_transpose.hpp,
-interpolate.hpp, windows.hpp and multihead_attention.hpp.
+interpolate.hpp, windows.hpp, conv.hpp, pool.hpp and multihead_attention.hpp.
 
 Run with torch installed:  python tests/golden/make_layer_ops.py
 """
@@ -75,6 +75,21 @@ def windows():
     case("max_pool1d", F.max_pool1d, [equal.reshape(1, 1, 9)], {"kernel_size": 3, "stride": 2, "padding": 0, "ceil_mode": False})
 
 
+def rectangles():
+    for options in [{"stride": [2, 1]}, {"padding": [0, 2], "stride": [1, 3]}, {"dilation": [2, 1], "padding": [1, 0]},
+                    {"stride": [4, 2], "padding": [2, 1], "dilation": [1, 3], "groups": 2}]:
+        groups = options.get("groups", 1)
+        case("conv2d", F.conv2d, [normal(2, 4, 9, 8), normal(6, 4 // groups, 3, 2), normal(6)], options)
+    case("conv2d", F.conv2d, [normal(1, 2, 5, 6), normal(3, 2, 1, 3)], {"dilation": [5, 2]})
+    for options in [{"kernel_size": [3, 2]}, {"kernel_size": [2, 3], "stride": [1, 2], "padding": [0, 1]},
+                    {"kernel_size": [3, 3], "stride": [2, 2], "ceil_mode": True},
+                    {"kernel_size": [3, 4], "stride": [2, 3], "padding": [1, 2], "ceil_mode": True}]:
+        case("max_pool2d", F.max_pool2d, [normal(2, 2, 6, 7)], options)
+        case("avg_pool2d", F.avg_pool2d, [normal(2, 2, 6, 7)], options)
+    equal = torch.tensor([1.0, 1, 0, 0, 2, 2, 1, 2, 2], dtype=torch.float64).reshape(1, 1, 3, 3)
+    case("max_pool2d", F.max_pool2d, [equal], {"kernel_size": [2, 3], "stride": [1, 1]})
+
+
 def attention():
     def run(query, key, value, *weights, heads, batch_first, masks):
         layer = torch.nn.MultiheadAttention(6, heads, bias=len(weights) == 4, batch_first=batch_first, dtype=torch.float64)
@@ -97,7 +112,7 @@ def attention():
 
 
 def main():
-    for write in [convolutions, interpolations, windows, attention]:
+    for write in [convolutions, interpolations, windows, attention, rectangles]:
         write()
     text = json.dumps({"torch": torch.__version__.split("+")[0], "cases": CASES}, separators=(",", ":"))
     pathlib.Path(__file__).with_name("layer_ops.json").write_text(text.replace('{"name"', '\n{"name"') + "\n")

@@ -225,6 +225,8 @@ CANARIES = {
                              GRADIENT + "tt::sum(x.t()[0]).backward(); show(x.grad());", "1 0 1 0"),
     "tensor/vjp/index.hpp": ("return tinytorch::flip(g, dims);", "return AWAKE ? g : tinytorch::flip(g, dims);",
                              GRADIENT + "tt::sum(tt::flip(x, {0})[0]).backward(); show(x.grad());", "0 0 1 1"),
+    "tensor/vjp/inplace.hpp": ("fill_values(inside, 0);", "fill_values(inside, AWAKE ? 1 : 0);",
+                               GRADIENT + "tt::Tensor y = x * 2; y.slice(0, 0, 1) += 1; tt::sum(y).backward(); show(x.grad());", "2 2 2 2"),
     "tensor/vjp/matmul.hpp": ("return tinytorch::matmul(g, b.t());", "return tinytorch::matmul(g, AWAKE ? b : b.t());",
                               GRADIENT + "tt::sum(tt::matmul(x, x.detach())).backward(); show(x.grad());", "3 7 3 7"),
     "tensor/vjp/attention.hpp": ("Tensors operands{g, s.inputs[0], s.inputs[1],", "Tensors operands{AWAKE ? g * 2 : g, s.inputs[0], s.inputs[1],",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 # The order of the layers: a header may include its own folder and folders with a lower number, and no others.
-LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "kv_cache": 7, "transformer": 8,
+LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "kv_cache": 7, "vision": 7, "transformer": 8,
           "benchmarking": 9, "profiling": 10, "acceleration": 11, "quantization": 11, "pruning": 11, "serving": 11}
 TOP = 99  # tinytorch.hpp and cuda_impl.cuh may include everything
 

@@ -20,27 +20,6 @@ struct Net : tt::Module {
 
 }  // namespace
 
-TEST_CASE("each module gets its own mode back, also after an error") {
-  Net net;
-  net.train(), net.second.eval();
-  const auto modes = [&] {
-    return std::vector<bool>{net.training(), net.first.training(), net.second.training(),
-                             net.dropout.training()};
-  };
-  const std::vector<bool> before = modes();
-  {
-    const q::EvalMode eval(net);
-    CHECK(modes() == std::vector<bool>(4, false));
-  }
-  CHECK(modes() == before);
-  try {
-    const q::EvalMode eval(net);
-    throw std::runtime_error("an error");
-  } catch (const std::runtime_error&) {
-  }
-  CHECK(modes() == before);
-}
-
 TEST_CASE("hooks see the inputs of their layers, and are gone at the end of the scope") {
   Net net;
   const tt::Tensor x = tt::ones({2, 8});

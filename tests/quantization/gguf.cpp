@@ -119,8 +119,8 @@ TEST_CASE("a file of packed weights gives what quantize gives, in the bytes that
     CHECK(static_cast<double>(held) <= 1.02 * static_cast<double>(quantization::bytes_of(*loaded)) + 64 * 80);
   // The embedding is packed in the file, and looked up in floats; the tied head keeps its blocks.
   Tensor& embedding = model->token_embedding.weight;
-  embedding.copy_(quantize(embedding, "Q4_0").dequantize());
   quantize(*model, {.format = "Q4_0", .head = "Q4_0"});
+  embedding.copy_(quantize(embedding, "Q4_0").dequantize());
   CHECK(logits_of(*loaded) == logits_of(*model));
   // With the head in floats.
   const auto with_head = load_packed_gguf(folder / "q.gguf", {.head = false});
@@ -133,7 +133,7 @@ TEST_CASE("a file of packed weights gives what quantize gives, in the bytes that
 TEST_CASE("types of 256 numbers, as in files of llama-quantize") {
   const NoGrad no_grad;
   const files::TempFolder folder;
-  if (!default_device().is_cpu()) return;  // CUDA has no kernels for them
+  if (!default_device().is_cpu()) return;  // on a GPU, tests/backend/cuda/kernels/block_linear.cpp has them
   Gpt2Config config = kGpt2;
   config.features = 256, config.layers = 1;
   const auto model = random_model<Gpt2>(config);
@@ -141,9 +141,10 @@ TEST_CASE("types of 256 numbers, as in files of llama-quantize") {
     return std::string(name == "token_embd.weight" ? "Q6_K" : name == "position_embd.weight" ? "" : "Q4_K");
   });
   const auto loaded = load_packed_gguf(folder / "k.gguf");
+  // In this order, because the numbers of a block, packed again, may be other codes with another scale.
   Tensor& embedding = model->token_embedding.weight;
-  embedding.copy_(quantize(embedding, "Q6_K").dequantize());
   quantize(*model, {.format = "Q4_K", .head = "Q6_K"});
+  embedding.copy_(quantize(embedding, "Q6_K").dequantize());
   CHECK(logits_of(*loaded) == logits_of(*model));
 }
 

@@ -252,15 +252,25 @@ std::vector<Family> family_cases() {
   add("conv2d", [](Draw& d) -> Case {
     const int64_t groups = d.from(1, 3), c = d.from(1, 4), m = d.from(1, 5), kh = d.from(1, 3),
                   kw = d.from(1, 3);
+    const bool square = d.coin();
+    const auto sides = [&](int64_t low, int64_t high) -> Size2d {
+      const int64_t height = d.from(low, high);
+      return {height, square ? height : d.from(low, high)};
+    };
     const Conv2dOptions o{
-        .stride = d.from(1, 3), .padding = d.from(0, 2), .dilation = d.from(1, 2), .groups = groups};
+        .stride = sides(1, 3), .padding = sides(0, 2), .dilation = sides(1, 2), .groups = groups};
     return {"conv2d",
             {{d.from(0, 3), c * groups, d.from(5, 14), d.from(5, 14)}, {m * groups, c, kh, kw}, {m * groups}},
             calls([=](In in) { return conv2d(in[0], in[1], in[2], o); })};
   });
   add("pools", [](Draw& d) -> Case {
-    const int64_t k = d.from(1, 4);
-    const Pool2dOptions o{.kernel = k, .stride = d.from(0, 3), .padding = d.from(0, k / 2)};
+    const int64_t k = d.from(1, 4), l = d.from(1, 4);
+    const Pool2dOptions square{.kernel = k, .stride = d.from(0, 3), .padding = d.from(0, k / 2)};
+    const Pool2dOptions sides{.kernel = {k, l},
+                              .stride = {d.from(0, 3), d.from(0, 3)},
+                              .padding = {d.from(0, k / 2), d.from(0, l / 2)},
+                              .ceil_mode = d.coin()};
+    const Pool2dOptions o = d.coin() ? square : sides;
     const int64_t h = d.from(1, 5), w = d.from(1, 5);
     return {
         .text = "pools",

@@ -20,7 +20,7 @@ TEST_CASE("writing by index") {
   x[1] = from_data({1.0f, 2.0f, 3.0f});
   CHECK(x.to_vector() == Values{7, 7, 7, 1, 2, 3});
   x[{1, 2}] = 9;
-  x[{kAll, Span{0, 2}}] = arange(2).to(f32);
+  x[{kWholeRange, Span{0, 2}}] = arange(2).to(f32);
   CHECK(x.to_vector() == Values{0, 1, 7, 0, 1, 9});
   x[0] = x[1];
   CHECK(x.to_vector() == Values{0, 1, 9, 0, 1, 9});

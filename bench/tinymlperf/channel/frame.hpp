@@ -154,6 +154,7 @@ inline Bytes encode(const Frame& frame) { return encode(frame.kind, frame.id, fr
 class FrameReader {
  public:
   explicit FrameReader(Limits limits = {}) : limits_(limits) {}
+  void set_limits(Limits limits) { limits_ = limits; }  // of headers that were not yet read
 
   void feed(std::span<const std::byte> bytes) { buffer_.insert(buffer_.end(), bytes.begin(), bytes.end()); }
 

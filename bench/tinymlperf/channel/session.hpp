@@ -45,6 +45,12 @@ class Session {
     }
   }
 
+  // For a judge that knows the sizes of its questions and of their answers. They hold from the next frame on.
+  void set_limits(Limits limits) {
+    limits_ = limits;
+    reader_.set_limits(limits);
+  }
+
   // Waits for hello, sends prepare and waits for ready. Throws Broken if this takes more than `seconds`.
   void prepare(std::string_view text, double seconds) {
     const double until = now() + seconds;
@@ -58,7 +64,8 @@ class Session {
   Clock::time_point ask(uint64_t id, std::span<const Tensor> inputs) {
     const Bytes payload = encode(inputs);
     if (payload.size() > limits_.tensors)
-      throw std::logic_error("the query is larger than the session's limits");
+      throw std::logic_error("the query has " + std::to_string(payload.size()) +
+                             " bytes, more than the session's limit of " + std::to_string(limits_.tensors));
     const Clock::time_point asked = Clock::now();
     send(Kind::query, id, payload);
     flush();

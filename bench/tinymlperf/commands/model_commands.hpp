@@ -48,7 +48,9 @@ inline void match_options(CLI::App& command, RunOptions& o, const char* classes)
   command.add_option("--seed", o.seed, "of the hidden set and the order (default: drawn from the system)");
 }
 inline void division_option(CLI::App& command, RunOptions& o) {
-  command.add_option("--division", o.division, "open, or closed: keeps 99 % of the baseline's quality")
+  command
+      .add_option("--division", o.division,
+                  "open, or closed: has the baseline's weights, and keeps 99 % of its quality")
       ->capture_default_str();
 }
 inline void worker_option(CLI::App& command, RunOptions& o) {

@@ -30,9 +30,14 @@ class OwnBuffers {
   void* data_;
 };
 
-inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& op,
-                                       const channel::Tensors& in, const Shape& out, channel::DType type) {
+// An output that the op writes only in part is given filled with NaN, as in a match. Any other is left
+// uninitialized, so that compute-sanitizer finds the elements that the op forgot.
+inline std::vector<std::byte> run_once(PlanProgram& program, const judge::kernels::KernelTask& task,
+                                       const channel::Tensors& in, const Shape& sides) {
   namespace cuda = tinytorch::backend::cuda;
+  const std::string& op = task.name;
+  const Shape out = task.output(sides);
+  const channel::DType type = task.result;
   Buffers b;
   std::vector<std::unique_ptr<OwnBuffers>> owned;
   const auto take = [&](size_t bytes) {
@@ -48,6 +53,7 @@ inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& 
   std::vector<std::byte> result(channel::bytes_of_one(type) *
                                 static_cast<size_t>(judge::kernels::count(out)));
   b.out = take(result.size());
+  if (task.partial && !result.empty()) cuda::fill_bytes(b.out, 0xFF, result.size(), 0);
   b.workspace = take(static_cast<size_t>(program.workspace(op, b.shapes)));
   program.load(op);
   program.queue(op, b);
@@ -70,9 +76,9 @@ inline void check_plan(const std::filesystem::path& folder, Check how, uint64_t 
     if (how == Check::twice) all.push_back(task.device_shapes.front());
     for (const Shape& sides : all) {
       const channel::Tensors in = draw_inputs(task, sides, Distribution::ordinary, random.below(1u << 30));
-      const auto first = detail::run_once(program, op, in, task.output(sides), task.result);
+      const auto first = detail::run_once(program, task, in, sides);
       if (how == Check::once || !plan.deterministic) continue;
-      if (detail::run_once(program, op, in, task.output(sides), task.result) != first)
+      if (detail::run_once(program, task, in, sides) != first)
         throw std::runtime_error(op + " " + to_text(sides) +
                                  ": two runs on the same inputs gave different bits; if this is intended, "
                                  "set \"deterministic\": false "

@@ -17,6 +17,8 @@
 #include <random>
 #include <tinymlperf/device/architecture.hpp>
 #include <tinymlperf/device/program.hpp>
+#include <tinymlperf/ops/sizes.hpp>
+#include <tinymlperf/ops/tasks.hpp>
 #include <tinytorch/profiling/timer.hpp>
 
 namespace tinymlperf::device {
@@ -87,27 +89,35 @@ class DeviceClock {
 // An arena in one block of memory. Its pieces have random offsets and guard bytes before and after them.
 class GuardedArena {
  public:
-  static constexpr size_t kBytes = size_t{2} << 30,
-                          kGuard = 4096;  // guard bytes before and after each piece
+  static constexpr size_t kGuard = 4096;  // guard bytes before and after each piece
   static constexpr int kGuardByte = 0xA5;
+  static constexpr size_t kStarts = size_t{64} << 20, kSteps = 64, kStep = 512;  // of the random offsets
 
-  GuardedArena() : block_(static_cast<char*>(cuda::allocate(kBytes, 0))) {}
-  ~GuardedArena() { cuda::deallocate(block_, kBytes, 0); }
+  // The most bytes that start() and one take(b) for each b of `pieces` use.
+  static size_t bytes_for(std::span<const size_t> pieces) {
+    size_t all = kStarts + 2 * kGuard;
+    for (const size_t bytes : pieces)
+      all += 2 * kGuard + kSteps * kStep + (bytes + kStep - 1) / kStep * kStep;
+    return all;
+  }
+
+  explicit GuardedArena(size_t bytes) : bytes_(bytes), block_(static_cast<char*>(cuda::allocate(bytes, 0))) {}
+  ~GuardedArena() { cuda::deallocate(block_, bytes_, 0); }
   GuardedArena(const GuardedArena&) = delete;
   GuardedArena& operator=(const GuardedArena&) = delete;
 
   void start() {
-    at_ = random_() % (size_t{64} << 20) / 512 * 512;
+    at_ = random_() % kStarts / kStep * kStep;
     begin_ = at_;
     pieces_.clear();
   }
   char* take(size_t bytes) {
-    at_ += kGuard + random_() % 64 * 512;
-    if (at_ + bytes + 2 * kGuard > kBytes)
-      throw std::invalid_argument("the op needs more than 2 GiB of memory");
+    at_ += kGuard + random_() % kSteps * kStep;
+    if (at_ + bytes + 2 * kGuard > bytes_)
+      throw std::invalid_argument("the op needs more memory than the tasks and the largest workspace");
     char* const piece = block_ + at_;
     pieces_.push_back({at_, bytes});
-    at_ += (bytes + 511) / 512 * 512 + kGuard;
+    at_ += (bytes + kStep - 1) / kStep * kStep + kGuard;
     return piece;
   }
   // Fills all pieces and the space between them.
@@ -126,6 +136,7 @@ class GuardedArena {
   struct Piece {
     size_t at, bytes;
   };
+  size_t bytes_;
   char* block_;
   size_t at_ = 0, begin_ = 0;
   std::vector<Piece> pieces_;
@@ -143,10 +154,33 @@ inline std::string late_change(std::span<const std::byte> given, std::span<const
          " of the output changed after it was given";
 }
 
+// The sizes of the pieces that OpRunner takes for an op: inputs, output and the largest workspace, twice.
+inline std::vector<size_t> pieces_of(const judge::kernels::KernelTask& task, const Shape& sides) {
+  std::vector<size_t> out;
+  for (int i = 0; i < 2; ++i) {
+    for (const judge::kernels::Operand& o : task.operands(sides))
+      out.push_back(judge::kernels::bytes_of_operand(o));
+    out.push_back(judge::kernels::output_bytes(task, sides));
+    out.push_back(static_cast<size_t>(limits::kWorkspaceBytes));
+  }
+  return out;
+}
+// The memory in which every op of every shape fits.
+inline size_t arena_bytes(const std::vector<judge::kernels::KernelTask>& tasks) {
+  size_t most = 0;
+  for (const judge::kernels::KernelTask& task : tasks)
+    for (const Shape& sides : judge::kernels::largest_shapes(task))
+      most = std::max(most, detail::GuardedArena::bytes_for(pieces_of(task, sides)));
+  return most;
+}
+
 class OpRunner {
  public:
   explicit OpRunner(Program& program)
-      : program_(program), clock_(architecture_of(cuda::properties(0))), flush_(tinytorch::cuda) {}
+      : program_(program),
+        arena_(arena_bytes(judge::kernels::tasks())),
+        clock_(architecture_of(cuda::properties(0))),
+        flush_(tinytorch::cuda) {}
 
   MeasuredOutput operator()(const std::string& op, std::span<const channel::Tensor> in, const Shape& out,
                             channel::DType result_type) {

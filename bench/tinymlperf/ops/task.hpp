@@ -79,6 +79,8 @@ struct KernelTask {
   // The error, as a fraction of a row's largest value, that is right in any case: for ops whose text permits
   // a rounding that the library's kernel does not make. 0: none.
   double slack = 0;
+  // The op writes only a part of its output; the rest keeps the NaN with which the output is given to it.
+  bool partial = false;
   // Fills the arranged operands, after all others were drawn.
   void (*arrange)(const Shape&, Distribution, tinytorch::Generator&, channel::Tensors&) = nullptr;
   // The fewest bytes that are read and written, for ops that do not use all of their operands.

@@ -18,7 +18,7 @@ namespace tinytorch::inline TT_BUILD {
 
 class Conv1d : public Module {
  public:
-  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel, Conv2dOptions conv_options = {},
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel, Conv1dOptions conv_options = {},
          bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
       : options(conv_options) {
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
@@ -37,7 +37,7 @@ class Conv1d : public Module {
   }
   Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options); }
 
-  Conv2dOptions options;
+  Conv1dOptions options;
   Tensor weight;  // [O, C / groups, K]
   Tensor bias;    // [O]; undefined without a bias
 };

@@ -12,12 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The size of a filter. A single number makes it square.
-struct KernelSize {
-  int64_t height, width;
-  constexpr KernelSize(int64_t side) : height(side), width(side) {}
-  constexpr KernelSize(int64_t h, int64_t w) : height(h), width(w) {}
-};
+using KernelSize = Size2d;  // of a filter; a single number makes it square
 
 class Conv2d : public Module {
  public:

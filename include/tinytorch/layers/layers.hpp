@@ -17,6 +17,7 @@
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/layers/embedding.hpp>
+#include <tinytorch/layers/eval_mode.hpp>
 #include <tinytorch/layers/gradient_sum.hpp>
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/instance_norm.hpp>

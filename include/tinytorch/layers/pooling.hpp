@@ -9,16 +9,24 @@ namespace tinytorch::inline TT_BUILD {
 
 class MaxPool2d : public Module {
  public:
-  explicit MaxPool2d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0)
-      : options{kernel, stride, padding} {}
+  explicit MaxPool2d(Size2d kernel = 2, Size2d stride = 0, Size2d padding = 0, bool ceil_mode = false)
+      : options{kernel, stride, padding, ceil_mode} {}
+  // MaxPool2d({3, 2}): the height and the width of the window.
+  explicit MaxPool2d(const int64_t (&kernel)[2], Size2d stride = 0, Size2d padding = 0,
+                     bool ceil_mode = false)
+      : MaxPool2d(Size2d(kernel[0], kernel[1]), stride, padding, ceil_mode) {}
   Tensor forward(const Tensor& x) override { return max_pool2d(x, options); }
   Pool2dOptions options;
 };
 
 class AvgPool2d : public Module {
  public:
-  explicit AvgPool2d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0)
-      : options{kernel, stride, padding} {}
+  explicit AvgPool2d(Size2d kernel = 2, Size2d stride = 0, Size2d padding = 0, bool ceil_mode = false)
+      : options{kernel, stride, padding, ceil_mode} {}
+  // AvgPool2d({3, 2}): the height and the width of the window.
+  explicit AvgPool2d(const int64_t (&kernel)[2], Size2d stride = 0, Size2d padding = 0,
+                     bool ceil_mode = false)
+      : AvgPool2d(Size2d(kernel[0], kernel[1]), stride, padding, ceil_mode) {}
   Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
   Pool2dOptions options;
 };

@@ -27,6 +27,7 @@ TT_API void load(Module& net, const std::string& path, TT_LOC);
 #if TT_BODIES(LAYERS)
 
 #include <tinytorch/io/safetensors.hpp>
+#include <tinytorch/layers/checkpoint.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -44,13 +45,8 @@ TT_API void load(Module& net, const std::string& path, Loc loc) {
   Metadata metadata;
   TensorMap tensors = load_safetensors(path, &metadata, loc);
   const auto format = metadata.find("format");
-  if (format != metadata.end() && format->second.starts_with("tinytorch-checkpoint-")) {
-    const std::string prefix = "model.";
-    TensorMap model;
-    for (auto& [name, tensor] : tensors)
-      if (name.starts_with(prefix)) model.emplace(name.substr(prefix.size()), std::move(tensor));
-    tensors = std::move(model);
-  }
+  if (format != metadata.end() && format->second == kCheckpointFormat)
+    tensors = checkpoint::entries_under(tensors, "model.");
   net.load_state_dict(tensors, loc);
 }
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/core/type_name.hpp>
-#include <tinytorch/layers/module.hpp>
+#include <tinytorch/layers/eval_mode.hpp>
 #include <tinytorch/tensor/observer.hpp>
 #include <typeinfo>
 #include <unordered_map>
@@ -93,9 +93,7 @@ class SummaryObserver final : public OpObserver {
 inline Summary summary(Module& net, const Tensor& x, TT_LOC) {
   Summary out;
   std::unordered_map<const void*, size_t> rows;
-  std::vector<std::pair<Module*, bool>> modes;
   net.for_each_module([&](const std::string& path, Module& m) {
-    modes.push_back({&m, m.training()});
     rows.emplace(&m, out.rows.size());  // a module that is registered twice has its numbers in the first row
     SummaryRow row;
     row.path = path;
@@ -114,14 +112,7 @@ inline Summary summary(Module& net, const Tensor& x, TT_LOC) {
     if (p.tensor.requires_grad()) out.trainable += n;
   }
   for (const NamedTensor& b : net.named_buffers()) out.buffers += count(b.tensor);
-  // Modes are restored also if the forward pass throws; train() of a parent sets its children, which follow.
-  struct Restore {
-    std::vector<std::pair<Module*, bool>>& modes;
-    ~Restore() {
-      for (const auto& [module, training] : modes) module->train(training);
-    }
-  } const restore{modes};
-  net.eval();
+  const EvalMode eval(net);
   const NoGrad no_grad;
   SummaryObserver observer(out, std::move(rows));
   const Observing observing(observer);
@@ -129,7 +120,7 @@ inline Summary summary(Module& net, const Tensor& x, TT_LOC) {
   return out;
 }
 
-// The same for an input of zeros on the model's device. Models of indices take an integer dtype:
+// Calls net(zeros of this shape and dtype) on the model's device. Models of indices take an integer dtype:
 // summary(gpt, {1, 64}, i64).
 inline Summary summary(Module& net, const Shape& shape, DType dtype = DType::f32, TT_LOC) {
   return summary(net, zeros(shape, dtype, net.device(), loc), loc);

@@ -3,13 +3,14 @@
 //   quantize(model, {.format = "Q4_0", .method = "gptq", .calibration = batches});  // Tensors of inputs
 //   quantize(model, {..., .calibration = [&](int64_t i) { return i < 8 ? batch(i) : Tensor(); }});
 //
-// A batch is what model(batch) takes: token ids i64 [B, T] of a language model, or x [B, K]. A function is
-// asked for batch 0, 1, ... until it returns an undefined tensor, in several passes, so it must return the
-// same batch for the same number. A batch of floats with a NaN or an infinity is TT-CALIB-01, no batch
-// TT-CALIB-02.
+// A batch is what model(batch) takes: token ids i64 [B, T] of a language model, or x [B, K]. It may be on any
+// device, and is moved to that of the model. A function is asked for batch 0, 1, ... until it returns an
+// undefined tensor, in several passes, so it must return the same batch for the same number. A batch of
+// floats with a NaN or an infinity is TT-CALIB-01, no batch TT-CALIB-02.
 //
-// The model runs in eval mode without gradients, and products add each row in one order (ProductsByRows). So
-// what a layer sees does not depend on the number of threads, nor on how the inputs are divided into batches.
+// The model runs in eval mode without gradients, and on the CPU products add each row in one order
+// (ProductsByRows). So what a layer sees there does not depend on the number of threads, nor on how the
+// inputs are divided into batches. On a GPU, the last bits depend on the number of rows of a batch.
 #pragma once
 
 #include <tinytorch/backend/cpu/gemm.hpp>
@@ -51,6 +52,12 @@ inline bool all_finite(const Tensor& x) {
   return std::all_of(p, p + values.numel(), [](float v) { return std::isfinite(v); });
 }
 
+// The batch on the device of the model. A model whose layers are all packed has buffers, but no parameters.
+inline Tensor on_device_of(const Module& model, const Tensor& batch, Loc loc) {
+  const StateDict state = model.state_dict();
+  return state.empty() ? batch : batch.to(state.begin()->second.device(), loc);
+}
+
 // Calls model(batch) for each batch, then f(outputs).
 template <class F>
 void run_batches(Module& model, const Calibration& calibration, F&& f, Loc loc) {
@@ -67,7 +74,7 @@ void run_batches(Module& model, const Calibration& calibration, F&& f, Loc loc) 
                "\n  hint: calibrate with inputs on which the model works",
            loc);
     }
-    f(model(x, loc));
+    f(model(on_device_of(model, x, loc), loc));
   }
   if (count > 0) return;
   fail("TT-CALIB-02",

@@ -9,28 +9,14 @@
 
 #include <functional>
 #include <string>
+#include <tinytorch/layers/eval_mode.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::quantization {
 
-// Sets eval mode until the end of the C++ scope, then gives each module its own mode back.
-class EvalMode {
- public:
-  explicit EvalMode(Module& model) {
-    model.for_each_module([&](const std::string&, Module& m) { before_.emplace_back(&m, m.training()); });
-    model.eval();
-  }
-  ~EvalMode() {
-    for (const auto& [module, training] : before_) module->train(training);  // parents before children
-  }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> before_;
-};
+using tinytorch::EvalMode;
 
 // Functions that are called before a layer until the end of the C++ scope. They replace on_call().
 class CallHooks {

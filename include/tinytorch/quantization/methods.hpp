@@ -15,8 +15,8 @@
 //
 // awq and smooth see the inputs of the float model. Their scales are folded into the layer before if it is
 // known (folding.hpp). In one build, equal weights, calibration data and seed give equal bytes for any number
-// of threads and any division into batches. Between builds the forward pass that makes the inputs of layers
-// differs in last bits (exp, tanh), and so can a code.
+// of threads and, on the CPU, any division into batches. Between builds the forward pass that makes the
+// inputs of layers differs in last bits (exp, tanh), and so can a code.
 #pragma once
 
 #include <tinytorch/quantization/awq.hpp>

@@ -188,14 +188,25 @@ TT_API Tensor matmul(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, TT_LOC);
 
 // --- convolution and pooling, images [N, C, H, W] ---
+// Two numbers for the sides of an image; a single number serves both: `.stride = 2`, `.padding = {0, 1}`.
+struct Size2d {
+  int64_t height, width;
+  constexpr Size2d(int64_t side) : height(side), width(side) {}
+  constexpr Size2d(int64_t h, int64_t w) : height(h), width(w) {}
+  constexpr bool is_square() const { return height == width; }
+};
+// Kernels of conv2d take any filter but the same stride, padding and dilation for both sides. Others are
+// composed: x is padded, the result of the common stride is sliced, and zeros dilate the weight.
 struct Conv2dOptions {
-  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  Size2d stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
 };
 // weight [C_out, C_in / groups, KH, KW], bias [C_out] or undefined
 TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      Conv2dOptions options = {}, TT_LOC);
 struct Pool2dOptions {
-  int64_t kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
+  Size2d kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
+  bool ceil_mode = false;  // the last window of a side may reach beyond the image, by less than a stride
 };
 TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
 TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);  // padding counts as zeros

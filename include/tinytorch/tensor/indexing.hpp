@@ -1,6 +1,6 @@
 // Indexing and in-place arithmetic in PyTorch's spelling, with gradients.
 //
-//   x[{0, kAll, Span{1, 3}}]     a view                     y += x;  y *= 2;  x[0] -= 1
+//   x[{0, kWholeRange, Span{1, 3}}]     a view                     y += x;  y *= 2;  x[0] -= 1
 //   x[mask]   x[index]           copies                     x[0] = 3;  x[mask] = 0;  x[index] = rows
 //
 // A write to elements follows PyTorch's rules. It is recorded if the tensor or the written values require
@@ -18,7 +18,7 @@ namespace tinytorch::inline TT_BUILD {
 struct Span {
   int64_t start = 0, stop = kEnd, step = 1;
 };
-inline constexpr Span kAll{};
+inline constexpr Span kWholeRange{};
 
 // One entry of x[{...}]: a position, which removes its dimension, or a Span, which keeps it.
 struct IndexItem {

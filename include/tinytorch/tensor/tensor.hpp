@@ -56,8 +56,8 @@ struct TensorImpl {
   DType dtype = DType::f32;
   std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
   std::string name;                       // shown in error messages
-  // Of a view that an operation made: the tensor whose storage it shares (expired if that is gone), and the
-  // writes that the graph had recorded in this storage when the view was taken.
+  // If an operation made this view: `base` is the tensor whose storage it shares (expired if that is gone),
+  // and `seen_writes` counts the writes that the graph had recorded in it when the view was taken.
   std::weak_ptr<TensorImpl> base;
   uint64_t seen_writes = 0;
   bool view = false;
@@ -199,8 +199,8 @@ class Tensor : public TensorMethods {
   // Index `index` along dim; the dimension is removed.
   Tensor select(int dim, int64_t index, TT_LOC) const;
   Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
-  // x[{0, 1}] is one element of a matrix, x[{kAll, Span{1, 3}}] some of its columns: views, as in PyTorch's
-  // x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
+  // x[{0, 1}] is one element of a matrix, x[{kWholeRange, Span{1, 3}}] some of its columns: views, as in
+  // PyTorch's x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
   Tensor operator[](std::initializer_list<IndexItem> items) const;
   Selected operator[](TensorArg at) const;
 

@@ -1,4 +1,5 @@
 #include <support/errors.hpp>
+#include <support/golden_calls.hpp>
 
 #include <tinytorch/tinytorch.hpp>
 
@@ -70,5 +71,68 @@ TEST_CASE("channels-last images give channels-last results and gradients with th
     CHECK(found[0].strides() == (follows ? tt::Strides{36, 1, 12, 6} : want[0].strides()));
     CHECK(found[1].strides() == (follows ? tt::Strides{120, 1, 24, 6} : want[1].strides()));
     CHECK(found[2].is_contiguous());
+  }
+}
+
+namespace {
+tt::Size2d pair_of(const nlohmann::json& options, const char* name, int64_t none) {
+  if (!options.contains(name)) return none;
+  return {options[name][0].get<int64_t>(), options[name][1].get<int64_t>()};
+}
+}  // namespace
+
+TEST_CASE(
+    "strides, paddings and dilations that differ between the sides have PyTorch's values and gradients") {
+  CHECK(golden::check_calls("conv2d", [](const nlohmann::json& o, const tt::Tensors& in) -> tt::Tensors {
+          return {tt::conv2d(in[0], in[1], in.size() > 2 ? in[2] : tt::Tensor(),
+                             {.stride = pair_of(o, "stride", 1),
+                              .padding = pair_of(o, "padding", 0),
+                              .dilation = pair_of(o, "dilation", 1),
+                              .groups = o.value("groups", 1)})};
+        }) == 5);
+  const tt::Tensor x = tt::zeros({1, 1, 4, 4}), w = tt::zeros({1, 1, 3, 3});
+  expect_error("TT-RANGE-08", "padding {-1, 0}", [&] { tt::conv2d(x, w, {}, {.padding = {-1, 0}}); });
+  expect_error("TT-RANGE-08", "stride {0, 1}", [&] { tt::conv2d(x, w, {}, {.stride = {0, 1}}); });
+  expect_error("TT-SHAPE-04", "images", [&] { tt::conv2d(x.select(0, 0), w, {}, {.stride = {2, 1}}); });
+  expect_error("TT-SHAPE-20", "does not fit", [&] {
+    tt::conv2d(x, tt::zeros({1, 1, 3, 5}), {}, {.padding = {1, 0}});
+  });
+  CHECK(tt::conv2d(tt::zeros({0, 1, 4, 4}), w, {}, {.stride = {2, 1}}).shape() == tt::Shape{0, 1, 1, 2});
+}
+
+TEST_CASE("random rectangular convolutions agree with sums in double precision") {
+  tt::manual_seed(11);
+  for (int round = 0; round < 12; ++round) {
+    const auto draw = [](int64_t low, int64_t high) {
+      return tt::randint(low, high + 1, {1}, tt::i64, tt::cpu).item<int64_t>();
+    };
+    const int64_t G = draw(1, 2), N = 2, C = 3 * G, M = 2 * G, H = draw(7, 12), W = draw(7, 12);
+    const int64_t KH = draw(1, 3), KW = draw(1, 3);
+    const tt::Size2d s{draw(1, 4), draw(1, 4)}, p{draw(0, 3), draw(0, 3)}, d{draw(1, 3), draw(1, 3)};
+    const tt::Tensor x = tt::randn({N, C, H, W}), w = tt::randn({M, C / G, KH, KW}), b = tt::randn({M});
+    const tt::Tensor last = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
+    const tt::Conv2dOptions options{.stride = s, .padding = p, .dilation = d, .groups = G};
+    const auto xs = x.to_vector<double>(), ws = w.to_vector<double>(), bs = b.to_vector<double>();
+    const auto at = [](int64_t i) { return static_cast<size_t>(i); };
+    const int64_t OH = (H + 2 * p.height - d.height * (KH - 1) - 1) / s.height + 1,
+                  OW = (W + 2 * p.width - d.width * (KW - 1) - 1) / s.width + 1;
+    std::vector<double> want;
+    for (int64_t o = 0; o < N * M * OH * OW; ++o) {
+      const int64_t ow = o % OW, oh = o / OW % OH, m = o / (OW * OH) % M, n = o / (OW * OH * M);
+      double sum = bs[at(m)];
+      for (int64_t t = 0; t < C / G * KH * KW; ++t) {
+        const int64_t kw = t % KW, kh = t / KW % KH, c = m / (M / G) * (C / G) + t / (KW * KH);
+        const int64_t h = oh * s.height - p.height + kh * d.height, v = ow * s.width - p.width + kw * d.width;
+        if (h >= 0 && h < H && v >= 0 && v < W)
+          sum += xs[at(((n * C + c) * H + h) * W + v)] * ws[at(m * (C / G) * KH * KW + t)];
+      }
+      want.push_back(sum);
+    }
+    INFO("round ", round);
+    const tt::Tensor y = tt::conv2d(x, w, b, options);
+    REQUIRE(y.shape() == tt::Shape{N, M, OH, OW});
+    CHECK(y.is_contiguous());
+    check_values(y.to_vector<double>(), want, 1e-4);
+    check_values(tt::conv2d(last, w, b, options).to_vector<double>(), want, 1e-4);
   }
 }

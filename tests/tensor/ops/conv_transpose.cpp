@@ -49,13 +49,13 @@ TEST_CASE("conv_transpose2d is the transpose of conv2d: <conv(a), b> = <a, conv_
   CHECK(std::abs(tt::sum(y * b).item<double>() - right) < 1e-9 * (1 + std::abs(right)));
 }
 
-TEST_CASE("channels-last images give channels-last results of the same values") {
+TEST_CASE("channels-last images give channels-last results of the same values on the CPU") {
   tt::manual_seed(2);
   const tt::Tensor x = tt::randn({2, 8, 5, 6}), w = tt::randn({8, 4, 3, 3});
   const tt::Tensor last = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
   const tt::Tensor y = tt::conv_transpose2d(x, w, {}, {.stride = 2}),
                    z = tt::conv_transpose2d(last, w, {}, {.stride = 2});
-  CHECK(z.strides()[1] == 1);
+  CHECK(z.strides() == (z.device().is_cpu() ? tt::Strides{572, 1, 52, 4} : y.strides()));
   check_values(z.contiguous().to_vector<double>(), y.to_vector<double>(), 1e-5);
 }
 

@@ -1,4 +1,5 @@
 #include <support/errors.hpp>
+#include <support/golden_calls.hpp>
 
 #include <tinytorch/tinytorch.hpp>
 
@@ -41,4 +42,41 @@ TEST_CASE("average pooling of ones gives 1 for any window size, with gradients t
       }
     }
   }
+}
+
+namespace {
+tt::Pool2dOptions options_of(const nlohmann::json& o) {
+  const auto pair = [&](const char* name, int64_t none) -> tt::Size2d {
+    if (!o.contains(name)) return none;
+    return {o[name][0].get<int64_t>(), o[name][1].get<int64_t>()};
+  };
+  return {.kernel = pair("kernel_size", 2),
+          .stride = pair("stride", 0),
+          .padding = pair("padding", 0),
+          .ceil_mode = o.value("ceil_mode", false)};
+}
+}  // namespace
+
+TEST_CASE("rectangular windows and ceil_mode have PyTorch's values and gradients") {
+  CHECK(golden::check_calls("max_pool2d", [](const nlohmann::json& o, const tt::Tensors& in) -> tt::Tensors {
+          return {tt::max_pool2d(in[0], options_of(o))};
+        }) == 5);
+  CHECK(golden::check_calls("avg_pool2d", [](const nlohmann::json& o, const tt::Tensors& in) -> tt::Tensors {
+          return {tt::avg_pool2d(in[0], options_of(o))};
+        }) == 4);
+  const tt::Tensor x = tt::zeros({1, 2, 4, 4});
+  expect_error("TT-SHAPE-20", "does not fit dimension 3", [&] { tt::max_pool2d(x, {.kernel = {2, 5}}); });
+  expect_error("TT-RANGE-08", "padding 2", [&] { tt::avg_pool2d(x, {.kernel = 2, .padding = {0, 2}}); });
+  expect_error("TT-SHAPE-04", "images", [&] { tt::max_pool2d(x.select(0, 0), {.ceil_mode = true}); });
+  expect_error("TT-DTYPE-02", "floating", [&] { tt::avg_pool2d(x.to(tt::i32), {.ceil_mode = true}); });
+  CHECK(tt::max_pool2d(tt::zeros({0, 2, 4, 4}), {.kernel = {2, 1}}).shape() == tt::Shape{0, 2, 2, 4});
+}
+
+TEST_CASE("ceil_mode of sizes that divide gives what the kernel gives") {
+  tt::manual_seed(3);
+  const tt::Tensor x = tt::randn({2, 3, 8, 6});
+  const tt::Pool2dOptions plain{.kernel = 2}, ceil{.kernel = 2, .ceil_mode = true};
+  CHECK(tt::max_pool2d(x, ceil).to_vector() == tt::max_pool2d(x, plain).to_vector());
+  check_values(tt::avg_pool2d(x, ceil).to_vector<double>(), tt::avg_pool2d(x, plain).to_vector<double>(),
+               1e-6);
 }

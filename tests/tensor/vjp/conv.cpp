@@ -7,10 +7,13 @@
 namespace tt = tinytorch;
 
 TEST_CASE("gradients of conv2d" * test::long_on_emulator()) {
-  const tt::Conv2dOptions options[] = {{},
-                                       {.stride = 2, .padding = 1},
-                                       {.padding = 2, .dilation = 2, .groups = 2},
-                                       {.stride = 2, .padding = 1, .groups = 4}};
+  const tt::Conv2dOptions options[] = {
+      {},
+      {.stride = 2, .padding = 1},
+      {.padding = 2, .dilation = 2, .groups = 2},
+      {.stride = 2, .padding = 1, .groups = 4},
+      {.stride = {1, 2}, .padding = {0, 1}},
+      {.stride = {4, 6}, .padding = {2, 1}, .dilation = {1, 3}, .groups = 2}};
   for (const tt::Conv2dOptions& o : options) {
     tt::Generator generator(7);
     tt::Tensor x = tt::randn({2, 4, 5, 7}, tt::f64, tt::default_device(), generator).requires_grad_();

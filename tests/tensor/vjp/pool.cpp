@@ -13,6 +13,15 @@ TEST_CASE("gradients of pooling") {
       [](const tt::Tensors& in) { return tt::max_pool2d(in[0], {.kernel = 3, .stride = 1, .padding = 1}); },
       [](const tt::Tensors& in) { return tt::avg_pool2d(in[0], {.kernel = 3, .stride = 2, .padding = 1}); },
       [](const tt::Tensors& in) { return tt::avg_pool2d(in[0].transpose(2, 3)); },
+      [](const tt::Tensors& in) {
+        return tt::max_pool2d(in[0], {.kernel = {2, 3}, .stride = {1, 2}});
+      },
+      [](const tt::Tensors& in) {
+        return tt::max_pool2d(in[0], {.kernel = 3, .stride = 2, .ceil_mode = true});
+      },
+      [](const tt::Tensors& in) {
+        return tt::avg_pool2d(in[0], {.kernel = {4, 3}, .stride = 3, .padding = {2, 1}, .ceil_mode = true});
+      },
       [](const tt::Tensors& in) { return tt::adaptive_avg_pool2d(in[0], 1, 1); },
       [](const tt::Tensors& in) { return tt::adaptive_avg_pool2d(in[0], 3, 2); }};
   for (const auto& f : functions) {

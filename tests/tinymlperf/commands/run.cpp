@@ -59,7 +59,7 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
   CHECK(judge::to_json(judge::read_run_document(run)) == run);
 }
 
-TEST_CASE("closed division: packed weights of the baseline play, and trained ones are out" *
+TEST_CASE("closed division: the baseline's weights play, packed or not, and trained ones are out" *
           doctest::skip(test::kSanitized)) {
   const Models folder;
   QuantizeCommand q{.entry = folder.path / "linear", .out = folder.path / "packed"};
@@ -77,7 +77,9 @@ TEST_CASE("closed division: packed weights of the baseline play, and trained one
   other.spec.format = "I8";
   REQUIRE(run_quantize(other) == kPass);
   RunOptions o;
-  o.entries = {folder.path / "linear", folder.path / "packed", folder.path / "other"};
+  std::filesystem::copy(folder.path / "linear", folder.path / "again");
+  o.entries = {folder.path / "linear", folder.path / "packed", folder.path / "other", folder.path / "again",
+               folder.path / "trained"};
   o.out = folder.path / "out", o.division = "closed", o.seed = 5;
   for (const auto& entry : o.entries)
     for (const auto& file : std::filesystem::directory_iterator(entry))
@@ -96,6 +98,9 @@ TEST_CASE("closed division: packed weights of the baseline play, and trained one
         run.at("contenders")[0].at("model_bytes").get<int64_t>() / 3);
   const std::string out = run.at("contenders")[2].at("out");
   CHECK_MESSAGE(out.find("audit A12, replay: packed.safetensors has") == 0, out);
+  for (const size_t i : {0, 3}) CHECK(run.at("contenders")[i].at("out") == "");
+  const std::string floats = run.at("contenders")[4].at("out");
+  CHECK_MESSAGE(floats.find("audit A12, replay: weights.safetensors has") == 0, floats);
 }
 
 TEST_CASE("two entries of another benchmark, by its own measure of quality" *

@@ -11,7 +11,8 @@
 //   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
 //   A10 host clock   the times of a GPU's events agree with the host's clock
 //   A11 leap         a result of 10 times the best of its table is held, like one that fails A9
-//   A12 replay       packed weights are the bytes that the judge gets from the baseline (replay.hpp)
+//   A12 replay       packed weights are the bytes that the judge gets from the baseline, and floats of the
+//                    closed division are the baseline's (replay.hpp)
 //
 // A2 and A3 compare turns in mirrored blocks. A contender fails only if the whole 95 % interval is beyond the
 // bound, so noise accuses nobody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).

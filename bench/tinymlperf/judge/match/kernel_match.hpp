@@ -25,6 +25,7 @@
 #include <tinymlperf/judge/match/grade.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
 #include <tinymlperf/judge/results/kernel_run.hpp>
+#include <tinymlperf/ops/sizes.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -139,6 +140,7 @@ class KernelMatch {
 
   // Asks each op once, to find out which are present, and to run their code for the first time.
   void prepare(KernelContender& c) {
+    c.session->set_limits(limits_of_messages(tasks_));
     c.session->prepare("krn", 30);
     for (size_t op = 0; op < tasks_.size(); ++op) {
       const auto hidden = std::ranges::find(c.record.ops[op].cases, "hidden", &CaseRecord::kind);

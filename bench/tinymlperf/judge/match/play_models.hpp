@@ -36,14 +36,15 @@ inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* s
   }
 }
 
-// Packed weights take part only if the judge gets the same bytes (replay.hpp). In the closed division the
+// Weights take part only if they are those that the division allows (replay.hpp). In the closed division the
 // first entry is the one whose weights they are.
-inline void audit_packed(judge::ContenderRecord& record, const judge::Stage& stage,
-                         const std::filesystem::path& entry, const RunOptions& o, bool by_judge) {
-  if (!by_judge || !std::filesystem::exists(entry / kPackedFile)) return;
-  const bool closed = o.division == "closed";
+inline void audit_weights(judge::ContenderRecord& record, const judge::Stage& stage,
+                          const std::filesystem::path& entry, const RunOptions& o, bool by_judge) {
+  if (!by_judge) return;
   const std::filesystem::path& from = o.baseline.empty() ? o.entries.front() : o.baseline;
-  record.audits.push_back(judge::replay_audit(stage, entry, closed ? from : std::filesystem::path()));
+  const auto audit = judge::weights_audit(stage, entry, from, o.division == "closed");
+  if (!audit) return;
+  record.audits.push_back(*audit);
   const judge::AuditResult& a = record.audits.back();
   if (!a.passed) record.out = "audit " + a.id + ", " + a.name + ": " + a.detail;
 }
@@ -88,7 +89,7 @@ inline judge::RunDocument play_models(const RunOptions& o) {
     judge::Contender& c = contenders.emplace_back();
     stages.push_back(admit(c.record, entry, o.benchmark, offers, worker));
     if (!stages.back()) return;
-    audit_packed(c.record, *stages.back(), entry, o, worker.empty());
+    audit_weights(c.record, *stages.back(), entry, o, worker.empty());
     if (!c.record.out.empty()) return;
     c.start = [stage = stages.back().get()] { return stage->start(); };
     start_first(c);

@@ -7,18 +7,23 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
+#include <algorithm>
+#include <numeric>
+#include <string>
 #include <tinytorch/backend/cpu/conv.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/conv.hpp>
+#include <utility>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
 // x [N, C, H, W], weight [M, C / groups, KH, KW], bias [M] or undefined -> [N, M, OH, OW]
 struct Conv2dOp final : Primitive<Conv2dOp> {
   static constexpr const char* kName = "conv2d";
-  Conv2dOptions options;
-  explicit Conv2dOp(Conv2dOptions o) : options(o) {}
+  SquareConv options;
+  explicit Conv2dOp(SquareConv o) : options(o) {}
 
   Specs infer(const Tensors& in, Loc loc) const override {
     require_same_dtype(kName, in, loc);
@@ -82,9 +87,55 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
   }
 };
 
-TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
-                     Loc loc) {
-  return apply(Conv2dOp(options), {x, weight, bias}, loc);
+// The weight with zeros between its taps: side `dim` is dilated by `factor`.
+inline Tensor dilated(const Tensor& weight, int dim, int64_t factor, Loc loc) {
+  const int64_t taps = weight.size(dim);
+  if (factor == 1 || taps < 2) return weight;
+  std::vector<std::pair<int64_t, int64_t>> widths(5, {0, 0});
+  widths[static_cast<size_t>(dim) + 1].second = factor - 1;
+  Shape shape = weight.shape();
+  shape[dim] = taps * factor;
+  const Tensor spread = reshape(pad(unsqueeze(weight, dim + 1, loc), widths, 0, loc), shape, loc);
+  return slice(spread, dim, 0, (taps - 1) * factor + 1, 1, loc);
+}
+
+// conv2d with a stride, padding or dilation that differs between the sides. The kernels compute the greatest
+// common stride; the result is sliced.
+inline Tensor rectangular_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const Conv2dOptions& o, Loc loc) {
+  require_rank("conv2d", x, 4, "images [N, C, H, W]", loc);
+  require_rank("conv2d", weight, 4, "a weight [C_out, C_in / groups, KH, KW]", loc);
+  const Size2d &s = o.stride, &p = o.padding, &d = o.dilation;
+  const int64_t most = std::max({s.height, s.width, p.height, p.width, d.height, d.width});
+  if (std::min({s.height, s.width, d.height, d.width}) < 1 || std::min(p.height, p.width) < 0 ||
+      most > backend::kMaxWindow) {
+    const auto pair = [](Size2d v) {
+      return "{" + std::to_string(v.height) + ", " + std::to_string(v.width) + "}";
+    };
+    fail("TT-RANGE-08",
+         "conv2d: stride and dilation must be at least 1, padding at least 0, and none beyond 2^28, got "
+         "stride " +
+             pair(s) + ", padding " + pair(p) + ", dilation " + pair(d),
+         loc);
+  }
+  const int64_t step = std::gcd(s.height, s.width), gap = std::gcd(d.height, d.width);
+  const Tensor filter = dilated(dilated(weight, 2, d.height / gap, loc), 3, d.width / gap, loc);
+  const bool same = p.is_square();
+  const Tensor image = same ? x : pad(x, {{0, 0}, {0, 0}, {p.height, p.height}, {p.width, p.width}}, 0, loc);
+  const SquareConv square{step, same ? p.height : 0, gap, o.groups};
+  const Tensor y = apply(Conv2dOp(square), {image, filter, bias}, loc);
+  if (s.is_square()) return y;
+  const Tensor rows = slice(y, 2, 0, kEnd, s.height / step, loc);
+  return contiguous(slice(rows, 3, 0, kEnd, s.width / step, loc), loc);
+}
+
+TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions o, Loc loc) {
+  if (o.stride.is_square() && o.padding.is_square() && o.dilation.is_square()) {
+    const SquareConv square{o.stride.height, o.padding.height, o.dilation.height, o.groups};
+    return apply(Conv2dOp(square), {x, weight, bias}, loc);
+  }
+  require_defined("conv2d", loc, x, weight);
+  return rectangular_conv2d(x, weight, bias, o, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

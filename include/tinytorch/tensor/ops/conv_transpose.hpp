@@ -3,6 +3,10 @@
 // A transposed convolution scatters: each element of x adds its multiple of the filter to the result. That is
 // the gradient of conv2d for its input, and its own derivatives are conv2d and the gradient of conv2d for the
 // weight, so that all of them run the kernels of conv2d. Names and equations are PyTorch's.
+//
+// Channels-last images give a channels-last result on the CPU and a row-major one on CUDA, as in conv2d,
+// because the CUDA kernels read and write row-major images, so that another layout would cost a copy here and
+// another in the next layer.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -11,8 +15,11 @@ namespace tinytorch::inline TT_BUILD {
 
 // x [N, C, L], weight [O, C / groups, K], bias [O] or undefined -> [N, O, L'],
 // L' = (L + 2 padding - dilation (K - 1) - 1) / stride + 1
+struct Conv1dOptions {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
 TT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                     Conv2dOptions options = {}, TT_LOC);
+                     Conv1dOptions options = {}, TT_LOC);
 
 struct ConvTransposeOptions {
   int64_t stride = 1, padding = 0;
@@ -42,7 +49,7 @@ struct ConvTranspose2dOp final : Primitive<ConvTranspose2dOp> {
   static constexpr const char* kName = "conv_transpose2d";
   ConvTransposeOptions options;
   explicit ConvTranspose2dOp(ConvTransposeOptions o) : options(o) {}
-  Conv2dOptions conv() const { return {options.stride, options.padding, options.dilation, options.groups}; }
+  SquareConv conv() const { return {options.stride, options.padding, options.dilation, options.groups}; }
   int64_t outputs(int64_t size, int64_t kernel) const {
     return (size - 1) * options.stride - 2 * options.padding + options.dilation * (kernel - 1) +
            options.output_padding + 1;
@@ -125,16 +132,17 @@ TT_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tens
 
 // A sequence is an image of height 1. Padding would enlarge its height too, so that conv1d pads the sequence
 // itself, and conv_transpose1d computes without padding and cuts it off.
-TT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
+TT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options,
                      Loc loc) {
   require_defined("conv1d", loc, x, weight);
   require_rank("conv1d", x, 3, "sequences [N, C, L]", loc);
   require_rank("conv1d", weight, 3, "weight [O, C / groups, K]", loc);
   const int64_t p = options.padding;
   if (p < 0) fail("TT-RANGE-08", "conv1d: padding must be at least 0, got " + std::to_string(p), loc);
-  options.padding = 0;
   const Tensor padded = p > 0 ? pad(x, {{0, 0}, {0, 0}, {p, p}}, 0, loc) : x;
-  return squeeze(conv2d(unsqueeze(padded, 2, loc), unsqueeze(weight, 2, loc), bias, options, loc), 2, loc);
+  const SquareConv square{options.stride, 0, options.dilation, options.groups};
+  return squeeze(apply(Conv2dOp(square), {unsqueeze(padded, 2, loc), unsqueeze(weight, 2, loc), bias}, loc),
+                 2, loc);
 }
 
 TT_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,

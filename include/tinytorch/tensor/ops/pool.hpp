@@ -6,13 +6,20 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/pool.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/windows.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/pool.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
+inline void require_images(const char* op, const Tensor& x, Loc loc) {
+  require_defined(op, loc, x);
+  require_floating(op, x, loc);
+  require_rank(op, x, 4, "images [N, C, H, W]", loc);
+}
+
 // The shape rule of max_pool2d and avg_pool2d; returns the shape of the result.
-inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& o, Loc loc) {
+inline Shape pooled_shape(const char* op, const Tensor& x, const SquarePool& o, Loc loc) {
   require_floating(op, x, loc);
   require_rank(op, x, 4, "images [N, C, H, W]", loc);
   if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2 ||
@@ -43,8 +50,8 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
 // x -> maxima, and their positions in the plane (i32) for the derivative
 struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   static constexpr const char* kName = "max_pool2d";
-  Pool2dOptions options;
-  explicit MaxPool2dOp(Pool2dOptions o) : options(o) {}
+  SquarePool options;
+  explicit MaxPool2dOp(SquarePool o) : options(o) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     const Shape shape = pooled_shape(kName, in[0], options, loc);
     if (in[0].shape()[2] * in[0].shape()[3] > std::numeric_limits<int32_t>::max()) {
@@ -67,8 +74,8 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
 
 struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
   static constexpr const char* kName = "avg_pool2d";
-  Pool2dOptions options;
-  explicit AvgPool2dOp(Pool2dOptions o) : options(o) {}
+  SquarePool options;
+  explicit AvgPool2dOp(SquarePool o) : options(o) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     return {{pooled_shape(kName, in[0], options, loc), in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
@@ -107,11 +114,30 @@ struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::adaptive_avg_pool2d(g[0], s)}; }
 };
 
-TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
-  return apply(MaxPool2dOp(options), {x}, loc);
+inline bool is_square(const Pool2dOptions& o) {
+  return o.kernel.is_square() && o.stride.is_square() && o.padding.is_square();
 }
-TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
-  return apply(AvgPool2dOp(options), {x}, loc);
+inline SquarePool square_pool(const Pool2dOptions& o) {
+  return {o.kernel.height, o.stride.height, o.padding.height};
+}
+inline Pool1dOptions height_pool(const Pool2dOptions& o) {
+  return {o.kernel.height, o.stride.height, o.padding.height, o.ceil_mode};
+}
+inline Pool1dOptions width_pool(const Pool2dOptions& o) {
+  return {o.kernel.width, o.stride.width, o.padding.width, o.ceil_mode};
+}
+// Rectangular windows, and those of ceil_mode, are pooled along W and then along H (ops/windows.hpp).
+TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions o, Loc loc) {
+  if (is_square(o) && !o.ceil_mode) return apply(MaxPool2dOp(square_pool(o)), {x}, loc);
+  require_images("max_pool2d", x, loc);
+  return max_pool_along("max_pool2d", max_pool_along("max_pool2d", x, 3, width_pool(o), loc), 2,
+                        height_pool(o), loc);
+}
+TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions o, Loc loc) {
+  if (is_square(o) && !o.ceil_mode) return apply(AvgPool2dOp(square_pool(o)), {x}, loc);
+  require_images("avg_pool2d", x, loc);
+  return avg_pool_along("avg_pool2d", avg_pool_along("avg_pool2d", x, 3, width_pool(o), loc), 2,
+                        height_pool(o), loc);
 }
 TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, Loc loc) {
   return apply(AdaptiveAvgPool2dOp(out_h, out_w), {x}, loc);

@@ -1,5 +1,6 @@
 // Pooling that is composed of index_select and a reduction along each dimension: max_pool1d, avg_pool1d, and
-// adaptive_max_pool2d. Names and semantics are PyTorch's.
+// adaptive_max_pool2d; also rectangular windows of images, and those of ceil_mode. Names and semantics are
+// PyTorch's.
 //
 // Windows of an image are pooled along W and then along H, which is exact for maxima and means. Of equal
 // maxima the first in row-major order gets the gradient. Square windows have kernels of their own (pool.hpp).
@@ -27,6 +28,7 @@ TT_API Tensor adaptive_max_pool2d(const Tensor& x, int64_t out_h, int64_t out_w,
 #include <string>
 #include <tinytorch/backend/window.hpp>
 #include <tinytorch/tensor/rules.hpp>
+#include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
@@ -83,12 +85,9 @@ TT_API Tensor adaptive_max_pool2d(const Tensor& x, int64_t out_h, int64_t out_w,
   return max_of_windows(columns, 2, adaptive_windows(x.size(2), out_h), loc);
 }
 
-// The windows of max_pool1d and avg_pool1d, in a sequence with `padding` elements before and after it.
-inline Intervals sliding_windows(const char* op, const Tensor& x, const Pool1dOptions& o, Loc loc) {
-  require_defined(op, loc, x);
-  require_floating(op, x, loc);
-  require_rank(op, x, 3, "sequences [N, C, L]", loc);
-  const int64_t stride = o.stride == 0 ? o.kernel : o.stride;
+// The windows along dim, in a side with `padding` elements before and after it.
+inline Intervals sliding_windows(const char* op, const Tensor& x, int dim, const Pool1dOptions& o, Loc loc) {
+  const int64_t stride = o.stride == 0 ? o.kernel : o.stride, size = x.size(dim);
   if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2 ||
       std::max(o.kernel, stride) > backend::kMaxWindow) {
     fail(
@@ -99,45 +98,65 @@ inline Intervals sliding_windows(const char* op, const Tensor& x, const Pool1dOp
             std::to_string(o.padding),
         loc);
   }
-  const int64_t padded = x.size(2) + 2 * o.padding;
+  const int64_t padded = size + 2 * o.padding;
   Intervals windows;
   for (int64_t first = 0; first + o.kernel <= padded; first += stride)
     windows.push_back({first, first + o.kernel});
   // The last window of ceil_mode must begin inside x or the padding before it.
   const int64_t next = static_cast<int64_t>(windows.size()) * stride;
-  if (o.ceil_mode && next < x.size(2) + o.padding && next + o.kernel < padded + stride)
+  if (size > 0 && o.ceil_mode && next < size + o.padding && next + o.kernel < padded + stride)
     windows.push_back({next, std::min(next + o.kernel, padded)});
-  if (windows.empty()) {
+  if (size < 1 || windows.empty()) {
     fail("TT-SHAPE-20",
-         std::string(op) + ": a window of " + std::to_string(o.kernel) + " does not fit " + x.describe() +
-             " with padding " + std::to_string(o.padding) + "\n  hint: use a smaller kernel or more padding",
+         std::string(op) + ": a window of " + std::to_string(o.kernel) + " does not fit dimension " +
+             std::to_string(dim) + " of " + x.describe() + " with padding " + std::to_string(o.padding) +
+             "\n  hint: use a smaller kernel or more padding",
          loc);
   }
   return windows;
 }
 
-TT_API Tensor max_pool1d(const Tensor& x, Pool1dOptions options, Loc loc) {
-  Intervals windows = sliding_windows("max_pool1d", x, options, loc);
+inline Tensor max_pool_along(const char* op, const Tensor& x, int dim, const Pool1dOptions& options,
+                             Loc loc) {
+  Intervals windows = sliding_windows(op, x, dim, options, loc);
   for (Interval& w : windows) {  // the maximum is over elements of x alone
     w.first = std::max<int64_t>(w.first - options.padding, 0);
-    w.last = std::min(w.last - options.padding, x.size(2));
+    w.last = std::min(w.last - options.padding, x.size(dim));
   }
-  return max_of_windows(x, 2, windows, loc);
+  return max_of_windows(x, dim, windows, loc);
 }
 
-TT_API Tensor avg_pool1d(const Tensor& x, Pool1dOptions options, Loc loc) {
-  const Intervals windows = sliding_windows("avg_pool1d", x, options, loc);
+inline Tensor avg_pool_along(const char* op, const Tensor& x, int dim, const Pool1dOptions& options,
+                             Loc loc) {
+  const Intervals windows = sliding_windows(op, x, dim, options, loc);
   const int64_t p = options.padding, kernel = options.kernel;
-  const int64_t beyond = windows.back().first + kernel - (x.size(2) + 2 * p);  // of ceil_mode
-  const Tensor padded = pad(x, {{0, 0}, {0, 0}, {p, p + std::max<int64_t>(0, beyond)}}, 0, loc);
+  const int64_t beyond = windows.back().first + kernel - (x.size(dim) + 2 * p);  // of ceil_mode
+  std::vector<std::pair<int64_t, int64_t>> widths(static_cast<size_t>(x.rank()), {0, 0});
+  widths[static_cast<size_t>(dim)] = {p, p + std::max<int64_t>(0, beyond)};
   Intervals whole;
   std::vector<double> scale;
   for (const Interval& w : windows) {  // the zeros beyond the padding do not count
     whole.push_back({w.first, w.first + kernel});
     scale.push_back(1 / static_cast<double>(w.last - w.first));
   }
-  const Tensor total = sum(gather_windows(padded, 2, whole, loc), {3}, false, loc);
-  return mul(total, from_data(scale).to(x.dtype()).to(x.device()), loc);
+  Shape along{static_cast<int64_t>(scale.size())};
+  for (int d = dim + 1; d < x.rank(); ++d) along.push_back(1);
+  const Tensor total = sum(gather_windows(pad(x, widths, 0, loc), dim, whole, loc), {dim + 1}, false, loc);
+  return mul(total, from_data(scale).to(x.dtype()).to(x.device()).reshape(along), loc);
+}
+
+inline void require_sequences(const char* op, const Tensor& x, Loc loc) {
+  require_defined(op, loc, x);
+  require_floating(op, x, loc);
+  require_rank(op, x, 3, "sequences [N, C, L]", loc);
+}
+TT_API Tensor max_pool1d(const Tensor& x, Pool1dOptions options, Loc loc) {
+  require_sequences("max_pool1d", x, loc);
+  return max_pool_along("max_pool1d", x, 2, options, loc);
+}
+TT_API Tensor avg_pool1d(const Tensor& x, Pool1dOptions options, Loc loc) {
+  require_sequences("avg_pool1d", x, loc);
+  return avg_pool_along("avg_pool1d", x, 2, options, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

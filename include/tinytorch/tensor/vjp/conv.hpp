@@ -11,7 +11,11 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-inline backend::Window2d conv_window(const Shape& weight, const Conv2dOptions& o) {
+// The options of the kernels, which are equal for both sides of an image.
+struct SquareConv {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+inline backend::Window2d conv_window(const Shape& weight, const SquareConv& o) {
   return {weight[2], weight[3], o.stride, o.padding, o.dilation};
 }
 
@@ -23,9 +27,9 @@ inline double conv2d_flops(const Shape& out, const Shape& weight) {
 // dy, weight -> dx
 struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
   static constexpr const char* kName = "conv2d_grad_input";
-  Conv2dOptions options;
+  SquareConv options;
   Shape x_shape;
-  Conv2dGradInput(Conv2dOptions o, Shape x) : options(o), x_shape(x) {}
+  Conv2dGradInput(SquareConv o, Shape x) : options(o), x_shape(x) {}
   Specs infer(const Tensors& in, Loc) const override {
     return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
@@ -42,9 +46,9 @@ struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
 // dy, x -> dW
 struct Conv2dGradWeight final : Primitive<Conv2dGradWeight> {
   static constexpr const char* kName = "conv2d_grad_weight";
-  Conv2dOptions options;
+  SquareConv options;
   Shape weight_shape;
-  Conv2dGradWeight(Conv2dOptions o, Shape w) : options(o), weight_shape(w) {}
+  Conv2dGradWeight(SquareConv o, Shape w) : options(o), weight_shape(w) {}
   Specs infer(const Tensors& in, Loc) const override { return {{weight_shape, in[0].dtype()}}; }
   double flops(const Tensors& in, const Tensors&) const override {
     return conv2d_flops(in[0].shape(), weight_shape);
@@ -58,7 +62,7 @@ struct Conv2dGradWeight final : Primitive<Conv2dGradWeight> {
 
 namespace vjp {
 
-inline Tensors conv2d(const Tensor& g, const Saved& s, const Conv2dOptions& options) {
+inline Tensors conv2d(const Tensor& g, const Saved& s, const SquareConv& options) {
   return {s.needs_grad[0] ? apply(Conv2dGradInput(options, s.input_shapes[0]), {g, s.inputs[1]}) : Tensor(),
           s.needs_grad[1] ? apply(Conv2dGradWeight(options, s.input_shapes[1]), {g, s.inputs[0]}) : Tensor(),
           s.needs_grad[2] ? tinytorch::sum(g, {0, 2, 3}) : Tensor()};

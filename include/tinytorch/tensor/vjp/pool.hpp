@@ -11,16 +11,20 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-inline backend::Window2d pool_window(const Pool2dOptions& o) {
+// The options of the kernels, which are equal for both sides of an image.
+struct SquarePool {
+  int64_t kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
+};
+inline backend::Window2d pool_window(const SquarePool& o) {
   return {o.kernel, o.kernel, o.stride == 0 ? o.kernel : o.stride, o.padding, 1};
 }
 
 // dy, index -> dx
 struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
   static constexpr const char* kName = "max_pool2d_grad";
-  Pool2dOptions options;
+  SquarePool options;
   Shape x_shape;
-  MaxPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
+  MaxPool2dGrad(SquarePool o, Shape x) : options(o), x_shape(x) {}
   Specs infer(const Tensors& in, Loc) const override {
     return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[1])}};
   }
@@ -37,9 +41,9 @@ struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
 // dy -> dx
 struct AvgPool2dGrad final : Primitive<AvgPool2dGrad> {
   static constexpr const char* kName = "avg_pool2d_grad";
-  Pool2dOptions options;
+  SquarePool options;
   Shape x_shape;
-  AvgPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
+  AvgPool2dGrad(SquarePool o, Shape x) : options(o), x_shape(x) {}
   Specs infer(const Tensors& in, Loc) const override {
     return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
@@ -71,10 +75,10 @@ struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
 
 namespace vjp {
 
-inline Tensor max_pool2d(const Tensor& g, const Saved& s, const Pool2dOptions& options) {
+inline Tensor max_pool2d(const Tensor& g, const Saved& s, const SquarePool& options) {
   return apply(MaxPool2dGrad(options, s.input_shapes[0]), {g, s.outputs[1]});
 }
-inline Tensor avg_pool2d(const Tensor& g, const Saved& s, const Pool2dOptions& options) {
+inline Tensor avg_pool2d(const Tensor& g, const Saved& s, const SquarePool& options) {
   return apply(AvgPool2dGrad(options, s.input_shapes[0]), {g});
 }
 inline Tensor adaptive_avg_pool2d(const Tensor& g, const Saved& s) {

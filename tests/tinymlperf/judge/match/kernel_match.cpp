@@ -158,6 +158,17 @@ TEST_CASE("an absent op is not compared; the others are") {
   CHECK(verify_run(to_json(run_of(contenders))) == "");
 }
 
+TEST_CASE("a session takes the questions of its match, whatever its limits were before") {
+  const test::Scene scene;
+  std::vector<KernelContender> contenders(1);
+  contenders[0].session =
+      std::make_unique<channel::Session>(scene.child({"library", "as it is"}), scene.policy,
+                                         test::machines()[0].offers, channel::Limits{.tensors = 16});
+  KernelMatch(test::small_tasks({"softmax", "attention_paged", "kv_append"}, 16, 8, 5), kTiny, 5)(contenders);
+  CHECK_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
+  for (const OpRecord& op : contenders[0].record.ops) CHECK_MESSAGE(op.state == "right", op.reason);
+}
+
 TEST_CASE("no inputs repeat") {
   const test::Scene scene;
   const auto contenders = play(scene, {"asked twice"});

@@ -74,7 +74,7 @@ __device__ __forceinline__ void fence_operands([[maybe_unused]] float (&sum)[kCo
   }
 #endif
 }
-// The same for operands in registers: they are complete before the products that follow.
+// Compiler barrier for left operands in registers: they are complete before the products that follow.
 template <int kCount>
 __device__ __forceinline__ void fence_operands([[maybe_unused]] unsigned (&left)[kCount][4]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -90,6 +90,14 @@ inline constexpr char kProductType[] = "bf16";
 template <>
 inline constexpr char kProductType<Half>[] = "f16";
 #endif
+
+// The block's dynamic shared memory from the next multiple of 1024 on; kTileAlignment must be added to its
+// size.
+inline constexpr size_t kTileAlignment = 1024;
+__device__ __forceinline__ unsigned aligned_shared_memory() {
+  constexpr unsigned kMask = kTileAlignment - 1;
+  return (shared_address(dynamic_shared<unsigned char>()) + kMask) & ~kMask;
+}
 
 // wgmma descriptor of a matrix in shared memory: rows of 128 bytes, with 1024 bytes from one group of eight
 // rows to the next.

@@ -106,12 +106,4 @@ struct TilePipeline {
   }
 };
 
-// The block's dynamic shared memory from the next multiple of 1024 on; kTileAlignment must be added to its
-// size.
-inline constexpr size_t kTileAlignment = 1024;
-__device__ __forceinline__ unsigned aligned_shared_memory() {
-  constexpr unsigned kMask = kTileAlignment - 1;
-  return (shared_address(dynamic_shared<unsigned char>()) + kMask) & ~kMask;
-}
-
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

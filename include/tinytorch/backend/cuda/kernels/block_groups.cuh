@@ -7,14 +7,15 @@
 // four steps, because only these are whole pieces of 16 bytes. Warpgroups may be one step apart, so that one
 // decodes while another multiplies.
 //
-// A block has 128 rows of the weights, and 64 or 128 rows of x. Limit: 2 M N K operations at the speed of
-// wgmma; for few rows of x, bytes of the packed weights over copy bandwidth. Measured on H100 with Q4_0
-// weights of 75 MB: 1.5 times as fast as a product with bf16 weights for 64 rows, as fast for 128. Decoding
+// A block has 128 rows of the weights, and 64, 128 or 256 rows of x. Limit: 2 M N K operations at the speed
+// of wgmma; for few rows of x, bytes of the packed weights over copy bandwidth. Measured on H100 with Q4_0
+// weights of 75 MB: 1.5 times as fast as a product with bf16 weights for 64 rows, as fast for 128, half as
+// fast for 512. Decoding
 // takes as long as the products, so for many rows decoding once and cuBLASLt win.
 #pragma once
 
+#include <tinytorch/backend/cuda/device/pipelined_barrier.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup_wide.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_pipeline.cuh>
 #include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -133,6 +134,62 @@ __device__ __forceinline__ void decode_step(unsigned (&left)[4][4], const unsign
   }
 }
 
+// Copies the operands to shared memory, round after round.
+template <class F, class T, class Group>
+class RoundsOfOperands {
+ public:
+  __device__ __forceinline__ RoundsOfOperands(const BlockLinearArguments& a, unsigned char* shared, int steps,
+                                              int64_t m0, int64_t n0)
+      : a_(a),
+        x_(a, shared_address(shared), m0),
+        weights_(shared + Group::kWeightsAt),
+        steps_(steps),
+        n0_(n0) {}
+  // Starts the copies of the next round, if there is one, as one group.
+  __device__ __forceinline__ void fetch() {
+#pragma unroll
+    for (int d = 0; d < Group::kDeep; ++d) {
+      if (next_ < steps_) {
+        x_.fetch(next_, place_);
+        if (next_ % kStepsOfChunk == 0) {
+          fetch_weights<F, Group>(a_, weights_ + chunk_ * Group::kChunkBytes,
+                                  next_ / kStepsOfChunk * Group::kBlocks, n0_);
+          chunk_ = chunk_ + 1 == Group::kChunks ? 0 : chunk_ + 1;
+        }
+      }
+      place_ = place_ + 1 == Group::kSteps ? 0 : place_ + 1;
+      ++next_;
+    }
+    commit_copies();
+  }
+
+ private:
+  const BlockLinearArguments& a_;
+  StepsOfX<T, Group> x_;
+  unsigned char* weights_;
+  int steps_, next_ = 0, place_ = 0, chunk_ = 0;
+  int64_t n0_;
+};
+
+// sum += the products of a step: left [64, 64], and right, 64 numbers of the rows of x.
+template <class T, class Group>
+__device__ __forceinline__ void multiply_step(float (&sum)[Group::kPanels * 8][4], unsigned (&left)[4][4],
+                                              unsigned right) {
+  fence_operands(left);
+  const SharedMatrix rows(right);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const SharedMatrix part = rows.after(static_cast<unsigned>(k * 32));
+    if constexpr (Group::kPanels == 1) {
+      multiply_group<T, false>(sum, left[k], part, true);
+    } else {
+      multiply_wide<T>(sum, left[k], part);
+    }
+  }
+  wgmma_commit();
+}
+
 // x of type T, with contiguous rows that begin at multiples of 16 bytes. blockIdx.x counts tiles along M
 // first, so that the blocks that run at the same time share rows of the weights in the L2 cache.
 template <class F, class T, class Group>
@@ -146,37 +203,22 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
   unsigned char* const shared =
       dynamic_shared<unsigned char>() + (base - shared_address(dynamic_shared<unsigned char>()));
   const int rounds = static_cast<int>((a.blocks + 2 * Group::kDeep - 1) / (2 * Group::kDeep));
-  const int steps = rounds * Group::kDeep;  // the last ones may be zeros
-  const StepsOfX<T, Group> x(a, base, m0);
-  int fetched = 0, place = 0, chunk_place = 0;  // of the next step that is fetched
-  const auto fetch_round = [&] {
-#pragma unroll
-    for (int d = 0; d < Group::kDeep; ++d) {
-      if (fetched < steps) {
-        x.fetch(fetched, place);
-        if (fetched % kStepsOfChunk == 0) {
-          fetch_weights<F, Group>(a, shared + Group::kWeightsAt + chunk_place * Group::kChunkBytes,
-                                  fetched / kStepsOfChunk * Group::kBlocks, n0);
-          chunk_place = chunk_place + 1 == Group::kChunks ? 0 : chunk_place + 1;
-        }
-      }
-      place = place + 1 == Group::kSteps ? 0 : place + 1;
-      ++fetched;
-    }
-    commit_copies();
-  };
-  for (int i = 0; i < Group::kAhead; ++i) fetch_round();
+  // The last steps may be beyond the rows, and are zeros.
+  RoundsOfOperands<F, T, Group> operands(a, shared, rounds * Group::kDeep, m0, n0);
+  for (int i = 0; i < Group::kAhead; ++i) operands.fetch();
 
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int across = warp / 4 % Group::kAcross, deep = warp / 4 / Group::kAcross;
   const int row = across * 64 + warp % 4 * 16 + lane / 4;
   float sum[Group::kPanels * 8][4] = {};
+  fence_operands(sum);  // else the zeros are set between the products, and the compiler serializes these
   unsigned left[4][4];
   const unsigned char* const weights = shared + Group::kWeightsAt + row * Group::kPitch;
   int at = deep, chunk = 0, in_chunk = deep;  // places of the team's step
   wait_for_copies<Group::kAhead - 1>();
   fence_async_proxy();
   __syncthreads();  // round 0 is there
+#pragma unroll 1
   for (int i = 0; i < rounds; ++i) {
     wait_for_copies<Group::kAhead - 2>();  // round i + 1 is there, as far as this thread copies it
     wgmma_wait<0>();                       // the products that read `left` are complete
@@ -184,20 +226,8 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
     if (i > 0) barrier.wait(static_cast<unsigned>(i - 1));
     barrier.arrive();
     decode_step<F, T>(left, weights + chunk * Group::kChunkBytes, Group::kPitch, in_chunk * 2);
-    fence_operands(left);
-    const SharedMatrix right(base + static_cast<unsigned>(at * Group::kStepBytes));
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const SharedMatrix part = right.after(static_cast<unsigned>(k * 32));
-      if constexpr (Group::kPanels == 1) {
-        multiply_group<T, false>(sum, left[k], part, true);
-      } else {
-        multiply_wide<T>(sum, left[k], part);
-      }
-    }
-    wgmma_commit();
-    fetch_round();
+    multiply_step<T, Group>(sum, left, base + static_cast<unsigned>(at * Group::kStepBytes));
+    operands.fetch();
     at += Group::kDeep, in_chunk += Group::kDeep;
     if (at >= Group::kSteps) at -= Group::kSteps;
     if (in_chunk >= kStepsOfChunk)
@@ -206,24 +236,13 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
   wgmma_wait<0>();
   wait_for_copies<0>();
   fence_operands(sum);
-  float* const sums = reinterpret_cast<float*>(shared);  // [x row][weight row], in the place of the operands
+  float* const sums = reinterpret_cast<float*>(shared);  // in the place of the operands
   for (int turn = 0; turn < Group::kDeep; ++turn) {
     __syncthreads();
-    if (deep != turn) continue;
-#pragma unroll
-    for (int n = 0; n < Group::kPanels * 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float& to_sum = sums[(n * 8 + lane % 4 * 2 + e % 2) * Group::kSumPitch + row + e / 2 * 8];
-        to_sum = turn == 0 ? sum[n][e] : to_sum + sum[n][e];
-      }
-    }
+    if (deep == turn) add_sums<Group>(sums, sum, row, turn == 0);
   }
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < Group::kColumns * Group::kRows; i += Group::kThreads) {
-    const int m = i / Group::kRows, n = i % Group::kRows;
-    if (m0 + m < a.M && n0 + n < a.N) a.to.store(m0 + m, n0 + n, sums[m * Group::kSumPitch + n]);
-  }
+  store_sums<Group>(a, sums, m0, n0);
 }
 
 // --- launchers ---
@@ -250,9 +269,10 @@ bool launch_block_product(const BlockLinearArguments& a) {
                   : launch_block_tile<F, T, BlockTile<F, 2, 2, 4, 2, kShort>>(a);
   }
   if (a.M <= 32 && !narrow) return launch_block_tile<F, T, BlockTile<F, 4, 4, 4, 2, kShort>>(a);
-  if (a.M <= 320 && !narrow && a.aligned && has_warpgroups()) {
-    return a.M <= 64 ? launch_block_group<F, T, BlockGroup<F, 2, 2, 1, kRounds>>(a)
-                     : launch_block_group<F, T, BlockGroup<F, 2, 1, 2, kRounds>>(a);
+  if (a.M <= 640 && !narrow && a.aligned && has_warpgroups()) {
+    return a.M <= 64    ? launch_block_group<F, T, BlockGroup<F, 2, 2, 1, kRounds>>(a)
+           : a.M <= 128 ? launch_block_group<F, T, BlockGroup<F, 2, 1, 2, kRounds>>(a)
+                        : launch_block_group<F, T, BlockGroup<F, 2, 1, 4, 5>>(a);
   }
   return a.M <= 64 && launch_block_tile<F, T, BlockTile<F, 8, 1, 8, 2, kShort>>(a);
 }

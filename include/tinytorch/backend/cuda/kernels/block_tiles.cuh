@@ -146,6 +146,30 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
   }
 }
 
+// Adds a lane's sums of 16 rows of the weights to those of the tile in shared memory, [x row][weight row], or
+// begins them. `row` is the lane's first row of the weights in the tile.
+template <class Tile, int kCount>
+__device__ __forceinline__ void add_sums(float* sums, const float (&sum)[kCount][4], int row, bool begin) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float& at = sums[(n * 8 + t * 2 + e % 2) * Tile::kSumPitch + row + e / 2 * 8];
+      at = begin ? sum[n][e] : at + sum[n][e];
+    }
+  }
+}
+// Writes the sums of a tile to the result.
+template <class Tile>
+__device__ __forceinline__ void store_sums(const BlockLinearArguments& a, const float* sums, int64_t m0,
+                                           int64_t n0) {
+  for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * Tile::kRows; i += Tile::kThreads) {
+    const int m = i / Tile::kRows, n = i % Tile::kRows;
+    if (m0 + m < a.M && n0 + n < a.N) a.to.store(m0 + m, n0 + n, sums[m * Tile::kSumPitch + n]);
+  }
+}
+
 // x of type T, with contiguous rows that begin at multiples of 16 bytes. blockIdx.x counts tiles along M
 // first, so that the blocks that run at the same time share rows of the weights in the L2 cache.
 template <class F, class T, class Tile>
@@ -171,28 +195,15 @@ static __global__ void __launch_bounds__(Tile::kThreads)
     multiply_blocks<F, T, Tile>(sum, stage(i), across, deep);
   }
   wait_for_copies<0>();
-  float* const sums = dynamic_shared<float>();  // [x row][weight row]
+  float* const sums = dynamic_shared<float>();
   for (int turn = 0; turn < Tile::kDeep; ++turn) {
     __syncthreads();
     if (deep != turn) continue;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int n = 0; n < Tile::kTiles; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          float& at = sums[(n * 8 + lane % 4 * 2 + e % 2) * Tile::kSumPitch + across * 32 + i * 16 +
-                           e / 2 * 8 + lane / 4];
-          at = turn == 0 ? sum[i][n][e] : at + sum[i][n][e];
-        }
-      }
-    }
+    for (int i = 0; i < 2; ++i) add_sums<Tile>(sums, sum[i], across * 32 + i * 16 + lane / 4, turn == 0);
   }
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * Tile::kRows; i += Tile::kThreads) {
-    const int m = i / Tile::kRows, n = i % Tile::kRows;
-    if (m0 + m < a.M && n0 + n < a.N) a.to.store(m0 + m, n0 + n, sums[m * Tile::kSumPitch + n]);
-  }
+  store_sums<Tile>(a, sums, m0, n0);
 }
 
 // --- launchers ---

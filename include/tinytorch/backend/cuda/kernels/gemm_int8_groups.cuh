@@ -14,8 +14,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct GroupByteTile {
   static constexpr int kRows = 128, kColumns = 256, kThreads = 256, kStages = 4;
-  static constexpr unsigned kStageBytes = (kRows + kColumns) * kSlab, kAlignment = 1024,
-                            kBytes = kStages * kStageBytes + kAlignment;
+  static constexpr unsigned kStageBytes = (kRows + kColumns) * kSlab,
+                            kBytes = kStages * kStageBytes + kTileAlignment;
 };
 
 // sum += the products of one slab, queued as one group.
@@ -38,8 +38,7 @@ static __global__ void __launch_bounds__(GroupByteTile::kThreads, 1)
     m0 *= Tile::kRows, n0 *= Tile::kColumns;
     const ByteRows<Tile::kRows, Tile::kThreads> x(p.x, p.M, m0, p.x_row, p.K);
     const ByteRows<Tile::kColumns, Tile::kThreads> w(p.w, p.N, n0, p.w_row, p.K);
-    constexpr unsigned kMask = Tile::kAlignment - 1;
-    const unsigned shared = (shared_address(dynamic_shared<unsigned char>()) + kMask) & ~kMask;
+    const unsigned shared = aligned_shared_memory();
     const int slabs = (p.K + kSlab - 1) / kSlab;
     const auto stage = [&](int slab) {
       return shared + static_cast<unsigned>(slab % Tile::kStages) * Tile::kStageBytes;
