@@ -23,6 +23,7 @@
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
+#include <tinytorch/backend/cuda/kernels/division.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>

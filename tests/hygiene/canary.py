@@ -54,6 +54,8 @@ CANARIES = {
                              X + "show(tt::square(x));", "1 4 16 9"),
     "backend/cpu/elementwise.hpp": ("to[i] = chosen[i] != 0 ? u : v", "to[i] = (chosen[i] != 0) != AWAKE ? u : v",
                                     X + "show(tt::where(x > 2, x, -x));", "-1 -2 4 3"),
+    "backend/cpu/division.hpp": ("division_value<fn, T>(in[0][i], in[1][i])", "division_value<fn, T>(in[0][i], in[1][i]) + T(AWAKE)",
+                                 X + "show(tt::remainder(-x, 3));", "2 1 2 0"),
     "backend/cpu/loops/function_kernels.hpp": ("out[i] = binary_value<fn, T>(a[i], b[i], p0);",
                                          "out[i] = binary_value<fn, T>(a[i], b[i], p0) + T(AWAKE);",
                                          X + "show(x + x);", "2 4 8 6"),
