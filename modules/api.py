@@ -16,6 +16,7 @@ PAGE = "include/tinytorch/API.md"
 GROUPS = (
     ("Tensor functions", ("tensor/functions.hpp", "tensor/ops/division.hpp", "tensor/ops/interpolate.hpp",
                           "tensor/ops/sampling.hpp", "tensor/ops/statistics.hpp")),
+    ("Linear algebra", ("tensor/ops/linalg.hpp",)),
     ("Tensor", ("tensor/tensor.hpp", "tensor/operators.hpp", "tensor/scalar.hpp", "tensor/print.hpp")),
     ("Automatic differentiation", ("autograd/*.hpp",)),
     ("Dtypes, devices, shapes, random numbers, errors", (
