@@ -69,6 +69,9 @@ class PrimitiveBase {
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
+  // The only input whose gradient reads the saved input i, or -1. In a product a b, b alone reads a: if b
+  // needs no gradient, a is not kept and may be overwritten.
+  virtual int reader_of(size_t) const { return -1; }
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;

@@ -165,6 +165,10 @@ struct Binary final : Primitive<Binary> {
     }
   }
   Save saves() const override { return rule().saves; }
+  int reader_of(size_t i) const override {
+    if (fn == BinaryFn::mul) return i == 0 ? 1 : 0;
+    return fn == BinaryFn::div && i == 0 ? 1 : -1;
+  }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     static const Tensor none;
