@@ -1,5 +1,10 @@
 // Umbrella header of pruning/: matrices with few numbers, and the methods that choose them.
 //
+//   sparsity.hpp   a share of the smallest scores, by exact counts
+//   magnitude.hpp  masks by magnitude, of a layer or of all together; random masks as a control
+//   masks.hpp      masks that an optimizer keeps, so that zeros stay zero
+//   schedule.hpp   how much goes when: at once, along a cubic curve, or in rounds with rewind
+//
 //   bitmap.hpp     one bit for each element, and the numbers other than 0
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
@@ -12,4 +17,8 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/magnitude.hpp>
+#include <tinytorch/pruning/masks.hpp>
+#include <tinytorch/pruning/schedule.hpp>
+#include <tinytorch/pruning/sparsity.hpp>
 #include <tinytorch/pruning/two_four.hpp>
