@@ -26,8 +26,8 @@ inline Tensor magnitude_mask(const Tensor& w, double sparsity, TT_LOC) {
 }
 
 // One mask for each tensor. TT-PRUNE-04 if a global threshold removed all of a tensor.
-inline Tensors magnitude_masks(const Tensors& weights, double sparsity,
-                               MaskScope scope = MaskScope::layer, TT_LOC) {
+inline Tensors magnitude_masks(const Tensors& weights, double sparsity, MaskScope scope = MaskScope::layer,
+                               TT_LOC) {
   const NoGrad no_grad;
   require_sparsity("magnitude_masks", sparsity, loc);
   Tensors masks, scores;

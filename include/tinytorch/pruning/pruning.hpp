@@ -9,6 +9,10 @@
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
+//   sparse_weight.hpp  one of these by its name, and the product that reads it
+//   sparse_linear.hpp  a linear layer with such a weight
+//   files.hpp      files of models with sparse weights, with formats and a checksum
+//   report.hpp     zeros and stored bytes of each layer
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
 // neither, and reports say so.
@@ -17,8 +21,12 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/files.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
+#include <tinytorch/pruning/report.hpp>
 #include <tinytorch/pruning/schedule.hpp>
+#include <tinytorch/pruning/sparse_linear.hpp>
+#include <tinytorch/pruning/sparse_weight.hpp>
 #include <tinytorch/pruning/sparsity.hpp>
 #include <tinytorch/pruning/two_four.hpp>
