@@ -5,6 +5,10 @@
 //   masks.hpp      masks that an optimizer keeps, so that zeros stay zero
 //   schedule.hpp   how much goes when: at once, along a cubic curve, or in rounds with rewind
 //
+//   nm.hpp         N of each M columns
+//   activation_aware.hpp  Wanda: magnitudes times the norms of inputs
+//   sparsegpt.hpp  SparseGPT: columns to the right make up for what is removed
+//
 //   bitmap.hpp     one bit for each element, and the numbers other than 0
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
@@ -18,15 +22,18 @@
 // neither, and reports say so.
 #pragma once
 
+#include <tinytorch/pruning/activation_aware.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/files.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
+#include <tinytorch/pruning/nm.hpp>
 #include <tinytorch/pruning/report.hpp>
 #include <tinytorch/pruning/schedule.hpp>
 #include <tinytorch/pruning/sparse_linear.hpp>
 #include <tinytorch/pruning/sparse_weight.hpp>
+#include <tinytorch/pruning/sparsegpt.hpp>
 #include <tinytorch/pruning/sparsity.hpp>
 #include <tinytorch/pruning/two_four.hpp>
