@@ -197,7 +197,7 @@ class ChannelGraph : private OpObserver {
     return along(out, out_head_dim, of_head);
   }
 
-  void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost) override;
+  inline void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost) override;
 
   struct Known {
     Tensor tensor, tags;  // the tensor keeps its address from being used again
