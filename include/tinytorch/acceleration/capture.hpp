@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <tinytorch/acceleration/graph.hpp>
+#include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/operators.hpp>
 #include <unordered_map>
@@ -62,7 +63,6 @@ class Recorder final : public OpObserver {
   void enter(const char* name, const void* owner) override {
     if (outer_) outer_->enter(name, owner);
     scopes_.push_back(owner ? type_name(name) : name);
-    if (owner) owners_.push_back(owner);
   }
   void leave() override {
     if (outer_) outer_->leave();
@@ -93,13 +93,15 @@ class Recorder final : public OpObserver {
          loc);
   }
 
+  // Tensors that become known while the function runs, such as the gradients that a backward pass begins
+  // with.
+  void add_input(const Tensor& t) { graph_.inputs.push_back(add_root(t, ValueKind::input)); }
+  const OpGraph& graph() const { return graph_; }
   // The graph, whose results are `outputs`.
   OpGraph finish(const Tensors& outputs) {
     for (const Tensor& t : outputs) graph_.outputs.push_back(value_of(t));
     return std::move(graph_);
   }
-  // The modules whose forward pass ran, each once or more.
-  const std::vector<const void*>& owners() const { return owners_; }
 
  private:
   struct Block {
@@ -141,7 +143,10 @@ class Recorder final : public OpObserver {
     const int root = block->values[0];
     const int64_t offset = t.offset() - first_[static_cast<size_t>(root)];
     for (const int v : block->values) {
-      if (has_layout(graph_.value(v), t, offset)) return v;
+      if (!has_layout(graph_.value(v), t, offset)) continue;
+      Tensor& external = graph_.values[static_cast<size_t>(v)].external;
+      if (external.defined() && tracks_grad(t)) external = t;  // it was first seen by its detach()
+      return v;
     }
     const int v = add_value(t, ValueKind::view);
     graph_.values.back().root = root;
@@ -170,7 +175,6 @@ class Recorder final : public OpObserver {
   std::unordered_map<const Storage*, Block> blocks_;
   std::vector<int64_t> first_;  // offset in its storage of each value
   std::vector<std::string> scopes_;
-  std::vector<const void*> owners_;
   int depth_ = 0, backward_ = 0;
 };
 
@@ -202,18 +206,36 @@ class Recording {
   HostReadWatcher watcher_;
 };
 
+// Throws from check() if the default generator has moved since construction, and moves it back.
+class NoRandomNumbers {
+ public:
+  explicit NoRandomNumbers(Loc loc) : loc_(loc), before_(default_generator().state()) {}
+  void check() const {
+    const GeneratorState now = default_generator().state();
+    if (now.seed == before_.seed && now.next_block == before_.next_block) return;
+    default_generator().set_state(before_);
+    fail("TT-COMPILE-04",
+         "capture: the function draws random numbers, which a captured graph would repeat\n  hint: call "
+         "eval() if dropout should be off, or draw the numbers outside and pass them in",
+         loc_);
+  }
+
+ private:
+  Loc loc_;
+  GeneratorState before_;
+};
+
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 struct Captured {
   OpGraph graph;
-  Tensors outputs;                   // the results of this run
-  std::vector<const void*> modules;  // whose forward pass ran
+  Tensors outputs;  // the results of this run
 };
 
 // Runs f(inputs) and records it. Whether the results belong to the autograd graph is as without capture.
 inline Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
   for (const Tensor& t : inputs) require_defined("capture", loc, t);
-  const GeneratorState before = default_generator().state();
+  const NoRandomNumbers watch(loc);
   Recorder recorder(inputs);
   Captured out;
   {
@@ -221,16 +243,8 @@ inline Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) 
     out.outputs = f(inputs);
   }
   for (const Tensor& t : out.outputs) require_defined("capture", loc, t);
-  const GeneratorState after = default_generator().state();
-  if (after.seed != before.seed || after.next_block != before.next_block) {
-    default_generator().set_state(before);
-    fail("TT-COMPILE-04",
-         "capture: the function draws random numbers, which a captured graph would repeat\n  hint: call "
-         "eval() if dropout should be off, or draw the numbers outside and pass them in",
-         loc);
-  }
+  watch.check();
   out.graph = recorder.finish(out.outputs);
-  out.modules = recorder.owners();
   return out;
 }
 

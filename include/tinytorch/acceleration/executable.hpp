@@ -6,6 +6,7 @@
 // index would read foreign memory.
 #pragma once
 
+#include <climits>
 #include <mutex>
 #include <tinytorch/acceleration/fusion.hpp>
 #include <tinytorch/acceleration/plan.hpp>
@@ -76,7 +77,8 @@ inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment) {
 
 class Executable {
  public:
-  explicit Executable(OpGraph graph) : graph_(std::move(graph)) {
+  // The first `results` results have the layout of result_spec(), the others of memory_spec().
+  explicit Executable(OpGraph graph, int results = INT_MAX) : graph_(std::move(graph)) {
     const Device device = device_of(graph_);
     const int64_t alignment = device.is_cpu() ? 64 : 256;
     plan_ = plan_memory(graph_, alignment);
@@ -101,8 +103,9 @@ class Executable {
     std::vector<bool> taken(graph_.values.size(), false);
     for (const int v : graph_.outputs) {
       const GraphValue& x = graph_.value(v);
-      const bool direct = x.kind == ValueKind::computed && !taken[static_cast<size_t>(v)] &&
-                          is_contiguous(x.shape, x.strides);
+      const bool known_layout = static_cast<int>(direct_.size()) >= results ||
+                                is_contiguous(x.shape, x.strides) || is_channels_last(x);
+      const bool direct = x.kind == ValueKind::computed && !taken[static_cast<size_t>(v)] && known_layout;
       direct_.push_back(direct);
       if (direct) taken[static_cast<size_t>(v)] = true;
     }
@@ -117,19 +120,36 @@ class Executable {
 
   const OpGraph& graph() const { return graph_; }
   int64_t arena_bytes() const { return plan_.placement.bytes; }
-  // The shape and dtype of result k, which is contiguous.
+  // The shape, dtype and layout of result k: row-major, or channels-last if the captured one was.
   Spec result_spec(size_t k) const {
     const GraphValue& x = graph_.value(graph_.outputs[k]);
-    return {x.shape, x.dtype};
+    return {x.shape, x.dtype, -1, is_channels_last(x)};
+  }
+  // The spec of result k as plain memory, in the layout of the captured value, for results that only another
+  // executable reads. The value must be a computed one.
+  Spec memory_spec(size_t k) const {
+    const GraphValue& x = graph_.value(graph_.outputs[k]);
+    return {{x.shape.numel()}, x.dtype};
   }
 
-  // Runs the steps. `results` are allocated as result_spec() says. One thread at a time; others wait.
+  // True if an external tensor got other memory, as by Module::to(): the addresses are then wrong.
+  bool externals_moved() const {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const GraphValue& x = graph_.values[v];
+      if (x.kind == ValueKind::external && x.external.storage() != at_[v].storage()) return true;
+    }
+    return false;
+  }
+
+  // Runs the steps. Each of `inputs` has the layout of the captured one, or is its memory (memory_spec). It
+  // may be undefined if no step reads it. `results` are allocated as result_spec() or memory_spec() says. One
+  // thread at a time; others wait.
   void run(const Tensors& inputs, const Tensors& results) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t k = 0; k < inputs.size(); ++k)
-      at_[static_cast<size_t>(graph_.inputs[k])] = inputs[k].detach();
+      if (inputs[k].defined()) bind(graph_.inputs[k], inputs[k]);
     for (size_t k = 0; k < results.size(); ++k) {
-      if (direct_[k]) at_[static_cast<size_t>(graph_.outputs[k])] = results[k].detach();
+      if (direct_[k]) bind(graph_.outputs[k], results[k]);
     }
     for (const int v : hidden_) {
       const GraphValue& x = graph_.value(v);
@@ -137,6 +157,7 @@ class Executable {
       at_[static_cast<size_t>(v)] = alias(block, x.shape, x.strides, 0);
     }
     for (const int v : moving_views_) {
+      if (!at_[static_cast<size_t>(graph_.root(v))].defined()) continue;  // of an argument that is not read
       const GraphValue& x = graph_.value(v);
       at_[static_cast<size_t>(v)] = view_at(x, at_[static_cast<size_t>(x.root)]);
     }
@@ -158,6 +179,14 @@ class Executable {
     }
     return cpu;
   }
+  static bool is_channels_last(const GraphValue& x) {
+    return x.shape.size() == 4 && !is_contiguous(x.shape, x.strides) &&
+           x.strides == backend::channels_last_strides(x.shape);
+  }
+  void bind(int value, const Tensor& t) {
+    const GraphValue& x = graph_.value(value);
+    at_[static_cast<size_t>(value)] = alias(t, x.shape, x.strides, t.offset());
+  }
   static int64_t memory_elements(const GraphValue& x) { return std::max<int64_t>(x.shape.numel(), 1); }
   static Tensor in_arena(const Tensor& arena, const GraphValue& x, int64_t offset) {
     Tensor t = alias(arena, x.shape, x.strides, offset / static_cast<int64_t>(size_of(x.dtype)));
@@ -177,6 +206,14 @@ class Executable {
     for (const int v : step.inputs) inputs.push_back(v < 0 ? Tensor() : at_[static_cast<size_t>(v)]);
     for (const int v : step.outputs) outputs.push_back(at_[static_cast<size_t>(v)]);
     if (check) step.op->infer(inputs, step.loc);
+    if (getenv("DBG")) {
+      for (auto& t : inputs)
+        std::fprintf(stderr, "in %s s%d %d; ", t.defined() ? t.describe().c_str() : "-",
+                     t.defined() && t.rank() ? (int)t.strides()[0] : -1,
+                     t.defined() && t.rank() ? (int)t.strides().back() : -1);
+      for (auto& t : outputs)
+        std::fprintf(stderr, "out %s %s %d\n", step.op->name(), t.describe().c_str(), (int)t.is_contiguous());
+    }
     run_kernel(*step.op, inputs, outputs, outputs[0].device(), step.loc);
   }
   // Drops the tensors of this call, so that they are freed when the caller drops them.
