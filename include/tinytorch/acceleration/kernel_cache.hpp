@@ -124,20 +124,12 @@ class KernelCache {
   bool publish(const std::string& key, const std::string& note) {
     const std::string folder = entry(key) + ".new";
     try {
-      std::string files;
       for (const char* name : kFiles) {
         const std::string file = folder + "/" + name;
         const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
         if (opened.get() < 0 || ::fsync(opened.get()) != 0) return give_up(folder);
-        const auto [bytes, sum] = sum_of(file);
-        files += (files.empty() ? "\"" : ", \"") + std::string(name) +
-                 "\": {\"bytes\": " + std::to_string(bytes) + ", \"sha256\": \"" + sum + "\"}";
       }
-      // The checksum of the note and the files protects the note as well.
-      Sha256 all;
-      all.add(note), all.add(files);
-      write_file(folder + "/meta.json", std::string_view("{\"note\": \"" + note + "\", \"files\": {" + files +
-                                                         "}, \"sha256\": \"" + all.hex() + "\"}\n"));
+      write_file(folder + "/meta.json", std::string_view(meta_of(folder, note)));
       std::error_code error;
       std::filesystem::remove_all(entry(key), error);
       if (::rename(folder.c_str(), entry(key).c_str()) != 0) return give_up(folder);
@@ -154,11 +146,19 @@ class KernelCache {
 
   std::string shard(const std::string& key) const { return folder_ + "/" + key.substr(0, 2); }
 
-  static std::pair<uint64_t, std::string> sum_of(const std::string& file) {
-    const std::vector<std::byte> bytes = read_file(file, kMostBytes);
-    Sha256 sum;
-    sum.add(bytes);
-    return {bytes.size(), sum.hex()};
+  // The text of meta.json: the note, and length and checksum of each file. The last checksum is of all that.
+  static std::string meta_of(const std::string& folder, const std::string& note) {
+    std::string files;
+    for (const char* name : kFiles) {
+      const std::vector<std::byte> bytes = read_file(folder + "/" + name, kMostBytes);
+      Sha256 sum;
+      sum.add(bytes);
+      files += (files.empty() ? "\"" : ", \"") + std::string(name) +
+               "\": {\"bytes\": " + std::to_string(bytes.size()) + ", \"sha256\": \"" + sum.hex() + "\"}";
+    }
+    Sha256 all;
+    all.add(note), all.add(files);
+    return "{\"note\": \"" + note + "\", \"files\": {" + files + "}, \"sha256\": \"" + all.hex() + "\"}\n";
   }
   static bool give_up(const std::string& folder) {
     std::error_code error;
@@ -186,18 +186,11 @@ class KernelCache {
   // The note of an entry whose files have the recorded lengths and checksums.
   static std::optional<std::string> checked_note(const std::string& folder) {
     try {
-      const Json meta = parse_json(read_file(folder + "/meta.json", 1 << 16), "meta.json");
-      const Json *note = meta.find("note"), *sum = meta.find("sha256"), *listed = meta.find("files");
-      if (!note || !note->string() || !sum || !sum->string() || !listed) return std::nullopt;
-      std::string files;
-      for (const char* name : kFiles) {
-        const auto [bytes, found] = sum_of(folder + "/" + name);
-        files += (files.empty() ? "\"" : ", \"") + std::string(name) +
-                 "\": {\"bytes\": " + std::to_string(bytes) + ", \"sha256\": \"" + found + "\"}";
-      }
-      Sha256 all;
-      all.add(*note->string()), all.add(files);
-      return all.hex() == *sum->string() ? std::optional(*note->string()) : std::nullopt;
+      const std::vector<std::byte> meta = read_file(folder + "/meta.json", 1 << 16);
+      const Json tree = parse_json(meta, "meta.json");
+      const Json* const note = tree.find("note");
+      if (!note || !note->string() || meta_of(folder, *note->string()) != as_text(meta)) return std::nullopt;
+      return *note->string();
     } catch (const std::exception&) {
       return std::nullopt;
     }
