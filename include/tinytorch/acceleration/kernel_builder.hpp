@@ -89,14 +89,14 @@ class KernelBuilder {
   struct Options {
     std::string cache_folder = KernelCache::default_folder();
     int64_t cache_bytes = KernelCache::kDefaultLimit;
-    bool must_be_faster = true;  // false: a kernel is used even if the interpreter is faster
+    bool must_be_faster = true;              // false: a kernel is used even if the interpreter is faster
+    const HostCompiler* compiler = nullptr;  // null: the one of this process
+    const Prelude* prelude = nullptr;        // null: the one of this process
   };
 
   KernelBuilder() : KernelBuilder(Options()) {}
   explicit KernelBuilder(const Options& options)
-      : cache_(options.cache_folder, options.cache_bytes),
-        must_be_faster_(options.must_be_faster),
-        owner_(::getpid()) {}
+      : cache_(options.cache_folder, options.cache_bytes), options_(options), owner_(::getpid()) {}
   KernelBuilder(const KernelBuilder&) = delete;
   KernelBuilder& operator=(const KernelBuilder&) = delete;
   // Waits for the kernel that is being compiled; those that wait are given up.
@@ -186,9 +186,9 @@ class KernelBuilder {
   // Returns why the kernel is not used; empty if it is.
   std::string try_to_make(BuiltKernel& kernel, const PointwiseProgram& program, const KernelLayout& layout,
                           const std::string& text) {
-    const Prelude& prelude = kernel_prelude();
+    const Prelude& prelude = options_.prelude ? *options_.prelude : kernel_prelude();
     if (!prelude.problem.empty()) return prelude.problem;
-    const HostCompiler* const compiler = host_compiler();
+    const HostCompiler* const compiler = options_.compiler ? options_.compiler : host_compiler();
     if (!compiler) return "there is no C++ compiler";
     const std::string source = prelude.text + text;
     const std::vector<std::string> flags = kernel_flags();
@@ -236,7 +236,7 @@ class KernelBuilder {
                       KernelFunction function) const {
     if (!agrees_with_interpreter(program, layout, function))
       return "its results differ from the interpreter's";
-    if (must_be_faster_ && speed_against_interpreter(program, layout, function) < 1) return kSlower;
+    if (options_.must_be_faster && speed_against_interpreter(program, layout, function) < 1) return kSlower;
     return kUsable;
   }
   static std::string compile_in(BuiltKernel& kernel, const HostCompiler& compiler,
@@ -269,7 +269,7 @@ class KernelBuilder {
 
   static constexpr const char *kUsable = "usable", *kSlower = "it is slower than the interpreter";
   KernelCache cache_;
-  const bool must_be_faster_;
+  const Options options_;
   const pid_t owner_;
   std::mutex mutex_, making_;  // of the queue; of the compiler and the cache
   std::condition_variable wake_, idle_;
