@@ -50,6 +50,13 @@ template <class T>
 void convert_kernel(T* out, const T* const* in, int64_t n, const double*) {
   if (out != in[0]) std::copy(in[0], in[0] + n, out);
 }
+// A conversion to bool: later steps read 0 or 1.
+template <class T>
+void convert_to_bool_kernel(T* out, const T* const* in, int64_t n, const double*) {
+  const T* x = in[0];
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] != T(0) ? T(1) : T(0);
+}
 
 // A program with its kernels, and with a place in the buffers of a block for each value.
 template <class T>
@@ -128,10 +135,11 @@ class PointwiseLoop {
     kernels_.reserve(program_.steps.size());
     for (const PointwiseStep& s : program_.steps) {
       using enum PointwiseStep::Kind;
-      kernels_.push_back(s.kind == unary    ? kernel_of<T>(static_cast<UnaryFn>(s.fn))
-                         : s.kind == binary ? kernel_of<T>(static_cast<BinaryFn>(s.fn))
-                         : s.kind == where  ? select_kernel<T>
-                                            : convert_kernel<T>);
+      kernels_.push_back(s.kind == unary             ? kernel_of<T>(static_cast<UnaryFn>(s.fn))
+                         : s.kind == binary          ? kernel_of<T>(static_cast<BinaryFn>(s.fn))
+                         : s.kind == where           ? select_kernel<T>
+                         : s.dtype == DType::boolean ? convert_to_bool_kernel<T>
+                                                     : convert_kernel<T>);
     }
   }
 
