@@ -31,7 +31,8 @@ namespace tinytorch::inline TT_BUILD {
 struct CompileOptions {
   int64_t memory_budget = 0;  // largest peak of intermediate values in bytes; 0: that of the captured order
   bool fuse = true;           // elementwise neighbours become one kernel
-  bool strict = false;        // throw instead of running eagerly
+  RegionKernels kernels = RegionKernels::background;  // of fused steps
+  bool strict = false;                                // throw instead of running eagerly
   int most_variants = 8;
 };
 
@@ -240,7 +241,7 @@ class CompiledFunction {
       return all;
     }();
     if (options_.fuse) {
-      Fused fused = fuse(std::move(graph), {options_.memory_budget});
+      Fused fused = fuse(std::move(graph), {options_.memory_budget, 64, options_.kernels});
       r.peak_captured = std::max(r.peak_captured, fused.peak_before);
       r.peak_fused = std::max(r.peak_fused, fused.peak_after);
       for (const NotFused& n : fused.refused) {

@@ -21,6 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 struct FusionOptions {
   int64_t memory_budget = 0;  // largest peak of live bytes; 0: the peak of the graph before fusion
   int max_steps = 64;         // of a group
+  RegionKernels kernels = RegionKernels::background;
 };
 
 // Two steps that are neighbours and were not fused, and why.
@@ -185,7 +186,8 @@ class StepGroups {
 };
 
 // The step that computes a group of elementwise steps of `graph`.
-inline GraphStep fused_step(const OpGraph& graph, const StepGroups& groups, int group) {
+inline GraphStep fused_step(const OpGraph& graph, const StepGroups& groups, int group,
+                            RegionKernels kernels) {
   auto program = std::make_shared<backend::PointwiseProgram>();
   FusedPointwise op;
   GraphStep step;
@@ -226,6 +228,10 @@ inline GraphStep fused_step(const OpGraph& graph, const StepGroups& groups, int 
   op.parts += ")";
   op.shape = graph.value(results.back()).shape;
   op.program = std::move(program);
+  if (kernels != RegionKernels::interpreted) {
+    op.compiled = std::make_shared<acceleration::CompiledPointwise>(
+        *op.program, acceleration::CompiledPointwise::Options{kernels == RegionKernels::background, nullptr});
+  }
   step.cost.flops = op.work;
   for (const int v : step.inputs) step.cost.bytes += static_cast<double>(bytes_of(graph.value(v)));
   for (const int v : step.outputs) step.cost.bytes += static_cast<double>(bytes_of(graph.value(v)));
@@ -257,7 +263,7 @@ inline Fused fuse(OpGraph graph, const FusionOptions& options = {}) {
     if (groups.members(group).size() == 1) {
       steps.push_back(std::move(graph.steps[s]));
     } else if (groups.end(group) == static_cast<int>(s)) {
-      steps.push_back(fused_step(graph, groups, group));
+      steps.push_back(fused_step(graph, groups, group, options.kernels));
     } else {
       continue;
     }

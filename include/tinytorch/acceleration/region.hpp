@@ -7,18 +7,24 @@
 
 #include <memory>
 #include <string>
+#include <tinytorch/acceleration/compiled_pointwise.hpp>
 #include <tinytorch/backend/cpu/pointwise.hpp>
 #include <tinytorch/tensor/primitive.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
+// Who computes a fused step: the interpreter, or code that a compiler of the system made of it. In the
+// background, the interpreter runs until the code is ready.
+enum class RegionKernels : uint8_t { interpreted, background, compiled };
+
 struct FusedPointwise final : Primitive<FusedPointwise> {
   static constexpr const char* kName = "fused";
   std::shared_ptr<const backend::PointwiseProgram> program;
-  Shape shape;        // of every result
-  std::string parts;  // "fused(add, gelu, mul)"
-  double work = 0;    // FLOPs
+  std::shared_ptr<acceleration::CompiledPointwise> compiled;  // null: the interpreter always runs
+  Shape shape;                                                // of every result
+  std::string parts;                                          // "fused(add, gelu, mul)"
+  double work = 0;                                            // FLOPs
 
   const char* name() const override { return parts.c_str(); }
   Specs infer(const Tensors&, Loc) const override {
@@ -34,7 +40,8 @@ struct FusedPointwise final : Primitive<FusedPointwise> {
     SmallVector<backend::View, 8> in, out;
     for (const Tensor& t : inputs) in.push_back(t.view_of());
     for (const Tensor& t : outputs) out.push_back(t.view_of());
-    backend::cpu::pointwise(*program, {out.begin(), out.end()}, {in.begin(), in.end()});
+    const std::span<const backend::View> results(out.begin(), out.end()), operands(in.begin(), in.end());
+    if (!compiled || !compiled->run(results, operands)) backend::cpu::pointwise(*program, results, operands);
   }
 };
 
