@@ -17,6 +17,7 @@
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/rules.hpp>
 #include <unordered_map>
 #include <utility>
 

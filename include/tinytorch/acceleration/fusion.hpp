@@ -113,8 +113,7 @@ class StepGroups {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const GraphValue& x = graph_.values[v];
       if (x.kind != ValueKind::computed || x.step < 0) continue;
-      const bool read = !readers_[v].empty() || is_output_[v];
-      if (read && !leaves_group(static_cast<int>(v))) continue;
+      if (members(group(x.step)).size() > 1 && !leaves_group(static_cast<int>(v))) continue;
       const int made = end(group(x.step));
       int last = is_output_[v] ? steps - 1 : made;
       for (const int r : readers_[v]) last = std::max(last, end(group(r)));
@@ -241,14 +240,48 @@ inline GraphStep fused_step(const OpGraph& graph, const StepGroups& groups, int 
   return step;
 }
 
+// Sets each value's step after steps were removed or merged.
+inline void number_steps(OpGraph& graph) {
+  for (GraphValue& v : graph.values) v.step = -1;
+  for (size_t s = 0; s < graph.steps.size(); ++s) {
+    for (const int v : graph.steps[s].outputs) {
+      if (graph.value(v).kind == ValueKind::computed || graph.steps[s].is_view())
+        graph.values[static_cast<size_t>(v)].step = static_cast<int>(s);
+    }
+  }
+}
+
+// Removes the steps whose results nothing reads.
+inline void remove_dead_steps(OpGraph& graph) {
+  std::vector<bool> needed(graph.values.size(), false);  // by root
+  for (const int v : graph.outputs) needed[static_cast<size_t>(graph.root(v))] = true;
+  std::vector<bool> kept(graph.steps.size(), false);
+  for (size_t s = graph.steps.size(); s-- > 0;) {
+    const GraphStep& step = graph.steps[s];
+    kept[s] =
+        std::ranges::any_of(step.outputs, [&](int v) { return needed[static_cast<size_t>(graph.root(v))]; });
+    if (!kept[s] || step.is_view()) continue;
+    for (const int v : step.inputs) {
+      if (v >= 0) needed[static_cast<size_t>(graph.root(v))] = true;
+    }
+  }
+  std::vector<GraphStep> steps;
+  for (size_t s = 0; s < graph.steps.size(); ++s) {
+    if (kept[s]) steps.push_back(std::move(graph.steps[s]));
+  }
+  graph.steps = std::move(steps);
+  number_steps(graph);
+}
+
 // Fuses the elementwise steps of `graph`. Values keep their numbers; a value that nothing needs in memory any
 // more has no step.
 inline Fused fuse(OpGraph graph, const FusionOptions& options = {}) {
   Fused out;
+  remove_dead_steps(graph);
   StepGroups groups(graph, options);
   out.peak_before = groups.peak_before();
   for (size_t s = 0; s < graph.steps.size(); ++s) {
-    if (!groups.pointwise(static_cast<int>(s))) continue;
+    if (graph.steps[s].is_view()) continue;
     for (const int v : graph.steps[s].inputs) {
       const GraphValue& operand = graph.value(v);
       if (operand.kind != ValueKind::computed || operand.step < 0) continue;
@@ -269,13 +302,7 @@ inline Fused fuse(OpGraph graph, const FusionOptions& options = {}) {
     }
   }
   graph.steps = std::move(steps);
-  for (GraphValue& v : graph.values) v.step = -1;
-  for (size_t s = 0; s < graph.steps.size(); ++s) {
-    for (const int v : graph.steps[s].outputs) {
-      if (graph.value(v).kind == ValueKind::computed || graph.steps[s].is_view())
-        graph.values[static_cast<size_t>(v)].step = static_cast<int>(s);
-    }
-  }
+  number_steps(graph);
   out.graph = std::move(graph);
   return out;
 }
