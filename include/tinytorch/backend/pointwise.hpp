@@ -7,8 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <tinytorch/backend/functors.hpp>
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/core/dtype.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend {

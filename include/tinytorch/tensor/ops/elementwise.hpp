@@ -88,6 +88,12 @@ struct Unary final : Primitive<Unary> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], unary(fn, out[0].view_of(), in[0].view_of(), p0, p1));
   }
+  bool pointwise(backend::PointwiseStep& step) const override {
+    step.kind = backend::PointwiseStep::Kind::unary;
+    step.fn = static_cast<uint8_t>(fn);
+    step.p[0] = p0, step.p[1] = p1;
+    return true;
+  }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -164,6 +170,12 @@ struct Binary final : Primitive<Binary> {
       TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
     }
   }
+  bool pointwise(backend::PointwiseStep& step) const override {
+    step.kind = backend::PointwiseStep::Kind::binary;
+    step.fn = static_cast<uint8_t>(fn);
+    step.p[0] = p0;
+    return true;
+  }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -199,6 +211,10 @@ struct Where final : Primitive<Where> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
+  bool pointwise(backend::PointwiseStep& step) const override {
+    step.kind = backend::PointwiseStep::Kind::where;
+    return true;
+  }
   Save saves() const override { return Save::inputs; }
   bool saves_input(size_t i) const override { return i == 0; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -219,6 +235,10 @@ struct Cast final : Primitive<Cast> {
   }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+  }
+  bool pointwise(backend::PointwiseStep& step) const override {
+    step.kind = backend::PointwiseStep::Kind::convert;
+    return true;
   }
   bool differentiable() const override { return is_floating(from) && is_floating(to); }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }
