@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <tinytorch/acceleration/kernel_support.hpp>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <vector>

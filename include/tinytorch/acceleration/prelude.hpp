@@ -11,6 +11,7 @@
 // that replaces the library's also replaces it here. Without the headers there are no generated kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
