@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <tinytorch/acceleration/kernel_support.hpp>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <vector>
@@ -135,6 +136,11 @@ class CpuEmitter {
 
  private:
   static std::string n(size_t i) { return std::to_string(i); }
+  static std::string parameter(size_t step, size_t k) {
+    std::string name = "p";
+    name += n(step), name += k == 0 ? "_0" : "_1";
+    return name;
+  }
   void line(const std::string& text) { out_ += text + "\n"; }
   size_t inputs() const { return program_.inputs.size(); }
   InputLayout how(size_t k) const { return layout_.inputs[k]; }
@@ -161,8 +167,7 @@ class CpuEmitter {
     const size_t first = 4 * (1 + inputs());
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       for (size_t k = 0; k < 2; ++k) {
-        const std::string name = "p" + n(s) + "_" + n(k);
-        line("  [[maybe_unused]] const T " + name + " = convert<T>(parameter(arguments[" +
+        line("  [[maybe_unused]] const T " + parameter(s, k) + " = convert<T>(parameter(arguments[" +
              n(first + 2 * s + k) + "]));");
       }
     }
@@ -212,7 +217,7 @@ class CpuEmitter {
     using enum PointwiseStep::Kind;
     const PointwiseStep& step = program_.steps[s];
     const auto in = [&](int k) { return "v" + std::to_string(step.in[k]); };
-    const std::string fn = std::to_string(step.fn), p0 = "p" + n(s) + "_0", p1 = "p" + n(s) + "_1";
+    const std::string fn = std::to_string(step.fn), p0 = parameter(s, 0), p1 = parameter(s, 1);
     std::string call;
     if (step.kind == unary) {
       const auto f = static_cast<backend::UnaryFn>(step.fn);

@@ -35,8 +35,9 @@ inline constexpr int kEmitterVersion = 1;
 // True if the loops of this library join a product and a sum to one rounded operation. It depends on the
 // options that the library was compiled with; a kernel is compiled alike.
 inline bool library_joins_products() {
+  volatile float one = 1, beside_one = 1 + 0x1p-12f;  // volatile: the compiler must not compute the result
   float a[32], b[32], out[32];
-  for (int i = 0; i < 32; ++i) a[i] = 1, b[i] = 1 + 0x1p-12f;
+  for (int i = 0; i < 32; ++i) a[i] = one, b[i] = beside_one;
   const float* const in[] = {a, b};
   const double none[] = {0, 0};
   backend::cpu::kernel_of<float>(backend::BinaryFn::tanh_grad)(out, in, 32, none);

@@ -21,53 +21,59 @@ typedef T V __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
 typedef T StreamV __attribute__((vector_size(kBytes), may_alias));
 constexpr int64_t W = kBytes / sizeof(T);
 struct alignas(kBytes) Lanes { T at[W]; };
+// Hides from the compiler where a value came from.
+[[gnu::always_inline]] static inline void hide(V& v) {
 #if defined(__x86_64__)
-#define OPAQUE(v) asm volatile("" : "+v"(v))
+  asm volatile("" : "+v"(v));
 #elif defined(__aarch64__)
-#define OPAQUE(v) asm volatile("" : "+w"(v))
+  asm volatile("" : "+w"(v));
 #else
-#define OPAQUE(v) asm volatile("" : "+m"(v))
+  asm volatile("" : "+m"(v));
 #endif
+}
+// f(i) for each lane; becomes one vector instruction for each operation of f.
+template <class F> [[gnu::always_inline]] static inline void each_lane(F f) {
 #if defined(__clang__)
-#define LANES _Pragma("clang loop vectorize(enable)") for (int64_t i = 0; i < W; ++i)
+#pragma clang loop vectorize(enable)
 #else
-#define LANES _Pragma("GCC ivdep") _Pragma("GCC unroll 1") for (int64_t i = 0; i < W; ++i)
+#pragma GCC ivdep
+#pragma GCC unroll 1
 #endif
-#define INLINE [[gnu::always_inline]] static inline
-
-INLINE V vector_of(const Lanes& lanes) { return *reinterpret_cast<const V*>(lanes.at); }
-INLINE Lanes lanes_of(V v) {
-  OPAQUE(v);
+  for (int64_t i = 0; i < W; ++i) f(i);
+}
+[[gnu::always_inline]] static inline V vector_of(const Lanes& lanes) { return *reinterpret_cast<const V*>(lanes.at); }
+[[gnu::always_inline]] static inline Lanes lanes_of(V v) {
+  hide(v);
   Lanes lanes;
   *reinterpret_cast<V*>(lanes.at) = v;
   return lanes;
 }
-template <class F> INLINE V apply(V a, F f) {
+template <class F> [[gnu::always_inline]] static inline V apply(V a, F f) {
   const Lanes x = lanes_of(a);
   Lanes r;
-  LANES r.at[i] = f(x.at[i]);
+  each_lane([&](int64_t i) { r.at[i] = f(x.at[i]); });
   return vector_of(r);
 }
-template <class F> INLINE V apply(V a, V b, F f) {
+template <class F> [[gnu::always_inline]] static inline V apply(V a, V b, F f) {
   const Lanes x = lanes_of(a), y = lanes_of(b);
   Lanes r;
-  LANES r.at[i] = f(x.at[i], y.at[i]);
+  each_lane([&](int64_t i) { r.at[i] = f(x.at[i], y.at[i]); });
   return vector_of(r);
 }
-template <class F> INLINE V apply(V a, V b, V c, F f) {
+template <class F> [[gnu::always_inline]] static inline V apply(V a, V b, V c, F f) {
   const Lanes x = lanes_of(a), y = lanes_of(b), z = lanes_of(c);
   Lanes r;
-  LANES r.at[i] = f(x.at[i], y.at[i], z.at[i]);
+  each_lane([&](int64_t i) { r.at[i] = f(x.at[i], y.at[i], z.at[i]); });
   return vector_of(r);
 }
 // Sine and cosine: libm reduces huge arguments exactly.
-template <bool is_sin> INLINE V apply_trig(V a) {
+template <bool is_sin> [[gnu::always_inline]] static inline V apply_trig(V a) {
   constexpr UnaryFn fn = is_sin ? UnaryFn::sin : UnaryFn::cos;
   const V r = apply(a, [](T x) { return unary_value<fn, T>(x, T(0), T(0)); });
   if constexpr (sizeof(T) == 4) {
     const Lanes x = lanes_of(a);
     bool huge = false;
-    LANES huge |= std::abs(x.at[i]) > T(math::kMaxTrigArgument);
+    each_lane([&](int64_t i) { huge |= std::abs(x.at[i]) > T(math::kMaxTrigArgument); });
     if (__builtin_expect(huge, 0)) {
       Lanes y = lanes_of(r);
       for (int64_t i = 0; i < W; ++i)
@@ -77,24 +83,24 @@ template <bool is_sin> INLINE V apply_trig(V a) {
   }
   return r;
 }
-INLINE V repeat(T x) {
+[[gnu::always_inline]] static inline V repeat(T x) {
   Lanes r;
-  LANES r.at[i] = x;
+  each_lane([&](int64_t i) { r.at[i] = x; });
   return vector_of(r);
 }
-template <class X> INLINE V load(const X* p, int64_t step) {
+template <class X> [[gnu::always_inline]] static inline V load(const X* p, int64_t step) {
   if constexpr (std::is_same_v<X, T>) {
     if (step == 1) return *reinterpret_cast<const V*>(p);
   }
   Lanes r;
   if (step == 1) {
-    LANES r.at[i] = convert<T>(p[i]);
+    each_lane([&](int64_t i) { r.at[i] = convert<T>(p[i]); });
   } else {
     for (int64_t i = 0; i < W; ++i) r.at[i] = convert<T>(p[i * step]);
   }
   return vector_of(r);
 }
-template <class X> INLINE void store(X* p, V v, [[maybe_unused]] bool stream) {
+template <class X> [[gnu::always_inline]] static inline void store(X* p, V v, [[maybe_unused]] bool stream) {
   if constexpr (std::is_same_v<X, T>) {
     if (stream) {
 #if defined(__clang__)
@@ -109,19 +115,19 @@ template <class X> INLINE void store(X* p, V v, [[maybe_unused]] bool stream) {
     *reinterpret_cast<V*>(p) = v;
   } else {
     const Lanes x = lanes_of(v);
-    LANES p[i] = convert<X>(x.at[i]);
+    each_lane([&](int64_t i) { p[i] = convert<X>(x.at[i]); });
   }
 }
 // The last elements of a run, fewer than a vector, are computed in a buffer.
 template <class X> struct Buffer {
   alignas(64) X at[W] = {};
 };
-template <class X> INLINE const X* copied(Buffer<X>& to, const X* from, int64_t step, int64_t n) {
+template <class X> [[gnu::always_inline]] static inline const X* copied(Buffer<X>& to, const X* from, int64_t step, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to.at[i] = from[i * step];
   return to.at;
 }
-template <class X> INLINE bool aligned(const X* p) { return reinterpret_cast<uint64_t>(p) % kBytes == 0; }
-INLINE double parameter(int64_t bits) { return std::bit_cast<double>(bits); }
+template <class X> [[gnu::always_inline]] static inline bool aligned(const X* p) { return reinterpret_cast<uint64_t>(p) % kBytes == 0; }
+[[gnu::always_inline]] static inline double parameter(int64_t bits) { return std::bit_cast<double>(bits); }
 // Where a range of elements begins, and the way to the next run of the last dimension.
 struct Position {
   int64_t index[4];

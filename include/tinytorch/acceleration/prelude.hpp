@@ -11,6 +11,7 @@
 // that replaces the library's also replaces it here. Without the headers there are no generated kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,8 +44,7 @@ inline std::vector<std::filesystem::path> header_folders() {
 #ifdef TINYTORCH_HEADER_FOLDERS
   add_list(TINYTORCH_HEADER_FOLDERS);
 #endif
-  // This file is tinytorch/acceleration/prelude.hpp below its folder.
-  folders.push_back(std::filesystem::path(__FILE__).parent_path().parent_path().parent_path());
+  folders.insert(folders.end(), {"/usr/local/include", "/usr/include"});
   return folders;
 }
 
@@ -128,7 +128,7 @@ class PreludeText {
 inline Prelude make_prelude(std::vector<std::filesystem::path> folders) {
   PreludeText text(std::move(folders));
   text.add("tinytorch/core/config.hpp");
-  text.add_text(kPreludeShim);
+  text.add_text(prelude_shim());
   text.add_enum("tinytorch/backend/parameters.hpp", "PointwiseLoss");
   text.add_enum("tinytorch/backend/parameters.hpp", "Activation");
   text.add("tinytorch/backend/functors.hpp");
