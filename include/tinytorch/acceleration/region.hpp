@@ -36,7 +36,7 @@ struct FusedPointwise final : Primitive<FusedPointwise> {
   bool differentiable() const override { return false; }
   void run(const Tensors& inputs, Tensors& outputs) const override {
     if (!outputs[0].device().is_cpu())
-      fail("TT-DEVICE-03", parts + ": this step has a kernel on the CPU only");
+      fail("TT-DEVICE-02", parts + ": this step has a kernel on the CPU only");
     SmallVector<backend::View, 8> in, out;
     for (const Tensor& t : inputs) in.push_back(t.view_of());
     for (const Tensor& t : outputs) out.push_back(t.view_of());

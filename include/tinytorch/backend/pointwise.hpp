@@ -12,15 +12,23 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
+enum class PointwiseKind : uint8_t { unary, binary, where, convert };
+
 // One operation. `in` are numbers of values: first the inputs of the program, then the results of its steps.
 struct PointwiseStep {
-  enum class Kind : uint8_t { unary, binary, where, convert };
+  using Kind = PointwiseKind;
   Kind kind = Kind::convert;
   uint8_t fn = 0;            // the UnaryFn or BinaryFn
   DType dtype = DType::f32;  // of the result; bool results are 0 or 1
   int in[3] = {-1, -1, -1};  // operands that the kind does not have are -1
   double p[2] = {0, 0};      // parameters of the function, such as the bounds of clamp
 
+  // Sets the function; true, so that a primitive can return it.
+  template <class Fn = uint8_t>
+  bool set(Kind k, Fn f = Fn{}, double p0 = 0, double p1 = 0) {
+    kind = k, fn = static_cast<uint8_t>(f), p[0] = p0, p[1] = p1;
+    return true;
+  }
   int operands() const { return kind == Kind::where ? 3 : kind == Kind::binary ? 2 : 1; }
 };
 

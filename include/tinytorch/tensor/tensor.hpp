@@ -13,6 +13,7 @@
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/small_vector.hpp>
+#include <tinytorch/tensor/host_read.hpp>
 #include <tinytorch/tensor/methods.hpp>
 #include <tinytorch/tensor/scalar.hpp>
 #include <tinytorch/tensor/storage.hpp>
@@ -83,15 +84,6 @@ void for_each_element(const backend::View& v, F&& f) {
   }
 }
 
-// Called when the program is about to read elements on the host, by item(), to_vector(), data() or raw(). Null
-// unless this thread's operations are being captured (acceleration/capture.hpp): a captured graph would not
-// see what the program does with the elements.
-using HostReadWatcher = void (*)(const Tensor&, Loc);
-inline HostReadWatcher& host_read_watcher() {
-  thread_local HostReadWatcher watcher = nullptr;
-  return watcher;
-}
-
 class Tensor : public TensorMethods {
  public:
   using TensorMethods::reshape, TensorMethods::expand, TensorMethods::permute, TensorMethods::add_;
@@ -153,7 +145,7 @@ class Tensor : public TensorMethods {
   // All elements in row-major order, converted to T as by a cast.
   template <class T = float>
   std::vector<T> to_vector(TT_LOC) const {
-    if (host_read_watcher()) host_read_watcher()(*this, loc);
+    tell_host_read(*this, loc);
     if (!device().is_cpu()) return detach().to(cpu).to_vector<T>(loc);
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
@@ -286,7 +278,7 @@ inline int64_t Tensor::size(int d, Loc loc) const {
 
 inline void* Tensor::raw(Loc loc) const {
   const TensorImpl& t = checked(loc);
-  if (host_read_watcher()) host_read_watcher()(*this, loc);
+  tell_host_read(*this, loc);
   if (t.storage->device().is_cuda()) {
     fail("TT-DEVICE-02",
          "the values of a tensor on " + device().str() +
@@ -386,7 +378,7 @@ TT_API Tensor Tensor::only_element(Loc loc) const {
              "\n  hint: reduce it first, for example with .mean()",
          loc);
   }
-  if (host_read_watcher()) host_read_watcher()(*this, loc);
+  tell_host_read(*this, loc);
   if (!device().is_cpu()) {
     backend::cuda::refuse_in_capture("item()", loc);
     return detach().to(cpu, loc);
