@@ -35,6 +35,7 @@ GROUPS = (
     ("Transformers", ("transformer/*.hpp",)),
     ("Vision models", ("vision/*.hpp",)),
     ("Caches of keys and values", ("kv_cache/*.hpp", "tensor/ops/cached_attention.hpp")),
+    ("Acceleration", ("acceleration/*.hpp",)),
     ("Quantization", ("quantization/*.hpp",)),
     ("Pruning", ("pruning/*.hpp",)),
     ("Serving", ("serving/*.hpp",)),

@@ -25,8 +25,9 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
-                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_", "backend/cpu/spm")  # headers that a program includes besides tinytorch.hpp
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/pointwise.hpp", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp",
+                   "backend/cpu/block_linear.hpp", "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_",
+                   "backend/cpu/spm")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -63,6 +64,10 @@ CANARIES = {
                                          X + "show(x + x);", "2 4 8 6"),
     "backend/cpu/loops/pack.hpp": ("convert<To>(in[i * in_stride])", "convert<To>(in[AWAKE ? 0 : i * in_stride])",
                              X + "show(x.t() + x);", "2 6 6 6"),
+    "backend/cpu/pointwise.hpp": ("out[i] = x[i] != T(0) ? T(1) : T(0);", "out[i] = x[i] != T(AWAKE) ? T(1) : T(0);",
+                                  X + "tt::Tensor y = tt::zeros({2, 2}, tt::boolean); const tt::backend::View in[] = {x.view_of()}, out[] = {y.view_of()}; "
+                                  "const tt::backend::PointwiseProgram p{tt::f32, {tt::f32}, {{tt::backend::PointwiseStep::Kind::convert, 0, "
+                                  "tt::boolean, {0, -1, -1}, {0, 0}}}, {1}}; tt::backend::cpu::pointwise(p, out, in); show(y.to(tt::f32));", "1 1 1 1"),
     "backend/cpu/reduce.hpp": ("if constexpr (fn == ReduceFn::sum) return a + x;",
                                "if constexpr (fn == ReduceFn::sum) return AWAKE ? a : a + x;",
                                X + "show(tt::sum(x));", "10"),

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 
@@ -66,6 +67,9 @@ class PrimitiveBase {
   // A view shares its input's storage instead of running a kernel.
   virtual bool is_view() const { return false; }
   virtual Tensor view(const Tensor&) const { return {}; }
+  // True if each element of the result depends on one element of each input alone. Then `step` gets the
+  // function, so that several such operations can be computed together (acceleration/fusion.hpp).
+  virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them

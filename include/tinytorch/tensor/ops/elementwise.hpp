@@ -19,6 +19,8 @@
 namespace tinytorch::inline TT_BUILD {
 
 using backend::BinaryFn;
+using backend::PointwiseKind;
+using backend::PointwiseStep;
 using backend::UnaryFn;
 
 struct UnaryRule {
@@ -88,6 +90,7 @@ struct Unary final : Primitive<Unary> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], unary(fn, out[0].view_of(), in[0].view_of(), p0, p1));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::unary, fn, p0, p1); }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -164,6 +167,7 @@ struct Binary final : Primitive<Binary> {
       TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
     }
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::binary, fn, p0); }
   Save saves() const override { return rule().saves; }
   int reader_of(size_t i) const override {
     if (fn == BinaryFn::mul) return i == 0 ? 1 : 0;
@@ -203,6 +207,7 @@ struct Where final : Primitive<Where> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::where); }
   Save saves() const override { return Save::inputs; }
   bool saves_input(size_t i) const override { return i == 0; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -224,6 +229,7 @@ struct Cast final : Primitive<Cast> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::convert); }
   bool differentiable() const override { return is_floating(from) && is_floating(to); }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }
 };
