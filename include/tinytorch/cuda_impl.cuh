@@ -28,7 +28,11 @@
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_coalesced.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_int8.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_pipelined.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_registers.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_shared.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
