@@ -18,10 +18,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-using backend::BinaryFn;
-using backend::PointwiseKind;
-using backend::PointwiseStep;
-using backend::UnaryFn;
+using backend::BinaryFn, backend::UnaryFn, backend::PointwiseKind, backend::PointwiseStep;
 
 struct UnaryRule {
   UnaryFn fn;
