@@ -20,6 +20,8 @@
 #include <cstdlib>
 #include <string>
 #include <tinytorch/acceleration/compiled_call.hpp>
+#include <tinytorch/acceleration/guard.hpp>
+#include <tinytorch/acceleration/lower.hpp>
 #include <tinytorch/acceleration/signature.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <type_traits>
@@ -27,26 +29,6 @@
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
-
-struct CompileOptions {
-  int64_t memory_budget = 0;  // largest peak of intermediate values in bytes; 0: that of the captured order
-  bool fuse = true;           // elementwise neighbours become one kernel
-  RegionKernels kernels = RegionKernels::background;  // of fused steps
-  bool strict = false;                                // throw instead of running eagerly
-  int most_variants = 8;
-};
-
-// What was made of one kind of arguments, in numbers. Bytes are those of intermediate values and results.
-struct VariantReport {
-  std::string arguments;
-  int64_t kernels = 0, kernels_captured = 0;
-  double bytes_moved = 0, bytes_moved_captured = 0;
-  int64_t peak_captured = 0, peak_fused = 0, planned = 0;
-  int64_t calls = 0;
-  std::vector<std::string> not_fused;  // reasons, with the two steps
-
-  std::string str() const;
-};
 
 class CompiledFunction {
  public:
@@ -89,13 +71,6 @@ class CompiledFunction {
   }
 
  private:
-  struct ArgumentKey {
-    DType dtype;
-    Device device;
-    Shape shape;
-    Strides strides;
-    bool grad;
-  };
   struct Variant {
     std::vector<ArgumentKey> key;
     bool records = false;  // grad_enabled() at its capture
@@ -107,23 +82,9 @@ class CompiledFunction {
     VariantReport report;
   };
 
-  static ArgumentKey key_of(const Tensor& t) {
-    return {t.dtype(), t.device(), t.shape(), t.strides(), tracks_grad(t)};
-  }
-  static bool matches(const Variant& v, const Tensors& arguments) {
-    if (v.records != grad_enabled() || v.key.size() != arguments.size()) return false;
-    for (size_t k = 0; k < arguments.size(); ++k) {
-      const ArgumentKey& a = v.key[k];
-      const TensorImpl& t = *arguments[k].impl();
-      if (a.dtype != t.dtype || a.device != arguments[k].device() || !(a.shape == t.shape) ||
-          !(a.strides == t.strides) || a.grad != tracks_grad(arguments[k]))
-        return false;
-    }
-    return true;
-  }
   Variant* find(const Tensors& arguments) {
     for (Variant& v : variants_) {
-      if (matches(v, arguments)) return &v;
+      if (v.records == grad_enabled() && matches(v.key, arguments)) return &v;
     }
     return nullptr;
   }
@@ -133,11 +94,7 @@ class CompiledFunction {
 
   Tensors replay(Variant& v, const Tensors& arguments, Loc loc) {
     ++v.calls;
-    Tensors in;
-    for (size_t k = 0; k < arguments.size(); ++k) {
-      const GraphValue& x = v.captured.value(v.captured.inputs[k]);
-      in.push_back(arguments[k].strides() == x.strides ? arguments[k] : arguments[k].contiguous(loc));
-    }
+    Tensors in = laid_out_as_captured(v.captured, arguments);
     for (const Tensor& t : v.plan->leaves) in.push_back(t);
     Tensors out = apply_all(CompiledCall(v.plan), in, loc);
     out.resize(v.plan->results);
@@ -185,7 +142,7 @@ class CompiledFunction {
       if (grad_enabled() && tracks_grad(t)) copies.back().requires_grad_();
     }
     Variant v;
-    for (const Tensor& t : arguments) v.key.push_back(key_of(t));
+    v.key = keys_of(arguments);
     v.records = grad_enabled();
     v.modes = mode_changes();
     v.plan = std::make_shared<CallPlan>();
@@ -231,40 +188,8 @@ class CompiledFunction {
   }
 
   std::unique_ptr<Executable> executable(OpGraph graph, Variant& v, int results) {
-    VariantReport& r = v.report;
-    r.kernels_captured += graph.kernels();
-    r.bytes_moved_captured += graph.bytes_moved();
     v.plan->flops += graph.flops();
-    const std::vector<std::string> names = [&] {
-      std::vector<std::string> all;
-      for (const GraphStep& s : graph.steps) all.push_back(s.op->name());
-      return all;
-    }();
-    if (options_.fuse) {
-      Fused fused = fuse(std::move(graph), {options_.memory_budget, 64, options_.kernels});
-      r.peak_captured = std::max(r.peak_captured, fused.peak_before);
-      r.peak_fused = std::max(r.peak_fused, fused.peak_after);
-      for (const NotFused& n : fused.refused) {
-        r.not_fused.push_back(names[static_cast<size_t>(n.producer)] + " and " +
-                              names[static_cast<size_t>(n.consumer)] + ": " + n.reason);
-      }
-      graph = std::move(fused.graph);
-    } else {
-      r.peak_captured = r.peak_fused = std::max(r.peak_captured, liveness(graph).peak());
-    }
-    r.kernels += graph.kernels();
-    r.bytes_moved += graph.bytes_moved();
-    int64_t result_bytes = 0;
-    std::vector<bool> counted(graph.values.size(), false);
-    for (const int o : graph.outputs) {
-      const auto root = static_cast<size_t>(graph.root(o));
-      if (!counted[root] && graph.values[root].kind == ValueKind::computed)
-        result_bytes += bytes_of(graph.values[root]);
-      counted[root] = true;
-    }
-    auto out = std::make_unique<Executable>(std::move(graph), results);
-    r.planned = std::max(r.planned, out->arena_bytes() + result_bytes);
-    return out;
+    return lower(std::move(graph), options_, v.report, results);
   }
 
   // Replays the call that was captured: its results must have the same bits.
@@ -280,15 +205,6 @@ class CompiledFunction {
     const Tensors want = f_(arguments);
     for (size_t k = 0; k < want.size(); ++k) require_same(want[k], out[k], k, loc);
   }
-  static void require_same(const Tensor& want, const Tensor& got, size_t k, Loc loc) {
-    const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
-    if (a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0) return;
-    fail("TT-COMPILE-06",
-         "compile: result " + std::to_string(k) +
-             " of the replay differs from the captured run\n  hint: set "
-             "fuse = false, and report this; an operation may not be deterministic",
-         loc);
-  }
   // TINYTORCH_COMPILE_VERIFY=1: every replay is compared with the function itself.
   static bool verifies() {
     static const bool on = [] {
@@ -298,11 +214,6 @@ class CompiledFunction {
     return on;
   }
 
-  static std::string described(const Tensors& arguments) {
-    std::string text;
-    for (const Tensor& t : arguments) text += (text.empty() ? "" : ", ") + t.describe();
-    return text;
-  }
   void give_up(std::string reason) {
     eager_ = std::move(reason);
     std::fprintf(stderr, "tinytorch: a compiled function runs eagerly from now on: %s\n", eager_.c_str());
@@ -377,21 +288,6 @@ class Compiled {
 template <class F>
 Compiled<F> compile(F f, CompileOptions options = {}) {
   return Compiled<F>(std::move(f), options);
-}
-
-inline std::string VariantReport::str() const {
-  const auto mb = [](double bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f MB", bytes * 1e-6);
-    return std::string(text);
-  };
-  std::string text =
-      arguments + ": " + std::to_string(calls) + " calls\n  kernels " + std::to_string(kernels_captured) +
-      " -> " + std::to_string(kernels) + ", bytes moved " + mb(bytes_moved_captured) + " -> " +
-      mb(bytes_moved) + "\n  peak: captured " + mb(static_cast<double>(peak_captured)) + ", fused " +
-      mb(static_cast<double>(peak_fused)) + ", planned " + mb(static_cast<double>(planned)) + "\n";
-  for (const std::string& reason : not_fused) text += "  not fused: " + reason + "\n";
-  return text;
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -39,13 +39,15 @@ inline bool may_overwrite(const OpGraph& graph, const GraphStep& step, int opera
          is_contiguous(a.shape, a.strides);
 }
 
-inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment) {
+// The first `outside` results of the graph are in memory of the caller, all other values in the arena.
+inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment, size_t outside) {
   BlockPlan plan;
   plan.block_of.assign(graph.values.size(), -1);
   const std::vector<int> last = last_uses(graph);
   const int steps = static_cast<int>(graph.steps.size());
   std::vector<bool> is_output(graph.values.size(), false);
-  for (const int v : graph.outputs) is_output[static_cast<size_t>(graph.root(v))] = true;
+  for (size_t k = 0; k < std::min(outside, graph.outputs.size()); ++k)
+    is_output[static_cast<size_t>(graph.root(graph.outputs[k]))] = true;
   for (int s = 0; s < steps; ++s) {
     const GraphStep& step = graph.steps[static_cast<size_t>(s)];
     if (step.is_view()) continue;
@@ -77,11 +79,14 @@ inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment) {
 
 class Executable {
  public:
-  // The first `results` results have the layout of result_spec(), the others of memory_spec().
-  explicit Executable(OpGraph graph, int results = INT_MAX) : graph_(std::move(graph)) {
+  // The first `results` results have the layout of result_spec(). The others have that of memory_spec(); or,
+  // if they are resident, they stay in the arena until the next run, and run() does not get them.
+  explicit Executable(OpGraph graph, int results = INT_MAX, bool resident = false)
+      : graph_(std::move(graph)) {
+    const size_t outside = resident ? static_cast<size_t>(results) : graph_.outputs.size();
     const Device device = device_of(graph_);
     const int64_t alignment = device.is_cpu() ? 64 : 256;
-    plan_ = plan_memory(graph_, alignment);
+    plan_ = plan_memory(graph_, alignment, outside);
     at_.resize(graph_.values.size());
     const Tensor arena =
         empty({align_up(std::max<int64_t>(plan_.placement.bytes, 1), alignment)}, DType::u8, device);
@@ -101,7 +106,8 @@ class Executable {
       }
     }
     std::vector<bool> taken(graph_.values.size(), false);
-    for (const int v : graph_.outputs) {
+    for (size_t k = 0; k < std::min(outside, graph_.outputs.size()); ++k) {
+      const int v = graph_.outputs[k];
       const GraphValue& x = graph_.value(v);
       const bool known_layout = static_cast<int>(direct_.size()) >= results ||
                                 is_contiguous(x.shape, x.strides) || is_channels_last(x);
@@ -109,9 +115,11 @@ class Executable {
       direct_.push_back(direct);
       if (direct) taken[static_cast<size_t>(v)] = true;
     }
-    for (const int v : graph_.outputs) {  // a result that only a view of it, or a copy of it, shows
-      const int root = graph_.root(v);
-      if (graph_.value(root).kind != ValueKind::computed || taken[static_cast<size_t>(root)]) continue;
+    for (size_t k = 0; k < direct_.size(); ++k) {  // a result that only a view of it, or a copy of it, shows
+      const int root = graph_.root(graph_.outputs[k]);
+      if (at_[static_cast<size_t>(root)].defined() || graph_.value(root).kind != ValueKind::computed ||
+          taken[static_cast<size_t>(root)])
+        continue;
       taken[static_cast<size_t>(root)] = true;
       hidden_.push_back(root);
     }
@@ -131,6 +139,9 @@ class Executable {
     const GraphValue& x = graph_.value(graph_.outputs[k]);
     return {{x.shape.numel()}, x.dtype};
   }
+
+  // Result k, which is resident: the tensor of it in the arena, or the external tensor that it is.
+  Tensor resident(size_t k) const { return at_[static_cast<size_t>(graph_.outputs[k])]; }
 
   // True if an external tensor got other memory, as by Module::to(): the addresses are then wrong.
   bool externals_moved() const {
