@@ -24,6 +24,7 @@
 #include <tinytorch/acceleration/kernel_cache.hpp>
 #include <tinytorch/acceleration/kernel_check.hpp>
 #include <tinytorch/acceleration/prelude.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,8 @@ inline bool library_joins_products() {
   volatile float one = 1, beside_one = 1 + 0x1p-12f;  // volatile: the compiler must not compute the result
   float a[32], b[32], out[32];
   for (int i = 0; i < 32; ++i) a[i] = one, b[i] = beside_one;
-  const float* const in[] = {a, b};
-  const double none[] = {0, 0};
-  backend::cpu::kernel_of<float>(backend::BinaryFn::tanh_grad)(out, in, 32, none);
+  const auto view = [](float* data) { return backend::View{data, DType::f32, Shape{32}, Strides{1}}; };
+  backend::cpu::binary(backend::BinaryFn::tanh_grad, view(out), view(a), view(b));
   return out[0] != -0x1p-11f;  // a (1 - b b), where b b is not a float
 }
 

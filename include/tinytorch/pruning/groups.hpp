@@ -215,6 +215,8 @@ inline void ChannelGraph::after(const PrimitiveBase& op, const Tensors& in, cons
   OpObserver* const self = std::exchange(current, nullptr);  // the ops below are on tags
   const std::string_view name = op.name();
   const Shape& shape = out[0].shape();
+  backend::PointwiseStep function;
+  const bool pointwise = op.pointwise(function);
   const auto is = [&](auto... names) { return ((name == names) || ...); };
   Tensor tags;
   if (is("linear", "linear_activation", "linear_residual")) {
@@ -229,9 +231,9 @@ inline void ChannelGraph::after(const PrimitiveBase& op, const Tensors& in, cons
     tags = tags_of(in[0]);
     for (size_t i = 1; i < in.size(); ++i)
       if (auto* const own = tags_along(in[i], 0)) unite_along(tags, 1, *own);
-  } else if (dynamic_cast<const Unary*>(&op) || is("cast", "dropout")) {
+  } else if ((pointwise && function.operands() == 1) || is("dropout")) {
     tags = tags_of(in[0]);
-  } else if (dynamic_cast<const Binary*>(&op)) {
+  } else if (pointwise && function.operands() == 2) {
     tags = united({tags_of(in[0]), tags_of(in[1])}, shape);
   } else if (name == "bias_activation") {
     tags = tags_of(in[0]);
