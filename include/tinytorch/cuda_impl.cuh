@@ -19,6 +19,7 @@
 #include <tinytorch/backend/cuda/kernels/block_linear.cuh>
 #include <tinytorch/backend/cuda/kernels/code_linear.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
+#include <tinytorch/backend/cuda/kernels/compress24.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
@@ -32,6 +33,7 @@
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
 #include <tinytorch/backend/cuda/kernels/linear_fp8.cuh>
+#include <tinytorch/backend/cuda/kernels/linear_sparse24.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>

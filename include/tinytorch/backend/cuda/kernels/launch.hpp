@@ -44,6 +44,16 @@ void code_linear(const View& out, const View& x, const View& codes, const View& 
                  const View& zero_points, const View& bias, const BlockFormat& format,
                  Activations activations);
 
+// 2:4 sparse weights. compress24: dense [N, K] of f32, bf16 or f16, K a multiple of 4 -> values [N, K / 2]
+// and places u8 [N, 2 ceil(K / 16)], as backend::TwoFourView describes them: of each four neighbours the two
+// of the largest magnitude, the first of equal ones; NaN counts as the largest. strips24: the same values
+// (bf16 or f16) and places in the order of tensor cores, u8 of the shape Strips24::shape(N, K).
+// linear_sparse24: out [M, N] = x [M, K] W^T + bias for a W in strips, in f32 sums; x has the dtype of the
+// values. values, places and strips are contiguous.
+void compress24(const View& values, const View& places, const View& dense);
+void strips24(const View& strips, const View& values, const View& places);
+void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias);
+
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
                int64_t inner);

@@ -1,0 +1,58 @@
+// Linear layers with a 2:4 sparse weight in strips: which kernel multiplies how many rows of x.
+//
+// Up to 32 rows are read beside the weights by single warps (gemv_sparse24.cuh); more are multiplied by
+// warpgroups (gemm_sparse24.cuh), or 32 at a time where the device has none.
+#pragma once
+
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/kernels/compress24.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_sparse24.cuh>
+#include <tinytorch/backend/cuda/kernels/gemv_sparse24.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int64_t kFewRows24 = 32;
+
+template <class T>
+void multiply_strips24(const StripsProduct& p, const LinearResult& to) {
+  if (p.M > kFewRows24 && p.parts > 0 && has_warpgroups()) {
+    if (p.M <= 64 && launch_gemm_sparse24<T, SparseGroup<1, 8>>(p, to)) return;
+    if (p.M <= 128 && launch_gemm_sparse24<T, SparseGroup<2, 8>>(p, to)) return;
+    if (p.M > 128 && launch_gemm_sparse24<T, SparseGroup<4, 7>>(p, to)) return;
+  }
+  if (p.M <= 8) return launch_gemv_sparse24<T, 1>(p, to);
+  if (p.M <= 16) return launch_gemv_sparse24<T, 2>(p, to);
+  launch_gemv_sparse24<T, 4>(p, to);
+}
+
+void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias) {
+  if (out.numel() == 0) return;
+  const int64_t M = x.shape[0], K = x.shape[1], N = out.shape[1];
+  if (!has_tensor_cores()) {
+    fail("TT-CUDA-06",
+         "products of 2:4 sparse weights need a device of compute capability 8.0 or above"
+         "\n  hint: multiply with the dense weight");
+  }
+  const auto run = [&]<class T>(T*) {
+    const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && K % 8 == 0 &&
+                        reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+    const int64_t pitch = ceil_div(K, 8) * 8;
+    const DeviceScratch<T> own(usable ? 0 : M * pitch);
+    if (!usable) {
+      if (pitch != K) fill({own.data(), x.dtype, {M, pitch}, {pitch, 1}}, 0.0);
+      copy({own.data(), x.dtype, x.shape, {pitch, 1}}, x);
+    }
+    const StripsProduct p{strips.as<const uint8_t>(),
+                          usable ? x.data : own.data(),
+                          usable ? x.strides[0] : pitch,
+                          M,
+                          N,
+                          static_cast<int>(usable ? K : pitch),
+                          static_cast<int>(Strips24::parts(K))};
+    multiply_strips24<T>(p, LinearResult(out, bias));
+  };
+  if (x.dtype == DType::bf16) return run(static_cast<BFloat16*>(nullptr));
+  run(static_cast<Half*>(nullptr));
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
