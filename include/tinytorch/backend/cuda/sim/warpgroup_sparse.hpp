@@ -24,7 +24,7 @@ void multiply_sparse(float (&sum)[kCount][4], const unsigned (&a)[4], unsigned m
       for (unsigned piece = 0; piece < 4; ++piece) {
         T values[8];
         const uint4 bytes = *reinterpret_cast<const uint4*>(shared + swizzled(at + piece * 16));
-        __builtin_memcpy(values, &bytes, sizeof(bytes));
+        __builtin_memcpy(&values[0].bits, &bytes, sizeof(bytes));
         for (unsigned k = 0; k < 8; ++k) column[piece * 8 + k] = static_cast<float>(values[k]);
       }
       for (int half = 0; half < 2; ++half) {
