@@ -34,6 +34,7 @@ GROUPS = (
     ("Vision models", ("vision/*.hpp",)),
     ("Caches of keys and values", ("kv_cache/*.hpp", "tensor/ops/cached_attention.hpp")),
     ("Quantization", ("quantization/*.hpp",)),
+    ("Pruning", ("pruning/*.hpp",)),
     ("Serving", ("serving/*.hpp",)),
     ("Files", ("io/*.hpp",)),
     ("Generated data", ("data/*.hpp",)),

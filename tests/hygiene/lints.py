@@ -11,7 +11,7 @@ from pathlib import Path
 
 # The order of the layers: a header may include its own folder and folders with a lower number, and no others.
 LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "kv_cache": 7, "vision": 7, "transformer": 8,
-          "benchmarking": 9, "profiling": 10, "acceleration": 11, "quantization": 11, "pruning": 11, "serving": 11}
+          "benchmarking": 9, "profiling": 10, "acceleration": 11, "quantization": 11, "serving": 11, "pruning": 12}
 TOP = 99  # tinytorch.hpp and cuda_impl.cuh may include everything
 
 TOP_LEVEL = {"CMakeLists.txt", "include", "modules", "examples", "tests", "bench", "notebooks", "README.md", "LICENSE"}

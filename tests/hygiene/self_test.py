@@ -21,7 +21,7 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_dependencies, "include/tinytorch/layers/a.hpp", "#include <nlohmann/json.hpp>\n", "only programs"),
     (lints.lint_layers, "include/tinytorch/core/a.hpp", "#include <tinytorch/tensor/b.hpp>\n", "not in a lower layer"),
     (lints.lint_layers, "include/tinytorch/io/a.hpp", "#include <tinytorch/data/b.hpp>\n", "not in a lower layer"),
-    (lints.lint_layers, "include/tinytorch/pruning/a.hpp", "#include <tinytorch/quantization/b.hpp>\n", "not in a lower layer"),
+    (lints.lint_layers, "include/tinytorch/quantization/a.hpp", "#include <tinytorch/pruning/b.hpp>\n", "not in a lower layer"),
     (lints.lint_layers, "include/tinytorch/nowhere/a.hpp", "", "missing in LAYERS"),
     (lints.lint_layers, "include/tinytorch/tensor/a.hpp", "#include <tinytorch/backend/cuda/kernels/b.cuh>\n", "CUDA_FROM_OUTSIDE"),
     (lints.lint_cycles, "include/tinytorch/core/a.hpp", "#include <tinytorch/core/a.hpp>\n", "include one another"),

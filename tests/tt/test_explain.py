@@ -21,7 +21,7 @@ HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statisti
            "transformer/bpe.hpp", "transformer/bpe_trainer.hpp", "transformer/char_tokenizer.hpp",
            "kv_cache/kv_cache.hpp", "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
            "transformer/speculative.hpp",
-           "transformer/pretraining.hpp", "quantization/quantization.hpp")
+           "transformer/pretraining.hpp", "pruning/pruning.hpp", "quantization/quantization.hpp")
 
 HEAD = """
 namespace tt = tinytorch;
