@@ -4,6 +4,7 @@
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
+//   strips.hpp     2:4 in the order of tensor cores, and linear layers with it
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
 // neither, and reports say so.
@@ -12,4 +13,5 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/pruning/two_four.hpp>
