@@ -13,6 +13,7 @@
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
+#include <tinytorch/backend/sparse_view.hpp>
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -53,6 +54,9 @@ void code_linear(const View& out, const View& x, const View& codes, const View& 
 void compress24(const View& values, const View& places, const View& dense);
 void strips24(const View& strips, const View& values, const View& places);
 void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias);
+
+// spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
+void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

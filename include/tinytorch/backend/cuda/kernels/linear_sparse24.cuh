@@ -4,10 +4,10 @@
 // warpgroups (gemm_sparse24.cuh), or 32 at a time where the device has none.
 #pragma once
 
-#include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/compress24.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_sparse24.cuh>
 #include <tinytorch/backend/cuda/kernels/gemv_sparse24.cuh>
+#include <tinytorch/backend/cuda/kernels/padded_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -34,21 +34,10 @@ void linear_sparse24(const View& out, const View& x, const View& strips, const V
          "\n  hint: multiply with the dense weight");
   }
   const auto run = [&]<class T>(T*) {
-    const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && K % 8 == 0 &&
-                        reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
-    const int64_t pitch = ceil_div(K, 8) * 8;
-    const DeviceScratch<T> own(usable ? 0 : M * pitch);
-    if (!usable) {
-      if (pitch != K) fill({own.data(), x.dtype, {M, pitch}, {pitch, 1}}, 0.0);
-      copy({own.data(), x.dtype, x.shape, {pitch, 1}}, x);
-    }
-    const StripsProduct p{strips.as<const uint8_t>(),
-                          usable ? x.data : own.data(),
-                          usable ? x.strides[0] : pitch,
-                          M,
-                          N,
-                          static_cast<int>(usable ? K : pitch),
-                          static_cast<int>(Strips24::parts(K))};
+    const PaddedRows<T> rows(x);
+    const StripsProduct p{
+        strips.as<const uint8_t>(),          rows.data(), rows.row(), M, N, static_cast<int>(rows.columns()),
+        static_cast<int>(Strips24::parts(K))};
     multiply_strips24<T>(p, LinearResult(out, bias));
   };
   if (x.dtype == DType::bf16) return run(static_cast<BFloat16*>(nullptr));
