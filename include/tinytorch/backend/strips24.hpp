@@ -26,4 +26,19 @@ struct Strips24 {
   static Shape shape(int64_t N, int64_t K) { return {count(N), parts(K) * kPartBytes}; }
 };
 
+// Strips with codes of 4 bits: a part has 384 bytes. Lane 4 g + t has two words of codes (8 bytes, after
+// those of the lane before), one for each product: the pair of register i has its first code in bits 4 i, the
+// second in bits 16 + 4 i. Places follow, as above. A number is (code - 8) scale; a scale f16 serves the 64
+// kept numbers of 128 columns of a row. Scales are a matrix of their own: [strip, 128 columns, row of the
+// strip].
+struct Int4Strips24 {
+  static constexpr int64_t kPartBytes = 384, kGroup = 128;  // columns of a scale
+  static constexpr int kPlacesAt = 256;
+
+  static Shape shape(int64_t N, int64_t K) { return {Strips24::count(N), Strips24::parts(K) * kPartBytes}; }
+  static Shape scales_shape(int64_t N, int64_t K) {
+    return {Strips24::count(N), ceil_div(K, kGroup) * Strips24::kRows};
+  }
+};
+
 }  // namespace tinytorch::inline TT_BUILD::backend

@@ -4,6 +4,7 @@
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
+//   int4_strips.hpp  the same with numbers of 4 bits
 //   strips.hpp     2:4 in the order of tensor cores, and linear layers with it
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
@@ -13,5 +14,6 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/int4_strips.hpp>
 #include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/pruning/two_four.hpp>

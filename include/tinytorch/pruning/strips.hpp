@@ -88,6 +88,43 @@ inline StripsMatrix to_strips(const TwoFourMatrix& w, TT_LOC) {
   return {strips, w.dtype(), w.rows(), w.columns(), loc};
 }
 
+namespace pruning {
+
+// The result of x [M, K] W^T + bias for a sparse W [rows, columns].
+inline Specs infer_sparse_linear(const Tensor& x, const Tensor& bias, int64_t rows, int64_t columns,
+                                 Loc loc) {
+  if (x.shape()[1] != columns || (bias.defined() && !(bias.shape() == Shape{rows}))) {
+    fail("TT-SHAPE-02",
+         "linear: sizes differ: x has " + std::to_string(x.shape()[1]) + " features, the sparse weight is [" +
+             std::to_string(rows) + ", " + std::to_string(columns) +
+             "]\n  rule: x [..., K], weight [N, K], bias [N]",
+         loc);
+  }
+  if (bias.defined() && bias.dtype() != DType::f32 && !is_16_bit(bias.dtype()))
+    fail("TT-DTYPE-02", "linear: the bias must be f32, bf16 or f16, got " + bias.describe(), loc);
+  return {{{x.shape()[0], rows}, x.dtype()}};
+}
+[[noreturn]] inline void refuse_sparse_gradient() {
+  fail(
+      "TT-GRAD-05",
+      "linear with a 2:4 sparse weight has no derivative\n  hint: train with masks, and compress the result");
+}
+// Applies an op to x [..., K] as a matrix, in the place of in[0]; the result is [..., rows].
+template <class Op>
+Tensor sparse_linear(const Op& op, const Tensor& x, Tensors in, int64_t rows, Loc loc) {
+  require_defined("linear", loc, x);
+  if (x.rank() == 0) fail("TT-SHAPE-04", "linear: x needs at least rank 1, got " + x.describe(), loc);
+  Shape shape = x.shape();
+  shape.back() = rows;
+  const int64_t K = x.shape().back();
+  int64_t M = 1;
+  for (int d = 0; d + 1 < x.rank(); ++d) M *= x.shape()[d];
+  in[0] = reshape(x, {M, K}, loc);
+  return reshape(apply(op, in, loc), shape, loc);
+}
+
+}  // namespace pruning
+
 // x [M, K] and the strips of a weight [N, K] -> [M, N].
 struct StripsLinearOp final : Primitive<StripsLinearOp> {
   static constexpr const char* kName = "linear_sparse24";
@@ -102,17 +139,7 @@ struct StripsLinearOp final : Primitive<StripsLinearOp> {
                "\n  hint: convert it with x.to(" + name_of(dtype) + ")",
            loc);
     }
-    const bool has_bias = in[2].defined();
-    if (in[0].shape()[1] != columns || (has_bias && !(in[2].shape() == Shape{rows}))) {
-      fail("TT-SHAPE-02",
-           "linear: sizes differ: x has " + std::to_string(in[0].shape()[1]) +
-               " features, the sparse weight is [" + std::to_string(rows) + ", " + std::to_string(columns) +
-               "]\n  rule: x [..., K], weight [N, K], bias [N]",
-           loc);
-    }
-    if (has_bias && in[2].dtype() != DType::f32 && !is_16_bit(in[2].dtype()))
-      fail("TT-DTYPE-02", "linear: the bias must be f32, bf16 or f16, got " + in[2].describe(), loc);
-    return {{{in[0].shape()[0], rows}, dtype}};
+    return pruning::infer_sparse_linear(in[0], in[2], rows, columns, loc);
   }
   // Products with the numbers that are not stored are not counted.
   double flops(const Tensors& in, const Tensors&) const override {
@@ -123,24 +150,14 @@ struct StripsLinearOp final : Primitive<StripsLinearOp> {
               linear_sparse24(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
   }
   Save saves() const override { return Save::nothing; }
-  Tensors vjp(const Saved&, const Tensors&) const override {
-    fail("TT-GRAD-05",
-         "linear with a 2:4 sparse weight has no derivative\n  hint: train with masks, and compress the "
-         "result");
-  }
+  Tensors vjp(const Saved&, const Tensors&) const override { pruning::refuse_sparse_gradient(); }
 };
 
 // x [..., K] weight^T + bias: bias [N] or undefined -> [..., N] in the dtype of x, which is that of the
 // weight.
 inline Tensor linear(const Tensor& x, const StripsMatrix& weight, const Tensor& bias = {}, TT_LOC) {
-  require_defined("linear", loc, x);
-  if (x.rank() == 0) fail("TT-SHAPE-04", "linear: x needs at least rank 1, got " + x.describe(), loc);
-  Shape shape = x.shape();
-  shape.back() = weight.rows();
-  const int64_t K = x.shape().back(),
-                M = x.numel() == 0 ? shape.numel() / std::max<int64_t>(1, weight.rows()) : x.numel() / K;
-  return reshape(apply(StripsLinearOp(weight), {reshape(x, {M, K}, loc), weight.strips(), bias}, loc), shape,
-                 loc);
+  return pruning::sparse_linear(StripsLinearOp(weight), x, {Tensor(), weight.strips(), bias}, weight.rows(),
+                                loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

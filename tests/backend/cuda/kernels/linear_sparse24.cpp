@@ -4,7 +4,7 @@
 #include <cmath>
 #include <support/few.hpp>
 #include <support/fresh.hpp>
-#include <tinytorch/backend/strips24.hpp>
+#include <tinytorch/backend/cpu/sparse24.hpp>
 
 using namespace test;
 
@@ -175,6 +175,74 @@ TEST_CASE("many rows of x: partial tiles, depths and layouts" * needs_devices())
     check_product(fresh, t, 130, 70, 128);
     check_product(fresh, t, 257, 140, 64 * 4 + 8, Layout::offset);
     check_product(fresh, t, 300, 65, 64 * 9, Layout::gaps, Layout::gaps);
+  }
+}
+
+namespace {
+
+using backend::Int4Strips24;
+
+// The kept numbers rounded to 4 bits: the largest of 64 becomes -8.
+std::vector<double> rounded_to_int4(const Weight24& w) {
+  std::vector<double> out(w.dense.size());
+  for (int64_t n = 0; n < w.N; ++n) {
+    for (int64_t first = 0; first < w.K; first += 128) {
+      const auto begin = static_cast<size_t>(n * w.K + first),
+                 end = static_cast<size_t>(n * w.K + std::min(w.K, first + 128));
+      double most = 0;
+      for (size_t i = begin; i < end; ++i)
+        if (std::abs(w.dense[i]) > std::abs(most)) most = w.dense[i];
+      const auto scale =
+          static_cast<double>(static_cast<float>(tinytorch::Half(static_cast<float>(most / -8))));
+      for (size_t i = begin; i < end && scale != 0; ++i)
+        out[i] = std::clamp(std::floor(w.dense[i] / scale + 8.5), 0.0, 15.0) * scale - 8 * scale;
+    }
+  }
+  return out;
+}
+
+void check_int4(Fresh& fresh, DType t, int64_t M, int64_t N, int64_t K, Layout layout = Layout::dense) {
+  INFO(text_of(t), " ", M, " x ", N, " x ", K);
+  Weight24 w(fresh.array(t, {N, K}), t);
+  DeviceArray codes(u8, Int4Strips24::shape(N, K)), scales(f16, Int4Strips24::scales_shape(N, K));
+  kernels::strips24_int4(codes.view(), scales.view(), w.values.view(), w.places.view());
+  Array cpu_codes(u8, codes.shape()), cpu_scales(f16, scales.shape());
+  Array values = Array::from(t, w.values.shape(), w.values.values()),
+        places = Array::from(u8, w.places.shape(), w.places.values());
+  backend::cpu::strips24_int4(cpu_codes.view(), cpu_scales.view(), values.view(), places.view());
+  CHECK(codes.values() == cpu_codes.values());
+  CHECK(scales.values() == cpu_scales.values());
+
+  const DType x_type = t == f32 ? bf16 : t;
+  DeviceArray x = fresh.array(x_type, {M, K}, -1, 1, layout), bias = fresh.array(f32, {N}),
+              out(x_type, {M, N});
+  kernels::linear_sparse24_int4(out.view(), x.view(), codes.view(), scales.view(), bias.view());
+  w.dense = rounded_to_int4(w);
+  const std::vector<double> want = product_of(x.values(), w, bias.values(), M), got = out.values();
+  const double unit = x_type == bf16 ? 1.0 / 256 : 1.0 / 2048;
+  // Numbers in the middle of two codes may be rounded to either: a few steps of about 1/8.
+  double worst = 0, total = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double off = std::abs(got[i] - want[i]) - unit * std::abs(want[i]);
+    if (!(off <= worst)) worst = off;
+    total += std::max(off, 0.0);
+  }
+  CHECK(worst <= 0.3);
+  CHECK(total <= 1e-3 * static_cast<double>(want.size()) + 0.3);
+}
+
+}  // namespace
+
+TEST_CASE("kept numbers of 4 bits: codes as on the CPU, products of any sizes" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : {bf16, f16, f32}) {
+    check_int4(fresh, t, 1, 1, 4);
+    check_int4(fresh, t, 1, 40, 640);
+    check_int4(fresh, t, 5, 16, 128, Layout::gaps);
+    check_int4(fresh, t, 8, 17, 64 * 35);
+    check_int4(fresh, t, 12, 33, 260);
+    check_int4(fresh, t, 40, 20, 192);
   }
 }
 

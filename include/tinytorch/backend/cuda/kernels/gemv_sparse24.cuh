@@ -95,6 +95,13 @@ static __global__ void __launch_bounds__(Tile::kThreads)
 
 // --- launchers ---
 
+inline void require_sparse_tensor_cores() {
+  if (has_tensor_cores()) return;
+  fail("TT-CUDA-04",
+       "2:4 sparse weights need a device of compute capability 8.0 or above"
+       "\n  hint: multiply with the dense weight");
+}
+
 template <class T, int kTiles>
 void launch_gemv_sparse24(const StripsProduct& p, const LinearResult& to) {
   using Tile = FewRows24<kTiles>;

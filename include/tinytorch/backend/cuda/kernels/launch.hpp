@@ -45,16 +45,13 @@ void code_linear(const View& out, const View& x, const View& codes, const View& 
                  const View& zero_points, const View& bias, const BlockFormat& format,
                  Activations activations);
 
-// 2:4 sparse weights. compress24: dense [N, K] of f32, bf16 or f16, K a multiple of 4 -> values [N, K / 2]
-// and places u8 [N, 2 ceil(K / 16)], as backend::TwoFourView describes them: of each four neighbours the two
-// of the largest magnitude, the first of equal ones; NaN counts as the largest. strips24: the same values
-// (bf16 or f16) and places in the order of tensor cores, u8 of the shape Strips24::shape(N, K).
-// linear_sparse24: out [M, N] = x [M, K] W^T + bias for a W in strips, in f32 sums; x has the dtype of the
-// values. values, places and strips are contiguous.
+// 2:4 sparse weights (backend/cpu/sparse24.hpp)
 void compress24(const View& values, const View& places, const View& dense);
 void strips24(const View& strips, const View& values, const View& places);
+void strips24_int4(const View& codes, const View& scales, const View& values, const View& places);
 void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias);
-
+void linear_sparse24_int4(const View& out, const View& x, const View& codes, const View& scales,
+                          const View& bias);
 // spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
 void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 

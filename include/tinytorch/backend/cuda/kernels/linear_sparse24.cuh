@@ -28,11 +28,7 @@ void multiply_strips24(const StripsProduct& p, const LinearResult& to) {
 void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias) {
   if (out.numel() == 0) return;
   const int64_t M = x.shape[0], K = x.shape[1], N = out.shape[1];
-  if (!has_tensor_cores()) {
-    fail("TT-CUDA-06",
-         "products of 2:4 sparse weights need a device of compute capability 8.0 or above"
-         "\n  hint: multiply with the dense weight");
-  }
+  require_sparse_tensor_cores();
   const auto run = [&]<class T>(T*) {
     const PaddedRows<T> rows(x);
     const StripsProduct p{
