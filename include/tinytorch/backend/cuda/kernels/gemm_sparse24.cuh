@@ -106,10 +106,9 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
     for (int i = 0; i < Group::kAhead; ++i) fetch();
     WarpStrip strip(p, n0);
     PartOfStrip part[3];
-    strip.next(part[0]);
-    strip.next(part[1]);
+    strip.next(part[0]), strip.next(part[1]);
     float sum[Group::kPanels * 8][4] = {};
-    fence_operands(sum);  // else the zeros are set between the products, and the compiler serializes these
+    fence_operands(sum);  // else the zeros are set between the products, which serializes these
     wait_for_copies<Group::kAhead - 1>();
     fence_async_proxy();
     __syncthreads();  // step 0 is there
