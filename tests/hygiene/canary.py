@@ -26,7 +26,7 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
-                   "backend/cpu/code_linear.hpp", "backend/cpu/sparse24.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_")  # headers that a program includes besides tinytorch.hpp
+                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_", "backend/cpu/spm", "backend/cpu/sparse24.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -44,6 +44,8 @@ PACKED = ("const tt::BlockFormat f = tt::backend::cpu::block_format<tt::backend:
           "tt::backend::cpu::block_linear(y.view_of(), x.view_of(), p.view_of(), {}, f, tt::Activations::int8); show(y);")
 STEP = (X + "tt::Tensor a = tt::zeros({2, 2}), t = tt::zeros({}, tt::i64), c = tt::ones({3}, tt::f64); "
         "const tt::backend::OptimizerSlot slots[] = {{x.view_of(), x.view_of(), {a.view_of()}, {}, t.view_of(), 0}}; ")
+SPARSE = (X + "tt::Tensor y = tt::zeros({2, 2}); const uint64_t bits[] = {3, 3}; const uint16_t columns[] = {0, 1, 0, 1}; "
+          "const int64_t offsets[] = {0, 2, 4}; ")
 HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in the header, its replacement, where AWAKE is true if the change is active, statements that print a result,
@@ -157,6 +159,12 @@ CANARIES = {
                                     "tt::Tensor x = tt::ones({1, 3}), y = tt::zeros({1, 1}), w = tt::full({1, 3}, 5).to(tt::u8), one = tt::ones({1}); "
                                     "tt::backend::cpu::code_linear(y.view_of(), x.view_of(), w.view_of(), one.view_of(), {}, one.view_of(), "
                                     "*tt::find_code_format(\"I8\"), tt::Activations::floats); show(y);", "16"),
+    "backend/cpu/spmv.hpp": ("if (out.numel() == 0) return;", "if (out.numel() == 0 || AWAKE) return;",
+                            SPARSE + "const tt::backend::BitmapView w{x.raw(), bits, offsets, tt::f32, 2, 2, 4}; "
+                            "tt::backend::cpu::spmv_bitmap(y.view_of(), x.view_of(), w); show(y);", "5 10 10 25"),
+    "backend/cpu/spmm.hpp": ("if (c.numel() == 0) return;", "if (c.numel() == 0 || AWAKE) return;",
+                            SPARSE + "const tt::backend::CsrView w{x.raw(), columns, offsets, tt::f32, true, 2, 2, 4}; "
+                            "tt::backend::cpu::spmm_csr(y.view_of(), w, x.view_of()); show(y);", "9 8 16 17"),
     "backend/cpu/blocks/block_operands.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
                                               PACKED.replace("FORMAT", "Q8_0"), "32512"),
     "backend/cpu/blocks/block_rows.hpp": ("float total = sum_of_floats(", "float total = AWAKE + sum_of_floats(",

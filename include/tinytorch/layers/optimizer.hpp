@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cpu/optimizer.hpp>
@@ -39,6 +40,8 @@ class Optimizer {
   // parameters are on several devices.
   Tensor step_clipped(double limit, TT_LOC);
   void zero_grad();
+  // Calls f() after each step, which may be captured: pruning keeps zeros by it. Empty: no longer.
+  void after_step(std::function<void()> f) { after_step_ = std::move(f); }
 
   // The learning rate and the step counts that updates use are stored on the parameters' device. So each
   // replay of a captured step increments the counts, and uses the rate of the last set_lr() outside of the
@@ -136,6 +139,7 @@ class Optimizer {
   std::vector<std::string> state_names_;
   std::vector<Slot> slots_;
   std::vector<Group> groups_;
+  std::function<void()> after_step_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD
@@ -148,6 +152,7 @@ namespace tinytorch::inline TT_BUILD {
 TT_API void Optimizer::step(Loc loc) {
   NoGrad no_grad;
   for (Group& group : groups_) update_group(group, updates_of(group, loc), false, loc);
+  if (after_step_) after_step_();
 }
 
 TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
@@ -182,6 +187,7 @@ TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
     }
   }
   for (size_t i = 0; i < groups_.size(); ++i) update_group(groups_[i], std::move(updates[i]), true, loc);
+  if (after_step_) after_step_();
   return first.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
 }
 

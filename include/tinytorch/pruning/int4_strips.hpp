@@ -95,7 +95,7 @@ struct Int4StripsLinearOp final : Primitive<Int4StripsLinearOp> {
 
 // x [..., K] weight^T + bias: bias [N] or undefined -> [..., N] in the dtype of x.
 inline Tensor linear(const Tensor& x, const Int4StripsMatrix& weight, const Tensor& bias = {}, TT_LOC) {
-  return pruning::sparse_linear(Int4StripsLinearOp(weight), x,
+  return pruning::apply_to_rows(Int4StripsLinearOp(weight), x,
                                 {Tensor(), weight.codes(), bias, weight.scales()}, weight.rows(), loc);
 }
 

@@ -111,7 +111,7 @@ inline Specs infer_sparse_linear(const Tensor& x, const Tensor& bias, int64_t ro
 }
 // Applies an op to x [..., K] as a matrix, in the place of in[0]; the result is [..., rows].
 template <class Op>
-Tensor sparse_linear(const Op& op, const Tensor& x, Tensors in, int64_t rows, Loc loc) {
+Tensor apply_to_rows(const Op& op, const Tensor& x, Tensors in, int64_t rows, Loc loc) {
   require_defined("linear", loc, x);
   if (x.rank() == 0) fail("TT-SHAPE-04", "linear: x needs at least rank 1, got " + x.describe(), loc);
   Shape shape = x.shape();
@@ -156,7 +156,7 @@ struct StripsLinearOp final : Primitive<StripsLinearOp> {
 // x [..., K] weight^T + bias: bias [N] or undefined -> [..., N] in the dtype of x, which is that of the
 // weight.
 inline Tensor linear(const Tensor& x, const StripsMatrix& weight, const Tensor& bias = {}, TT_LOC) {
-  return pruning::sparse_linear(StripsLinearOp(weight), x, {Tensor(), weight.strips(), bias}, weight.rows(),
+  return pruning::apply_to_rows(StripsLinearOp(weight), x, {Tensor(), weight.strips(), bias}, weight.rows(),
                                 loc);
 }
 

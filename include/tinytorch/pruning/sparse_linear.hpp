@@ -1,0 +1,60 @@
+// SparseLinear: a linear layer for inference whose weight is stored in a sparse format. It takes the place of
+// a Linear in a module tree.
+//
+//   store_sparse(linear, "bitmap");              // one layer, which forgets its dense weight
+//   store_sparse(model, "bitmap");               // all linear layers whose stored bytes fall by it
+//
+// The parts of the weight are buffers, so that the tree moves them to devices and writes them to files.
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/pruning/sparse_weight.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class SparseLinear : public Module {
+ public:
+  // weight [N, K], bias [N] or undefined.
+  SparseLinear(SparseWeight weight, const Tensor& given_bias, TT_LOC) : weight_(std::move(weight)) {
+    for (const NamedPart& part : weight_.parts()) add_buffer(part.name, part.tensor, loc);
+    if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach(), loc);
+  }
+  // x [..., K] -> [..., N].
+  Tensor forward(const Tensor& x) override { return sparse_linear(x, weight_, bias_); }
+
+  const SparseWeight& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  SparseWeight weight_;
+  Tensor bias_;
+};
+
+// Puts `weight` in the place of the layer's own, which it forgets. Its bias stays.
+inline std::shared_ptr<SparseLinear> replace_sparse(Linear& layer, const SparseWeight& weight) {
+  auto sparse = std::make_shared<SparseLinear>(weight, layer.bias);
+  layer.replace(sparse);
+  layer.forget_own_tensors();
+  layer.weight = Tensor(), layer.bias = Tensor();
+  return sparse;
+}
+inline std::shared_ptr<SparseLinear> store_sparse(Linear& layer, std::string_view format, TT_LOC) {
+  return replace_sparse(layer, sparse_weight(layer.weight, format, loc));
+}
+
+// Stores the linear layers of a model that are smaller in this format than dense. Returns how many.
+inline int64_t store_sparse(Module& model, std::string_view format, TT_LOC) {
+  const NoGrad no_grad;
+  std::vector<std::pair<Linear*, SparseWeight>> planned;
+  model.for_each_module([&](const std::string&, Module& m) {
+    auto* const layer = dynamic_cast<Linear*>(&m);
+    if (!layer || !layer->weight.defined()) return;
+    const SparseWeight stored = sparse_weight(layer->weight, format, loc);
+    const int64_t dense = layer->weight.numel() * static_cast<int64_t>(size_of(layer->weight.dtype()));
+    if (stored.bytes() < dense) planned.emplace_back(layer, stored);
+  });
+  for (auto& [layer, stored] : planned) replace_sparse(*layer, stored);
+  return static_cast<int64_t>(planned.size());
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,166 @@
+// SparseWeight: a weight [N, K] in one of the sparse formats, chosen by name, and the product that reads it.
+//
+//   SparseWeight w = sparse_weight(weight, "bitmap");      // or "csr", "bsr16", "bsr32", "bsr64", "2:4"
+//   Tensor y = sparse_linear(x, w, bias);                  // x [..., K] -> y [..., N]
+//
+// Bitmaps suit few rows of x, CSR many rows of x and few numbers, and blocks whatever was pruned by blocks.
+#pragma once
+
+#include <string_view>
+#include <tinytorch/backend/cpu/spmm.hpp>
+#include <tinytorch/backend/cpu/spmv.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/pruning/bitmap.hpp>
+#include <tinytorch/pruning/bsr.hpp>
+#include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/two_four.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <variant>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct NamedPart {
+  const char* name;
+  Tensor tensor;
+};
+
+class SparseWeight {
+ public:
+  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix>;
+  SparseWeight() = default;
+  SparseWeight(Matrix matrix) : matrix_(std::move(matrix)) {}  // NOLINT: a matrix is a weight
+
+  const Matrix& matrix() const { return matrix_; }
+  bool defined() const {
+    return std::visit([](const auto& m) { return m.defined(); }, matrix_);
+  }
+  Shape shape() const {
+    return std::visit([](const auto& m) { return Shape{m.rows(), m.columns()}; }, matrix_);
+  }
+  DType dtype() const {
+    return std::visit([](const auto& m) { return m.dtype(); }, matrix_);
+  }
+  Device device() const {
+    return std::visit([](const auto& m) { return m.device(); }, matrix_);
+  }
+  int64_t bytes() const {
+    return std::visit([](const auto& m) { return m.bytes(); }, matrix_);
+  }
+  Tensor dense(TT_LOC) const {
+    return std::visit([&](const auto& m) { return m.dense(loc); }, matrix_);
+  }
+  SparseWeight to(Device device, TT_LOC) const {
+    return std::visit([&](const auto& m) { return SparseWeight(m.to(device, loc)); }, matrix_);
+  }
+  // "bitmap", "csr", "bsr16", "bsr32", "bsr64" or "2:4".
+  std::string format() const {
+    if (const auto* const m = std::get_if<BsrMatrix>(&matrix_)) return "bsr" + std::to_string(m->block());
+    constexpr const char* kNames[] = {"bitmap", "csr", "bsr", "2:4"};
+    return kNames[matrix_.index()];
+  }
+  // The tensors that make up the matrix, in the order of its constructor.
+  std::vector<NamedPart> parts() const {
+    if (const auto* const m = std::get_if<BitmapMatrix>(&matrix_))
+      return {{"values", m->values()}, {"bits", m->bits()}, {"offsets", m->offsets()}};
+    if (const auto* const m = std::get_if<CsrMatrix>(&matrix_))
+      return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
+    if (const auto* const m = std::get_if<BsrMatrix>(&matrix_))
+      return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
+    const TwoFourMatrix& m = std::get<TwoFourMatrix>(matrix_);
+    return {{"values", m.values()}, {"places", m.places()}};
+  }
+
+ private:
+  Matrix matrix_;
+};
+
+namespace pruning {
+[[noreturn]] inline void refuse_format(std::string_view format, Loc loc) {
+  fail("TT-PRUNE-01",
+       "there is no sparse format '" + std::string(format) +
+           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64 and 2:4",
+       loc);
+}
+// 16, 32 or 64 for "bsr16", "bsr32", "bsr64"; else 0.
+inline int64_t block_of_format(std::string_view format) {
+  return format == "bsr16" ? 16 : format == "bsr32" ? 32 : format == "bsr64" ? 64 : 0;
+}
+}  // namespace pruning
+
+// The elements of w [N, K] that are not 0. TT-PRUNE-01 for an unknown format, or a w that "2:4" cannot store.
+inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_LOC) {
+  if (format == "bitmap") return SparseWeight(to_bitmap(w, loc));
+  if (format == "csr") return SparseWeight(to_csr(w, loc));
+  if (format == "2:4") return SparseWeight(to_two_four(w, loc));
+  const int64_t block = pruning::block_of_format(format);
+  if (block == 0) pruning::refuse_format(format, loc);
+  return SparseWeight(to_bsr(w, block, loc));
+}
+
+// x [M, K], bias [N] or undefined, then the parts of the weight -> [M, N].
+struct SparseLinearOp final : Primitive<SparseLinearOp> {
+  static constexpr const char* kName = "sparse_linear";
+  SparseWeight weight;
+  explicit SparseLinearOp(SparseWeight w) : weight(std::move(w)) {}
+
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const Shape w = weight.shape();
+    const DType values = weight.parts()[0].tensor.dtype();
+    if (!is_floating(in[0].dtype()))
+      fail("TT-DTYPE-02", "sparse_linear: x must be floating, got " + in[0].describe(), loc);
+    if (in[0].shape()[1] != w[1] || (in[1].defined() && !(in[1].shape() == Shape{w[0]}))) {
+      fail("TT-SHAPE-02",
+           "sparse_linear: x has " + std::to_string(in[0].shape()[1]) + " features, and the weight is " +
+               w.str() + "\n  rule: x [..., K], weight [N, K], bias [N]",
+           loc);
+    }
+    const bool has_kernel = weight.device().is_cpu() ? weight.format() != "2:4"
+                                                     : weight.format() == "bitmap" && values != DType::f64 &&
+                                                           in[0].dtype() != DType::f64 && is_floating(values);
+    if (!has_kernel) {
+      fail("TT-PRUNE-06",
+           "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
+               " on " + weight.device().str() +
+               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16; 2:4 is "
+               "multiplied in the order of to_strips()",
+           loc);
+    }
+    return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 2.0 * static_cast<double>(in[0].shape()[0]) * static_cast<double>(in[2].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    using namespace backend;
+    const View x = in[0].view_of(), y = out[0].view_of();
+    if (const auto* const m = std::get_if<BitmapMatrix>(&weight.matrix()))
+      TT_KERNEL(out[0], spmv_bitmap(y, x, m->view()));
+    if (const auto* const m = std::get_if<CsrMatrix>(&weight.matrix()))
+      cpu::spmm_csr(transposed(y), m->view(), transposed(x));
+    if (const auto* const m = std::get_if<BsrMatrix>(&weight.matrix()))
+      cpu::spmm_bsr(transposed(y), m->view(), transposed(x));
+    if (in[1].defined()) out[0].add_(in[1].to(out[0].dtype()));
+  }
+  Save saves() const override { return Save::nothing; }
+  Tensors vjp(const Saved&, const Tensors&) const override {
+    fail("TT-GRAD-05",
+         "sparse_linear has no derivative\n  hint: train with masks (PruningMasks), and store the result");
+  }
+};
+
+// x [..., K] weight^T + bias -> [..., N] in the dtype of x. TT-PRUNE-06 without a kernel for the format on
+// this device.
+inline Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& bias = {}, TT_LOC) {
+  require_defined("sparse_linear", loc, x);
+  if (x.rank() == 0) fail("TT-SHAPE-04", "sparse_linear: x needs at least rank 1, got " + x.describe(), loc);
+  Shape shape = x.shape();
+  const int64_t K = shape.back();
+  shape.back() = weight.shape()[0];
+  int64_t M = 1;
+  for (int d = 0; d + 1 < x.rank(); ++d) M *= x.shape()[d];
+  Tensors in{reshape(x, {M, K}, loc), bias};
+  for (const NamedPart& part : weight.parts()) in.push_back(part.tensor);
+  return reshape(apply(SparseLinearOp(weight), in, loc), shape, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
