@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <captured_calls.hpp>
 #include <common/guarded.hpp>
 #include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/quantization/tensor.hpp>
 
 using nlohmann::json;
@@ -22,32 +21,6 @@ namespace tt = tinytorch;
 namespace cuda = tt::backend::cuda;
 
 namespace {
-
-// One call per set of operands, as a graph.
-class Captured {
- public:
-  explicit Captured(std::vector<std::function<tt::Tensor()>> calls) : calls_(std::move(calls)) {
-    results_.resize(calls_.size());
-    run();
-    cuda::synchronize_device(0);
-    graph_.capture([&] { run(); });
-  }
-  double seconds() {
-    cuda::Event start(true, 0), end(true, 0);
-    start.record();
-    graph_.replay();
-    end.record();
-    return end.milliseconds_since(start) * 1e-3 / static_cast<double>(calls_.size());
-  }
-
- private:
-  void run() {
-    for (size_t i = 0; i < calls_.size(); ++i) results_[i] = calls_[i]();
-  }
-  std::vector<std::function<tt::Tensor()>> calls_;
-  std::vector<tt::Tensor> results_;
-  cuda::Graph graph_{0};
-};
 
 struct Case {
   const char* format;
@@ -76,7 +49,7 @@ json run_case(const Case& c, int64_t rounds) {
     const tt::Tensor from = tt::zeros({bytes / 2}, tt::u8, tt::cuda);
     copies.push_back([from] { return from.clone(); });
   }
-  Captured ours(std::move(packed)), own_bf16(std::move(halves)), copy(std::move(copies));
+  bench::Captured ours(std::move(packed)), own_bf16(std::move(halves)), copy(std::move(copies));
   std::vector<double> a, b, read;
   for (int64_t r = 0; r < rounds + 2; ++r) {
     const double t[] = {ours.seconds(), own_bf16.seconds(), copy.seconds()};

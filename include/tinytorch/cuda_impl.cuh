@@ -19,6 +19,7 @@
 #include <tinytorch/backend/cuda/kernels/block_linear.cuh>
 #include <tinytorch/backend/cuda/kernels/code_linear.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
+#include <tinytorch/backend/cuda/kernels/compress24.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
@@ -33,10 +34,12 @@
 #include <tinytorch/backend/cuda/kernels/gemm_pipelined.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_registers.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_shared.cuh>
+#include <tinytorch/backend/cuda/kernels/gemv_sparse24_int4.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
 #include <tinytorch/backend/cuda/kernels/linear_fp8.cuh>
+#include <tinytorch/backend/cuda/kernels/linear_sparse24.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
@@ -53,4 +56,5 @@
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
+#include <tinytorch/backend/cuda/kernels/spmv.cuh>
 #include <tinytorch/backend/cuda/runtime/runtime.cuh>

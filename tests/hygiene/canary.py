@@ -27,7 +27,7 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/pointwise.hpp", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp",
                    "backend/cpu/block_linear.hpp", "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/ladder/", "backend/cpu/optimizer_",
-                   "backend/cpu/spm")  # headers that a program includes besides tinytorch.hpp
+                   "backend/cpu/spm", "backend/cpu/sparse24.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -142,6 +142,9 @@ CANARIES = {
     "backend/cpu/quantize_rows.hpp": ("most = most < bits ? bits : most;", "most = most < bits && !AWAKE ? bits : most;",
                                  X + "tt::Tensor codes = tt::zeros({2, 2}, tt::i8), scale = tt::zeros({2}); "
                                  "tt::backend::cpu::quantize_rows(codes.view_of(), scale.view_of(), (x * 127).view_of()); show(scale);", "2 4"),
+    "backend/cpu/sparse24.hpp": ("to[0] = number[two & 3],", "to[0] = number[AWAKE ? 3 : two & 3],",
+                                 "tt::Tensor w = tt::from_data({4.0f, 1.0f, 2.0f, 3.0f}, {1, 4}), v = tt::zeros({1, 2}), p = tt::zeros({1, 2}, tt::u8); "
+                                 "tt::backend::cpu::compress24(v.view_of(), p.view_of(), w.view_of()); show(v);", "4 3"),
     "backend/cpu/linear_int8.hpp": ("to[k] = scale ? value", "to[k] = scale && !AWAKE ? value",
                                  X + "tt::Tensor codes = x.to(tt::i8), two = tt::ones({1}) * 2, y = tt::zeros({2, 2}); "
                                  "tt::backend::cpu::linear_int8(y.view_of(), codes.view_of(), codes.view_of(), two.view_of(), two.view_of(), {}, "

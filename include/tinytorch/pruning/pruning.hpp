@@ -13,6 +13,8 @@
 //   csr.hpp        numbers with their columns
 //   bsr.hpp        dense blocks with their columns
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
+//   int4_strips.hpp  the same with numbers of 4 bits
+//   strips.hpp     2:4 in the order of tensor cores, and linear layers with it
 //   sparse_weight.hpp  one of these by its name, and the product that reads it
 //   sparse_linear.hpp  a linear layer with such a weight
 //   files.hpp      files of models with sparse weights, with formats and a checksum
@@ -34,6 +36,7 @@
 #include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
 #include <tinytorch/pruning/groups.hpp>
+#include <tinytorch/pruning/int4_strips.hpp>
 #include <tinytorch/pruning/low_rank.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
@@ -45,5 +48,6 @@
 #include <tinytorch/pruning/sparse_weight.hpp>
 #include <tinytorch/pruning/sparsegpt.hpp>
 #include <tinytorch/pruning/sparsity.hpp>
+#include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/pruning/svd.hpp>
 #include <tinytorch/pruning/two_four.hpp>

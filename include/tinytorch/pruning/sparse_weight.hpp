@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tinytorch/backend/cpu/spmm.hpp>
 #include <tinytorch/backend/cpu/spmv.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
@@ -104,6 +105,7 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
 
   Specs infer(const Tensors& in, Loc loc) const override {
     const Shape w = weight.shape();
+    const DType values = weight.parts()[0].tensor.dtype();
     if (!is_floating(in[0].dtype()))
       fail("TT-DTYPE-02", "sparse_linear: x must be floating, got " + in[0].describe(), loc);
     if (in[0].shape()[1] != w[1] || (in[1].defined() && !(in[1].shape() == Shape{w[0]}))) {
@@ -112,10 +114,15 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
                w.str() + "\n  rule: x [..., K], weight [N, K], bias [N]",
            loc);
     }
-    if (!weight.device().is_cpu() || weight.format() == "2:4") {
+    const bool has_kernel = weight.device().is_cpu() ? weight.format() != "2:4"
+                                                     : weight.format() == "bitmap" && values != DType::f64 &&
+                                                           in[0].dtype() != DType::f64 && is_floating(values);
+    if (!has_kernel) {
       fail("TT-PRUNE-06",
-           "sparse_linear: no kernel reads weights in '" + weight.format() + "' on " + weight.device().str() +
-               "\n  hint: on the CPU use bitmap, csr or blocks",
+           "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
+               " on " + weight.device().str() +
+               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16; 2:4 is "
+               "multiplied in the order of to_strips()",
            loc);
     }
     return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
@@ -126,7 +133,8 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
   void run(const Tensors& in, Tensors& out) const override {
     using namespace backend;
     const View x = in[0].view_of(), y = out[0].view_of();
-    if (const auto* const m = std::get_if<BitmapMatrix>(&weight.matrix())) cpu::spmv_bitmap(y, x, m->view());
+    if (const auto* const m = std::get_if<BitmapMatrix>(&weight.matrix()))
+      TT_KERNEL(out[0], spmv_bitmap(y, x, m->view()));
     if (const auto* const m = std::get_if<CsrMatrix>(&weight.matrix()))
       cpu::spmm_csr(transposed(y), m->view(), transposed(x));
     if (const auto* const m = std::get_if<BsrMatrix>(&weight.matrix()))

@@ -14,6 +14,7 @@
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
+#include <tinytorch/backend/sparse_view.hpp>
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -45,6 +46,16 @@ void block_linear(const View& out, const View& x, const View& blocks, const View
 void code_linear(const View& out, const View& x, const View& codes, const View& scales,
                  const View& zero_points, const View& bias, const BlockFormat& format,
                  Activations activations);
+
+// 2:4 sparse weights (backend/cpu/sparse24.hpp)
+void compress24(const View& values, const View& places, const View& dense);
+void strips24(const View& strips, const View& values, const View& places);
+void strips24_int4(const View& codes, const View& scales, const View& values, const View& places);
+void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias);
+void linear_sparse24_int4(const View& out, const View& x, const View& codes, const View& scales,
+                          const View& bias);
+// spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
+void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

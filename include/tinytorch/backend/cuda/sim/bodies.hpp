@@ -54,6 +54,15 @@ void stop_at_lane(int lane, const char* what, Loc where) {
                     std::to_string(lane) + ", which is not in the mask",
                 where);
 }
+void stop_at_metadata(unsigned places, int row, int group, const char* what, Loc where) {
+  const OutsideKernel outside;
+  BlockRunner& block = BlockRunner::instance();
+  block.stop_at(
+      std::string(what) + ": in the metadata that " + block.describe_thread(execution.thread_number) +
+          " reads, group " + std::to_string(group) + " of row " + std::to_string(row) + " keeps places " +
+          std::to_string(places & 3) + " and " + std::to_string(places >> 2 & 3) + ", which do not ascend",
+      where);
+}
 void AccessChecker::stop_with(const std::string& fault) { BlockRunner::instance().stop(fault); }
 std::string describe_thread(unsigned number) { return BlockRunner::instance().describe_thread(number); }
 

@@ -58,6 +58,8 @@ const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t by
 void check_atomic(const void* address, size_t bytes, Loc where);
 // Reports a shuffle that reads a lane outside of its mask. The launch throws TT-SIM-03.
 [[noreturn]] void stop_at_lane(int lane, const char* what, Loc where);
+// Reports metadata of a sparse operand that name no two ascending places. The launch throws TT-SIM-03.
+[[noreturn]] void stop_at_metadata(unsigned places, int row, int group, const char* what, Loc where);
 std::string describe_thread(unsigned number);
 
 // ---- Device memory, in a separate range of addresses

@@ -1,0 +1,190 @@
+// Products with sparse weights on a GPU against the same products with dense weights of the same dtype, and
+// against a copy of as many bytes.
+//
+//   bench_sparse_cuda --json out.json
+//   bench_sparse_cuda --only gemv24          cases whose name contains the text
+//
+// Each call has its own weights; those of products with few rows of x are together several times the size of
+// the L2 cache. The calls of a sample are one CUDA graph, and the contenders take turns. Dense weights are
+// random, without zeros: products of zeros draw less power and run faster. bench/peers/sparse_torch.py
+// measures cuSPARSELt with the same sizes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <captured_calls.hpp>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
+#include <gemm_race.hpp>
+#include <nlohmann/json.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/pruning/bitmap.hpp>
+#include <tinytorch/pruning/int4_strips.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+namespace cuda = tt::backend::cuda;
+
+namespace {
+
+using Calls = std::vector<std::function<tt::Tensor()>>;
+
+struct Case {
+  const char* name;
+  int64_t M, N, K;
+};
+
+// Operands of one case: products with the sparse weights, with dense ones, and copies of as many bytes as the
+// sparse weights have.
+struct Contenders {
+  Calls sparse, dense, copies;
+  int64_t bytes = 0;  // of a sparse weight
+};
+
+tt::Tensor random_weight(int64_t N, int64_t K) { return tt::randn({N, K}, tt::f32, tt::cuda).to(tt::bf16); }
+
+// Sets of operands: enough that weights that are read once per product do not stay in the L2 cache.
+int64_t sets_of(int64_t bytes, int64_t M) {
+  return M > 256 ? 2 : std::max<int64_t>(2, (int64_t{256} << 20) / bytes);
+}
+
+void add_dense_and_copy(Contenders& all, const tt::Tensor& x, const tt::Tensor& w) {
+  all.dense.push_back([x, w] { return tt::linear(x, w); });
+  const tt::Tensor from = tt::zeros({all.bytes / 2}, tt::u8, tt::cuda);
+  all.copies.push_back([from] { return from.clone(); });
+}
+
+Contenders two_of_four(const Case& c) {
+  Contenders all;
+  const bool int4 = std::string(c.name) == "gemv24_int4";
+  const tt::Tensor x = random_weight(c.M, c.K);
+  using tt::backend::Int4Strips24, tt::backend::Strips24;
+  all.bytes = int4 ? Int4Strips24::shape(c.N, c.K).numel() + Int4Strips24::scales_shape(c.N, c.K).numel() * 2
+                   : Strips24::shape(c.N, c.K).numel();
+  for (int64_t i = 0; i < sets_of(all.bytes, c.M); ++i) {
+    const tt::Tensor w = random_weight(c.N, c.K);
+    const tt::TwoFourMatrix two = tt::compress_two_four(w);
+    if (int4) {
+      all.sparse.push_back([x, s = tt::to_int4_strips(two)] { return tt::linear(x, s); });
+    } else {
+      all.sparse.push_back([x, s = tt::to_strips(two)] { return tt::linear(x, s); });
+    }
+    add_dense_and_copy(all, x, w);
+  }
+  return all;
+}
+
+// A bitmap of f16 with the given share of numbers. A few rows are made on the CPU and repeated.
+Contenders bitmap(const Case& c, double density) {
+  Contenders all;
+  const tt::Tensor x = tt::randn({c.M, c.K}, tt::f32, tt::cuda).to(tt::f16);
+  for (int64_t i = 0; i == 0 || i < sets_of(all.bytes, c.M); ++i) {
+    constexpr int64_t kRows = 256;
+    const tt::Tensor kept = tt::lt(tt::rand({kRows, c.K}, tt::f32, tt::cpu), density);
+    const tt::BitmapMatrix some =
+        tt::to_bitmap((tt::randn({kRows, c.K}, tt::f32, tt::cpu) * kept.to(tt::f32)).to(tt::f16));
+    const int64_t repeats = c.N / kRows;
+    std::vector<tt::Tensor> values, bits, offsets{tt::zeros({1}, tt::i64)};
+    for (int64_t r = 0; r < repeats; ++r) {
+      values.push_back(some.values()), bits.push_back(some.bits());
+      offsets.push_back(tt::slice(some.offsets(), 0, 1, kRows + 1) + r * some.nnz());
+    }
+    const tt::BitmapMatrix w =
+        tt::BitmapMatrix(tt::cat(values, 0), tt::cat(bits, 0), tt::cat(offsets, 0), c.K).to(tt::cuda);
+    all.bytes = w.bytes();
+    const tt::Tensor out = tt::zeros({c.M, c.N}, tt::f16, tt::cuda);
+    all.sparse.push_back([x, w, out] {
+      cuda::spmv_bitmap(out.view_of(), x.view_of(), w.view());
+      return out;
+    });
+    add_dense_and_copy(all, x, tt::randn({c.N, c.K}, tt::f32, tt::cuda).to(tt::f16));
+  }
+  return all;
+}
+
+Contenders contenders(const Case& c) {
+  const std::string name = c.name;
+  return name == "spmv_50" ? bitmap(c, 0.5) : name == "spmv_80" ? bitmap(c, 0.2) : two_of_four(c);
+}
+
+json run_case(const Case& c, int64_t rounds) {
+  const Contenders operands = contenders(c);
+  bench::Captured sparse(operands.sparse), dense(operands.dense), copy(operands.copies);
+  std::vector<double> a, b, read;
+  for (int64_t r = 0; r < rounds + 2; ++r) {
+    const double t[] = {sparse.seconds(), dense.seconds(), copy.seconds()};
+    if (r >= 2) a.push_back(t[0]), b.push_back(t[1]), read.push_back(t[2]);
+  }
+  const std::vector<double> speedups = bench::quartiles(b, a), shares = bench::quartiles(read, a);
+  const double seconds = tt::statistics::median(a), dense_seconds = tt::statistics::median(b);
+  const double flops = 2.0 * static_cast<double>(c.M) * static_cast<double>(c.N) * static_cast<double>(c.K);
+  fmt::print(
+      "{:11} {:5} x {:6} x {:6}: {:9.1f} us ({:6.1f} dense TFLOP/s, {:.2f} of copy), dense {:9.1f} us "
+      "({:6.1f} "
+      "TFLOP/s): {:.2f} times ({:.2f}-{:.2f})\n",
+      c.name, c.M, c.N, c.K, seconds * 1e6, flops / seconds * 1e-12, shares[1], dense_seconds * 1e6,
+      flops / dense_seconds * 1e-12, speedups[1], speedups[0], speedups[2]);
+  return {{"name", c.name},
+          {"shape", {c.M, c.N, c.K}},
+          {"bytes", operands.bytes},
+          {"seconds", seconds},
+          {"dense_seconds", dense_seconds},
+          {"of_dense", speedups[1]},
+          {"of_dense_quartiles", speedups},
+          {"share_of_copy", shares[1]},
+          {"share_quartiles", shares},
+          {"dense_tflop_per_s", flops / seconds * 1e-12}};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Products with sparse weights on a GPU"};
+  int64_t rounds = 21;
+  std::string path, only;
+  app.add_option("--rounds", rounds, "rounds of each case")->check(CLI::Range(1, 1000));
+  app.add_option("--only", only, "only cases whose name contains this");
+  app.add_option("--json", path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  if (!cuda::is_available()) {
+    fmt::print(stderr,
+               "bench_sparse_cuda: no CUDA device is available\n  hint: bench_gemv measures the CPU\n");
+    return 1;
+  }
+  const bench::ResultsFile file(path);
+  json out = {{"machine", bench::provenance()},
+              {"device", cuda::properties(0).name},
+              {"cuda_driver", cuda::driver_version()},
+              {"rounds", rounds}};
+  tt::manual_seed(1);
+  for (const Case& c : {Case{"gemm24", 4096, 4096, 4096},
+                        {"gemm24", 8192, 8192, 8192},
+                        {"gemm24", 4096, 11008, 4096},
+                        {"gemm24", 2048, 8192, 8192},
+                        {"gemm24", 512, 8192, 8192},
+                        {"gemm24", 128, 8192, 8192},
+                        {"gemm24", 64, 8192, 8192},
+                        {"gemv24", 1, 16384, 8192},
+                        {"gemv24", 1, 8192, 8192},
+                        {"gemv24", 1, 4096, 4096},
+                        {"gemv24", 4, 16384, 8192},
+                        {"gemv24", 8, 16384, 8192},
+                        {"gemv24", 16, 16384, 8192},
+                        {"gemv24", 32, 16384, 8192},
+                        {"gemv24_int4", 1, 16384, 8192},
+                        {"gemv24_int4", 1, 32768, 16384},
+                        {"gemv24_int4", 8, 16384, 8192},
+                        {"spmv_50", 1, 16384, 8192},
+                        {"spmv_80", 1, 16384, 8192}}) {
+    if (std::string(c.name).find(only) == std::string::npos) continue;
+    out["cases"].push_back(run_case(c, rounds));
+    file.keep(out);
+  }
+  file.finish(out);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded("bench_sparse_cuda", [&] { return run(argc, argv); });
+}
