@@ -196,6 +196,10 @@ class Executable {
   }
   void bind(int value, const Tensor& t) {
     const GraphValue& x = graph_.value(value);
+    if (t.dtype() != x.dtype || t.device() != x.device || t.numel() != x.shape.numel()) {
+      fail("TT-SHAPE-02", "executable: " + t.describe() + " is in the place of " + name_of(x.dtype) + " " +
+                              x.shape.str() + " on " + x.device.str());
+    }
     at_[static_cast<size_t>(value)] = alias(t, x.shape, x.strides, t.offset());
   }
   static int64_t memory_elements(const GraphValue& x) { return std::max<int64_t>(x.shape.numel(), 1); }

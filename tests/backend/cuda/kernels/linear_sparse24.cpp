@@ -220,7 +220,8 @@ void check_int4(Fresh& fresh, DType t, int64_t M, int64_t N, int64_t K, Layout l
   w.dense = rounded_to_int4(w);
   const std::vector<double> want = product_of(x.values(), w, bias.values(), M), got = out.values();
   const double unit = x_type == bf16 ? 1.0 / 256 : 1.0 / 2048;
-  // Numbers in the middle of two codes may be rounded to either: a few steps of about 1/8.
+  // Numbers in the middle of two codes may be rounded to either: a few steps of about 1/8, each of which is
+  // seen in every row of x.
   double worst = 0, total = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double off = std::abs(got[i] - want[i]) - unit * std::abs(want[i]);
@@ -228,7 +229,7 @@ void check_int4(Fresh& fresh, DType t, int64_t M, int64_t N, int64_t K, Layout l
     total += std::max(off, 0.0);
   }
   CHECK(worst <= 0.3);
-  CHECK(total <= 1e-3 * static_cast<double>(want.size()) + 0.3);
+  CHECK(total <= 1e-3 * static_cast<double>(want.size()) + 0.3 * static_cast<double>(M));
 }
 
 }  // namespace
