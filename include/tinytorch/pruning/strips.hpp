@@ -12,8 +12,8 @@
 
 #include <tinytorch/backend/cpu/sparse24.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/pruning/two_four.hpp>
+#include <tinytorch/tensor/apply.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
