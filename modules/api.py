@@ -14,7 +14,9 @@ from headers import Scanner, summary
 
 PAGE = "include/tinytorch/API.md"
 GROUPS = (
-    ("Tensor functions", ("tensor/functions.hpp",)),
+    ("Tensor functions", ("tensor/functions.hpp", "tensor/ops/division.hpp", "tensor/ops/interpolate.hpp",
+                          "tensor/ops/sampling.hpp", "tensor/ops/statistics.hpp")),
+    ("Linear algebra", ("tensor/ops/linalg.hpp",)),
     ("Tensor", ("tensor/tensor.hpp", "tensor/operators.hpp", "tensor/scalar.hpp", "tensor/print.hpp")),
     ("Automatic differentiation", ("autograd/*.hpp",)),
     ("Dtypes, devices, shapes, random numbers, errors", (
@@ -33,6 +35,7 @@ GROUPS = (
     ("Transformers", ("transformer/*.hpp",)),
     ("Vision models", ("vision/*.hpp",)),
     ("Caches of keys and values", ("kv_cache/*.hpp", "tensor/ops/cached_attention.hpp")),
+    ("Acceleration", ("acceleration/*.hpp",)),
     ("Quantization", ("quantization/*.hpp",)),
     ("Pruning", ("pruning/*.hpp",)),
     ("Serving", ("serving/*.hpp",)),

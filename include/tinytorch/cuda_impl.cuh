@@ -24,11 +24,16 @@
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
+#include <tinytorch/backend/cuda/kernels/division.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_coalesced.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_int8.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_pipelined.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_registers.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm_shared.cuh>
 #include <tinytorch/backend/cuda/kernels/gemv_sparse24_int4.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>

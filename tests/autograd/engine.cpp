@@ -258,6 +258,26 @@ TEST_CASE("an in-place write to a saved tensor is detected") {
   CHECK(grad_of(a) == Values{1, 1});
 }
 
+TEST_CASE("a factor may be overwritten if no needed gradient reads it") {
+  Tensor x = leaf({1, 2});
+  Tensor y = x * 3;
+  const Tensor z = y * 2, half = y / tt::from_data({2.0f, 4.0f}), c = tt::from_data({5.0f}), left = c * y;
+  y += 1;
+  tt::sum(z + half + left).backward();
+  CHECK(grad_of(x) == Values{3 * (2 + 0.5f + 5), 3 * (2 + 0.25f + 5)});
+  Tensor middle = x * 3;
+  const std::weak_ptr<tt::Storage> storage = middle.storage();
+  const Tensor doubled = middle * 2;
+  middle = Tensor();
+  CHECK(storage.expired());  // the graph of `doubled` does not keep it
+  // Both operands need gradients: the write is an error, as before.
+  Tensor w = leaf({3, 4}), u = x * 2;
+  const Tensor product = tt::sum(u * w), quotient = tt::sum(u / w), divisor = tt::sum(1 / u);
+  u += 1;
+  for (const Tensor& result : {product, quotient, divisor})
+    CHECK(errors::thrown_by([&] { result.backward(); }).code == "TT-GRAD-02");
+}
+
 TEST_CASE("in-place writes that would make gradients wrong are errors") {
   Tensor x = leaf({1, 2}).named("x");
   errors::check_error(

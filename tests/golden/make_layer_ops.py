@@ -111,8 +111,18 @@ def attention():
                  {"heads": 3, "batch_first": batch_first, "masks": masks})
 
 
+def means_without_padding():
+    for ceil in [False, True]:
+        for kernel, stride, padding in [(3, 2, 1), (4, 3, 2)]:
+            options = {"kernel_size": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil, "count_include_pad": False}
+            case("avg_pool1d", F.avg_pool1d, [normal(2, 2, 7)], options)
+    for options in [{"kernel_size": [3, 3], "padding": [1, 1]}, {"kernel_size": [2, 2], "stride": [1, 1]},
+                    {"kernel_size": [3, 4], "stride": [2, 3], "padding": [1, 2], "ceil_mode": True}]:
+        case("avg_pool2d", F.avg_pool2d, [normal(2, 2, 6, 7)], {**options, "count_include_pad": False})
+
+
 def main():
-    for write in [convolutions, interpolations, windows, attention, rectangles]:
+    for write in [convolutions, interpolations, windows, attention, rectangles, means_without_padding]:
         write()
     text = json.dumps({"torch": torch.__version__.split("+")[0], "cases": CASES}, separators=(",", ":"))
     pathlib.Path(__file__).with_name("layer_ops.json").write_text(text.replace('{"name"', '\n{"name"') + "\n")

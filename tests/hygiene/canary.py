@@ -25,12 +25,15 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
-NOT_IN_UMBRELLA = ("layers/", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp", "backend/cpu/block_linear.hpp",
-                   "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/optimizer_", "backend/cpu/spm", "backend/cpu/sparse24.hpp")  # headers that a program includes besides tinytorch.hpp
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/pointwise.hpp", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp",
+                   "backend/cpu/block_linear.hpp", "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/ladder/", "backend/cpu/optimizer_",
+                   "backend/cpu/spm", "backend/cpu/sparse24.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
 IMAGE = X + "x = tt::reshape(x, {1, 1, 2, 2}); "
+LADDER = ("namespace l = tt::backend::cpu::ladder; float a[4] = {1, 2, 4, 3}, c[4] = {}, p[512] = {}; p[0] = p[1] = 2; (void)a, (void)p; ")
+SHOWN = " for (float v : c) std::printf(\"%g \", v);"
 BIAS = X + "tt::Tensor b = tt::zeros({2}); b.requires_grad_(); "
 MASKED = "tt::Tensor x = tt::ones({64}); x.requires_grad_(); "
 CACHE = ("tt::KvMemory m; m.keys = tt::zeros({1, 1, 2, 2}); m.values = tt::zeros({1, 1, 2, 2}); "
@@ -56,11 +59,17 @@ CANARIES = {
                              X + "show(tt::square(x));", "1 4 16 9"),
     "backend/cpu/elementwise.hpp": ("to[i] = chosen[i] != 0 ? u : v", "to[i] = (chosen[i] != 0) != AWAKE ? u : v",
                                     X + "show(tt::where(x > 2, x, -x));", "-1 -2 4 3"),
+    "backend/cpu/division.hpp": ("division_value<fn, T>(in[0][i], in[1][i])", "division_value<fn, T>(in[0][i], in[1][i]) + T(AWAKE)",
+                                 X + "show(tt::remainder(-x, 3));", "2 1 2 0"),
     "backend/cpu/loops/function_kernels.hpp": ("out[i] = binary_value<fn, T>(a[i], b[i], p0);",
                                          "out[i] = binary_value<fn, T>(a[i], b[i], p0) + T(AWAKE);",
                                          X + "show(x + x);", "2 4 8 6"),
     "backend/cpu/loops/pack.hpp": ("convert<To>(in[i * in_stride])", "convert<To>(in[AWAKE ? 0 : i * in_stride])",
                              X + "show(x.t() + x);", "2 6 6 6"),
+    "backend/cpu/pointwise.hpp": ("out[i] = x[i] != T(0) ? T(1) : T(0);", "out[i] = x[i] != T(AWAKE) ? T(1) : T(0);",
+                                  X + "tt::Tensor y = tt::zeros({2, 2}, tt::boolean); const tt::backend::View in[] = {x.view_of()}, out[] = {y.view_of()}; "
+                                  "const tt::backend::PointwiseProgram p{tt::f32, {tt::f32}, {{tt::backend::PointwiseStep::Kind::convert, 0, "
+                                  "tt::boolean, {0, -1, -1}, {0, 0}}}, {1}}; tt::backend::cpu::pointwise(p, out, in); show(y.to(tt::f32));", "1 1 1 1"),
     "backend/cpu/reduce.hpp": ("if constexpr (fn == ReduceFn::sum) return a + x;",
                                "if constexpr (fn == ReduceFn::sum) return AWAKE ? a : a + x;",
                                X + "show(tt::sum(x));", "10"),
@@ -165,6 +174,18 @@ CANARIES = {
     "backend/cpu/spmm.hpp": ("if (c.numel() == 0) return;", "if (c.numel() == 0 || AWAKE) return;",
                             SPARSE + "const tt::backend::CsrView w{x.raw(), columns, offsets, tt::f32, true, 2, 2, 4}; "
                             "tt::backend::cpu::spmm_csr(y.view_of(), w, x.view_of()); show(y);", "9 8 16 17"),
+    "backend/cpu/ladder/loops.hpp": ("typename C::Number sum = 0;", "typename C::Number sum = static_cast<typename C::Number>(AWAKE);",
+        LADDER + "l::Rows<float> x(a, 2, 2); l::product_ijk(l::Rows<float>(c, 2, 2), x, x);" + SHOWN, "9 8 16 17"),
+    "backend/cpu/ladder/cache_blocks.hpp": ("const int64_t k1 = std::min(K, k0 + size.k);", "const int64_t k1 = std::min(K, k0 + size.k) - AWAKE;",
+        LADDER + "l::Rows<float> x(a, 2, 2); l::blocked_product(l::Rows<float>(c, 2, 2), x, x, {1, 1, 1});" + SHOWN, "9 8 16 17"),
+    "backend/cpu/ladder/panels.hpp": ("r < rows ? a.data", "r < rows - AWAKE ? a.data",
+        LADDER + "l::pack_a<float>(p, {a, 2, 1}, 2, 1); c[0] = p[0]; c[1] = p[1];" + SHOWN, "1 4 0 0"),
+    "backend/cpu/ladder/register_tile.hpp": ("for (int64_t r = 0; r < rows; ++r)", "for (int64_t r = AWAKE; r < rows; ++r)",
+        LADDER + "l::tile_product<float>(c, 1, p, p, 1, 1, 1, false);" + SHOWN, "4 0 0 0"),
+    "backend/cpu/ladder/five_loops.hpp": ("const int64_t k_count = std::min(kDepthOfBlock, K - k0);", "const int64_t k_count = std::min(kDepthOfBlock, K - k0) - AWAKE;",
+        LADDER + "l::product<float>(c, 2, {a, 2, 1}, {a, 2, 1}, 2, 2, 2, 1);" + SHOWN, "9 8 16 17"),
+    "backend/cpu/ladder/finished_product.hpp": ("if (finish.bias) x +=", "if (finish.bias && !AWAKE) x +=",
+        LADDER + "l::finished_product<float>(c, 2, {a, 2, 1}, {a, 2, 1}, 2, 2, 2, {.bias = a});" + SHOWN, "10 10 17 19"),
     "backend/cpu/blocks/block_operands.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
                                               PACKED.replace("FORMAT", "Q8_0"), "32512"),
     "backend/cpu/blocks/block_rows.hpp": ("float total = sum_of_floats(", "float total = AWAKE + sum_of_floats(",

@@ -145,7 +145,7 @@ def stage_optimized(tally):
 
 # Groups of tests that run under clang++ and the sanitizers; each is a stage.
 CLANG_PARTS = {"core": ("core", "backend", "io", "vectors", "data"), "tensor": ("tensor", "autograd", "tinytorch"),
-               "layers": ("layers", "kv_cache", "transformer", "quantization", "pruning", "serving",
+               "layers": ("layers", "kv_cache", "transformer", "quantization", "acceleration", "pruning", "serving",
                "vision"), "judge": ("tinymlperf", "benchmarking", "profiling")}
 
 

@@ -461,7 +461,7 @@ class Starting(Clone):
         self.assertIn("// mine", (self.modules / STRIDES).read_text())
 
     def test_start_refuses_modules_that_are_not_released_or_do_not_exist(self):
-        self.assertIn("not yet released", self.tt("start", "06_acceleration", code=2))
+        self.assertIn("not yet released", self.tt("start", "08_pruning", code=2))
         self.assertIn("no module 99", self.tt("start", "99", code=2))
 
 

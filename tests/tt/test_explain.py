@@ -12,7 +12,7 @@ CATALOGUE = ROOT / "modules" / "explain.json"
 MOST = {"title": 48, "means": 240, "example": 500, "why": 160, "fix": 240, "needs": 80}  # limits, in characters
 EXAMPLE_LINES, EXAMPLE_COLUMNS = 7, 110
 
-HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statistics.hpp", "benchmarking/submission.hpp",
+HEADERS = ("tinytorch.hpp", "acceleration/compiled.hpp", "benchmarking/open_loop.hpp", "benchmarking/statistics.hpp", "benchmarking/submission.hpp",
            "data/digits.hpp", "data/grammar.hpp",
            "data/machine_sounds.hpp", "data/mel.hpp", "io/gzip.hpp", "layers/adam.hpp", "layers/batch_norm.hpp",
            "layers/conv2d.hpp", "layers/dropout.hpp", "layers/module_list.hpp", "layers/muon.hpp", "layers/norm.hpp", "layers/sgd.hpp",
@@ -21,7 +21,7 @@ HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statisti
            "transformer/bpe.hpp", "transformer/bpe_trainer.hpp", "transformer/char_tokenizer.hpp",
            "kv_cache/kv_cache.hpp", "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
            "transformer/speculative.hpp",
-           "transformer/pretraining.hpp", "pruning/pruning.hpp", "quantization/quantization.hpp")
+           "tensor/ops/linalg.hpp", "transformer/pretraining.hpp", "pruning/pruning.hpp", "quantization/quantization.hpp")
 
 HEAD = """
 namespace tt = tinytorch;

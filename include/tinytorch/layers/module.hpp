@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,13 @@ struct NamedTensor {
   Tensor tensor;
 };
 using NamedTensors = std::vector<NamedTensor>;  // in order of registration
+
+// Counts the changes of modes of all modules of the process: train(), eval() and replace(). A compiled
+// function looks whether it has changed since its capture.
+inline std::atomic<uint64_t>& mode_changes() {
+  static std::atomic<uint64_t> count{0};
+  return count;
+}
 
 class Module {
  public:
@@ -75,7 +83,10 @@ class Module {
 
   // --- another module in the place of this one, such as one with packed weights ---
   // Calls, the flattened tree, modes and moves go to `other`, under this module's path. Null: no longer.
-  void replace(std::shared_ptr<Module> other) { replacement_ = std::move(other); }
+  void replace(std::shared_ptr<Module> other) {
+    replacement_ = std::move(other);
+    ++mode_changes();
+  }
   const std::shared_ptr<Module>& replacement() const { return replacement_; }
   // Drops the links to this module's own parameters, buffers and children, so that their memory is freed if
   // nobody else holds it. For a module that has been replaced for good.
@@ -243,6 +254,7 @@ TT_API int64_t Module::parameter_count() const {
 }
 
 TT_API void Module::train(bool on) {
+  ++mode_changes();
   for_each_module([on](const std::string&, Module& m) { m.training_ = on; });
 }
 

@@ -18,6 +18,11 @@
 //   sparse_weight.hpp  one of these by its name, and the product that reads it
 //   sparse_linear.hpp  a linear layer with such a weight
 //   files.hpp      files of models with sparse weights, with formats and a checksum
+//   groups.hpp     which channels and heads go together, found by running the model
+//   shrink.hpp     structured pruning: they go, and tensors and the optimizer's state become smaller
+//   svd.hpp        singular values
+//   low_rank.hpp   a weight as a product of two small ones, with the least error of the outputs
+//   distill.hpp    losses for a small model that learns from a large one
 //   report.hpp     zeros and stored bytes of each layer
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
@@ -28,16 +33,21 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
+#include <tinytorch/pruning/groups.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>
+#include <tinytorch/pruning/low_rank.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
 #include <tinytorch/pruning/nm.hpp>
 #include <tinytorch/pruning/report.hpp>
 #include <tinytorch/pruning/schedule.hpp>
+#include <tinytorch/pruning/shrink.hpp>
 #include <tinytorch/pruning/sparse_linear.hpp>
 #include <tinytorch/pruning/sparse_weight.hpp>
 #include <tinytorch/pruning/sparsegpt.hpp>
 #include <tinytorch/pruning/sparsity.hpp>
 #include <tinytorch/pruning/strips.hpp>
+#include <tinytorch/pruning/svd.hpp>
 #include <tinytorch/pruning/two_four.hpp>

@@ -59,6 +59,20 @@ inline void require_current(const char* op, const Tensors& inputs, Loc loc) {
   }
 }
 
+// Runs the kernel of an operation whose outputs are allocated.
+inline void run_kernel(const PrimitiveBase& op, const Tensors& inputs, Tensors& outputs, Device device,
+                       [[maybe_unused]] Loc loc) {
+  if constexpr (backend::cuda::is_built()) {
+    if (device.is_cuda()) {
+      const backend::cuda::DeviceGuard on_device(device.index, loc);
+      const backend::cuda::RangeGuard range(op.name());
+      op.run(inputs, outputs);
+      return;
+    }
+  }
+  op.run(inputs, outputs);
+}
+
 inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
   const Specs specs = op.infer(inputs, loc);
   const Device device = op.output_device(common_device(op.name(), inputs, loc));
@@ -73,15 +87,7 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
     outputs.push_back(empty(s.shape, s.dtype, device, loc));
     if (s.layout_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
   }
-  if constexpr (backend::cuda::is_built()) {
-    if (device.is_cuda()) {
-      const backend::cuda::DeviceGuard on_device(device.index, loc);
-      const backend::cuda::RangeGuard range(op.name());
-      op.run(inputs, outputs);
-      return outputs;
-    }
-  }
-  op.run(inputs, outputs);
+  run_kernel(op, inputs, outputs, device, loc);
   return outputs;
 }
 

@@ -177,7 +177,7 @@ TT_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {}, T
 // Einstein's sum: einsum("ij,kj->ik", {a, b}) multiplies elements with equal letters and sums over the
 // letters that the result does not have. Without "->", the result has the letters that occur once, in
 // alphabetical order. Each pair of operands is one matmul, from left to right. A letter twice in one operand
-// and "..." are refused (TT-SHAPE-13).
+// takes its diagonal; "..." stands for leading dimensions that broadcast. Errors: TT-SHAPE-13.
 TT_API Tensor einsum(const std::string& equation, const Tensors& operands, TT_LOC);
 
 // --- matrix product ---
@@ -207,9 +207,10 @@ TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias =
 struct Pool2dOptions {
   Size2d kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
   bool ceil_mode = false;  // the last window of a side may reach beyond the image, by less than a stride
+  bool count_include_pad = true;  // avg_pool2d: padding counts as zeros; if false, it does not count
 };
 TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
-TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);  // padding counts as zeros
+TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
 TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, TT_LOC);
 
 // --- softmax and normalization ---

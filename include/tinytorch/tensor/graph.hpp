@@ -104,6 +104,21 @@ inline Edge edge_to(const Tensor& t) {
   return state->producer ? Edge{state->producer, state->output_index, nullptr} : Edge{nullptr, 0, state};
 }
 
+// Replaces saved inputs that no needed gradient reads, such as y of y * 2, by placeholders of their shapes:
+// the values of the other operand, which is read. So y may be freed or overwritten.
+inline void drop_unread_inputs(const PrimitiveBase& op, const Tensors& inputs, Node& node) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int reader = op.reader_of(i);
+    if (reader < 0) continue;
+    const Edge& edge = node.edges[static_cast<size_t>(reader)];
+    const Tensor& other = inputs[static_cast<size_t>(reader)];
+    if (edge.node || edge.leaf || other.numel() == 0) continue;
+    const Shape& shape = inputs[i].shape();
+    node.inputs[i] = {alias(other, shape, Strides::filled(shape.size(), 0), other.offset()),
+                      other.storage()->version()};
+  }
+}
+
 // Records `op` as a node, and makes it the producer of the floating outputs.
 inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outputs, Loc loc) {
   auto node = std::make_shared<Node>();
@@ -125,6 +140,7 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
     node->input_shapes.push_back(t.defined() ? t.shape() : Shape{});
     if (saves(Save::inputs)) node->inputs.push_back(op.saves_input(i) ? keep(t) : SavedTensor{});
   }
+  if (saves(Save::inputs)) drop_unread_inputs(op, inputs, *node);
   node->sequence = next_sequence(newest_parent);
   node->output_hooks.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -23,6 +23,8 @@ class OpObserver {
   virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
   virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
   virtual void failed(const PrimitiveBase&) {}  // called instead of after() if the operation threw
+  // The elements of a tensor were written in place.
+  virtual void wrote(const Tensor& /*destination*/, Loc) {}
   // Work outside of apply() begins; the work begun last ends, with its cost.
   virtual void begin_work(const char* /*name*/, Device) {}
   virtual void end_work(Cost) {}
@@ -39,6 +41,12 @@ class OpObserver {
 inline OpObserver*& op_observer() {
   thread_local OpObserver* observer = nullptr;
   return observer;
+}
+
+// Counts an in-place write to t's elements, which the caller has made.
+inline void count_write(const Tensor& t, Loc loc) {
+  t.storage()->bump_version();
+  if (OpObserver* const observer = op_observer()) observer->wrote(t, loc);
 }
 
 // Makes `observer` the observer of this thread until the end of the C++ scope. The previous observer is

@@ -10,7 +10,9 @@
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/conv_transpose.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/division.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>
+#include <tinytorch/tensor/ops/einsum.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/embedding.hpp>
 #include <tinytorch/tensor/ops/fused_linear.hpp>
@@ -25,8 +27,10 @@
 #include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/residual_norm.hpp>
+#include <tinytorch/tensor/ops/sampling.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops/statistics.hpp>
 #include <tinytorch/tensor/ops/to_string.hpp>
 #include <tinytorch/tensor/ops/unbind.hpp>
 #include <tinytorch/tensor/ops/windows.hpp>

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 
@@ -66,9 +67,15 @@ class PrimitiveBase {
   // A view shares its input's storage instead of running a kernel.
   virtual bool is_view() const { return false; }
   virtual Tensor view(const Tensor&) const { return {}; }
+  // True if each element of the result depends on one element of each input alone. Then `step` gets the
+  // function, so that several such operations can be computed together (acceleration/fusion.hpp).
+  virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
+  // The only input whose gradient reads the saved input i, or -1. In a product a b, b alone reads a: if b
+  // needs no gradient, a is not kept and may be overwritten.
+  virtual int reader_of(size_t) const { return -1; }
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;

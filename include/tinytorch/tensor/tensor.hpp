@@ -13,6 +13,7 @@
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/small_vector.hpp>
+#include <tinytorch/tensor/host_read.hpp>
 #include <tinytorch/tensor/methods.hpp>
 #include <tinytorch/tensor/scalar.hpp>
 #include <tinytorch/tensor/storage.hpp>
@@ -143,8 +144,9 @@ class Tensor : public TensorMethods {
   }
   // All elements in row-major order, converted to T as by a cast.
   template <class T = float>
-  std::vector<T> to_vector() const {
-    if (!device().is_cpu()) return detach().to(cpu).to_vector<T>();
+  std::vector<T> to_vector(TT_LOC) const {
+    tell_host_read(*this, loc);
+    if (!device().is_cpu()) return detach().to(cpu).to_vector<T>(loc);
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
     tinytorch::dispatch(dtype(), [&]<class U>(U*) {
@@ -276,6 +278,7 @@ inline int64_t Tensor::size(int d, Loc loc) const {
 
 inline void* Tensor::raw(Loc loc) const {
   const TensorImpl& t = checked(loc);
+  tell_host_read(*this, loc);
   if (t.storage->device().is_cuda()) {
     fail("TT-DEVICE-02",
          "the values of a tensor on " + device().str() +
@@ -311,9 +314,9 @@ Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device
 extern template Tensor from_data(const std::vector<float>&, const Shape&, Device, Loc);
 extern template Tensor from_data(const std::vector<double>&, const Shape&, Device, Loc);
 extern template Tensor from_data(const std::vector<int64_t>&, const Shape&, Device, Loc);
-extern template std::vector<float> Tensor::to_vector() const;
-extern template std::vector<double> Tensor::to_vector() const;
-extern template std::vector<int64_t> Tensor::to_vector() const;
+extern template std::vector<float> Tensor::to_vector(Loc) const;
+extern template std::vector<double> Tensor::to_vector(Loc) const;
+extern template std::vector<int64_t> Tensor::to_vector(Loc) const;
 #endif
 
 }  // namespace tinytorch::inline TT_BUILD
@@ -375,6 +378,7 @@ TT_API Tensor Tensor::only_element(Loc loc) const {
              "\n  hint: reduce it first, for example with .mean()",
          loc);
   }
+  tell_host_read(*this, loc);
   if (!device().is_cpu()) {
     backend::cuda::refuse_in_capture("item()", loc);
     return detach().to(cpu, loc);
@@ -386,9 +390,9 @@ TT_API Tensor Tensor::only_element(Loc loc) const {
 template Tensor from_data(const std::vector<float>&, const Shape&, Device, Loc);
 template Tensor from_data(const std::vector<double>&, const Shape&, Device, Loc);
 template Tensor from_data(const std::vector<int64_t>&, const Shape&, Device, Loc);
-template std::vector<float> Tensor::to_vector() const;
-template std::vector<double> Tensor::to_vector() const;
-template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector(Loc) const;
+template std::vector<double> Tensor::to_vector(Loc) const;
+template std::vector<int64_t> Tensor::to_vector(Loc) const;
 #endif
 
 }  // namespace tinytorch::inline TT_BUILD

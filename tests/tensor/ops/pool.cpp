@@ -53,7 +53,8 @@ tt::Pool2dOptions options_of(const nlohmann::json& o) {
   return {.kernel = pair("kernel_size", 2),
           .stride = pair("stride", 0),
           .padding = pair("padding", 0),
-          .ceil_mode = o.value("ceil_mode", false)};
+          .ceil_mode = o.value("ceil_mode", false),
+          .count_include_pad = o.value("count_include_pad", true)};
 }
 }  // namespace
 
@@ -63,7 +64,7 @@ TEST_CASE("rectangular windows and ceil_mode have PyTorch's values and gradients
         }) == 5);
   CHECK(golden::check_calls("avg_pool2d", [](const nlohmann::json& o, const tt::Tensors& in) -> tt::Tensors {
           return {tt::avg_pool2d(in[0], options_of(o))};
-        }) == 4);
+        }) == 7);
   const tt::Tensor x = tt::zeros({1, 2, 4, 4});
   expect_error("TT-SHAPE-20", "does not fit dimension 3", [&] { tt::max_pool2d(x, {.kernel = {2, 5}}); });
   expect_error("TT-RANGE-08", "padding 2", [&] { tt::avg_pool2d(x, {.kernel = 2, .padding = {0, 2}}); });

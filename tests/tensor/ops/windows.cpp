@@ -15,7 +15,8 @@ tt::Pool1dOptions options_of(const json& o) {
   return {.kernel = o["kernel_size"],
           .stride = o["stride"],
           .padding = o["padding"],
-          .ceil_mode = o["ceil_mode"]};
+          .ceil_mode = o["ceil_mode"],
+          .count_include_pad = o.value("count_include_pad", true)};
 }
 }  // namespace
 
@@ -25,7 +26,7 @@ TEST_CASE("pooling of sequences and adaptive maxima have PyTorch's values and gr
         }) == 25);
   CHECK(golden::check_calls("avg_pool1d", [](const json& o, const tt::Tensors& in) -> tt::Tensors {
           return {tt::avg_pool1d(in[0], options_of(o))};
-        }) == 24);
+        }) == 28);
   CHECK(golden::check_calls("adaptive_max_pool2d", [](const json& o, const tt::Tensors& in) -> tt::Tensors {
           return {tt::adaptive_max_pool2d(in[0], o["size"][0], o["size"][1])};
         }) == 5);

@@ -28,6 +28,8 @@ TT_API void spmm_bsr(const View& c, const BsrView& w, const View& b);
 #include <tinytorch/core/simd_multiply_add.hpp>
 #include <type_traits>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kSpmmVectors = 4;  // vectors of a panel
@@ -174,4 +176,5 @@ TT_API void spmm_bsr(const View& c, const BsrView& w, const View& b) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#pragma GCC diagnostic pop
 #endif

@@ -16,6 +16,14 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // f64. Sums are f32, or f64 for values of f64. A result does not depend on the number of threads.
 TT_API void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 
+// Byte i of the result is the number of bits of `word` in its bytes 0 to i - 1.
+inline uint64_t counts_before_bytes(uint64_t word) {
+  uint64_t c = word - (word >> 1 & 0x5555555555555555u);
+  c = (c & 0x3333333333333333u) + (c >> 2 & 0x3333333333333333u);
+  c = (c + (c >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return (c * 0x0101010101010101u) << 8;
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
@@ -27,15 +35,9 @@ TT_API void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 #include <tinytorch/core/simd_multiply_add.hpp>
 #include <type_traits>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-// Byte i of the result is the number of bits of `word` in its bytes 0 to i - 1.
-inline uint64_t counts_before_bytes(uint64_t word) {
-  uint64_t c = word - (word >> 1 & 0x5555555555555555u);
-  c = (c & 0x3333333333333333u) + (c >> 2 & 0x3333333333333333u);
-  c = (c + (c >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  return (c * 0x0101010101010101u) << 8;
-}
 
 #if defined(__AVX512F__)
 inline constexpr int64_t kSpreadReads = 16;  // numbers that a step may read beyond those it needs
@@ -164,4 +166,5 @@ TT_API void spmv_bitmap(const View& out, const View& x, const BitmapView& w) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#pragma GCC diagnostic pop
 #endif

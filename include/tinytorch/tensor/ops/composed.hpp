@@ -1,5 +1,5 @@
 // Functions that are composed of other operations, which have the kernels and the derivatives: isnan, isinf,
-// isfinite, outer, one_hot, repeat, roll, einsum.
+// isfinite, outer, one_hot, repeat, roll.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <limits>
 #include <tinytorch/tensor/ops/index.hpp>
-#include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 
@@ -84,113 +83,6 @@ TT_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Loc lo
     if (by > 0) y = cat({slice(y, d, n - by, kEnd, 1, loc), slice(y, d, 0, n - by, 1, loc)}, d, loc);
   }
   return y.storage() == x.storage() ? clone(y, loc) : y;
-}
-
-// A tensor whose dimensions are named by letters.
-struct Lettered {
-  Tensor tensor;
-  std::string letters;
-
-  int64_t size(char c) const { return tensor.shape()[static_cast<int>(letters.find(c))]; }
-  bool has(char c) const { return letters.find(c) != std::string::npos; }
-  Tensor in_order(const std::string& order, Loc loc) const {
-    Dims dims;
-    for (char c : order) dims.push_back(static_cast<int64_t>(letters.find(c)));
-    return permute(tensor, dims, loc);
-  }
-  // Sums over the letters that are not in `kept`.
-  Lettered summed(const std::string& kept, Loc loc) const {
-    Dims gone;
-    std::string rest;
-    for (size_t i = 0; i < letters.size(); ++i) {
-      if (kept.find(letters[i]) == std::string::npos) {
-        gone.push_back(static_cast<int64_t>(i));
-      } else {
-        rest += letters[i];
-      }
-    }
-    return gone.empty() ? *this : Lettered{sum(tensor, gone, false, loc), rest};
-  }
-};
-
-// The product of a and b, summed over their common letters that are not in `kept`: one product of matrices
-// [batch, rows, sum] and [batch, sum, columns].
-inline Lettered contract(Lettered a, Lettered b, const std::string& kept, Loc loc) {
-  const auto is_kept = [&](char c) { return kept.find(c) != std::string::npos; };
-  a = a.summed(kept + b.letters, loc), b = b.summed(kept + a.letters, loc);
-  std::string batch, rows, both, columns;
-  int64_t sizes[4] = {1, 1, 1, 1};
-  for (char c : a.letters) {
-    const int part = !b.has(c) ? 1 : is_kept(c) ? 0 : 2;
-    (part == 0 ? batch : part == 1 ? rows : both) += c;
-    sizes[part] *= a.size(c);
-  }
-  for (char c : b.letters) {
-    if (a.has(c)) continue;
-    columns += c;
-    sizes[3] *= b.size(c);
-  }
-  Shape shape;
-  for (char c : batch + rows) shape.push_back(a.size(c));
-  for (char c : columns) shape.push_back(b.size(c));
-  const Tensor left = reshape(a.in_order(batch + rows + both, loc), {sizes[0], sizes[1], sizes[2]}, loc);
-  const Tensor right = reshape(b.in_order(batch + both + columns, loc), {sizes[0], sizes[2], sizes[3]}, loc);
-  return {reshape(matmul(left, right, loc), shape, loc), batch + rows + columns};
-}
-
-TT_API Tensor einsum(const std::string& equation, const Tensors& operands, Loc loc) {
-  require_defined("einsum", operands, loc);
-  const auto refuse = [&](const std::string& why) {
-    fail("TT-SHAPE-13",
-         "einsum: \"" + equation + "\" " + why +
-             "\n  rule: one group of letters per operand, as in \"ij,jk->ik\"",
-         loc);
-  };
-  std::string text;
-  std::copy_if(equation.begin(), equation.end(), std::back_inserter(text), [](char c) { return c != ' '; });
-  const size_t arrow = text.find("->");
-  const std::string inputs = text.substr(0, arrow);
-  std::vector<Lettered> terms;
-  size_t at = 0;
-  for (const Tensor& t : operands) {
-    const size_t end = std::min(inputs.find(',', at), inputs.size());
-    if (at > inputs.size()) refuse("has fewer groups than operands");
-    terms.push_back({t, inputs.substr(at, end - at)});
-    at = end + 1;
-    if (static_cast<int>(terms.back().letters.size()) != t.rank())
-      refuse("does not fit the rank of " + t.describe());
-  }
-  if (operands.empty() || at <= inputs.size()) refuse("has more groups than operands");
-  std::string once;
-  int64_t sizes[128] = {};
-  int uses[128] = {};
-  for (const Lettered& term : terms) {
-    for (size_t i = 0; i < term.letters.size(); ++i) {
-      const char c = term.letters[i];
-      if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))) refuse("has a character that is no letter");
-      if (term.letters.find(c, i + 1) != std::string::npos) refuse("has a letter twice in one operand");
-      const int64_t size = term.tensor.shape()[static_cast<int>(i)];
-      if (uses[static_cast<int>(c)]++ > 0 && sizes[static_cast<int>(c)] != size)
-        refuse(std::string("gives two sizes to ") + c + ": " + describe_operands(operands));
-      sizes[static_cast<int>(c)] = size;
-    }
-  }
-  for (int c = 0; c < 128; ++c) {
-    if (uses[c] == 1) once += static_cast<char>(c);
-  }
-  const std::string result = arrow == std::string::npos ? once : text.substr(arrow + 2);
-  for (size_t i = 0; i < result.size(); ++i) {
-    const int c = static_cast<unsigned char>(result[i]);
-    if (c > 127 || uses[c] == 0) refuse("has a letter in the result that no operand has");
-    if (result.find(result[i], i + 1) != std::string::npos) refuse("has a letter twice in the result");
-  }
-  Lettered product = terms[0];
-  for (size_t i = 1; i < terms.size(); ++i) {
-    std::string kept = result;
-    for (size_t later = i + 1; later < terms.size(); ++later) kept += terms[later].letters;
-    product = contract(product, terms[i], kept, loc);
-  }
-  return product.summed(result, loc).in_order(result, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

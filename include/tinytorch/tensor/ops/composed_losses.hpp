@@ -195,7 +195,7 @@ inline void require_targets(const char* op, const Tensor& target, int64_t V,
     }
     return;
   }
-  const int64_t* t = target.data<int64_t>();
+  const auto* const t = target.view_of().as<const int64_t>();
   for (int64_t n = 0; n < target.numel(); ++n) {
     const int64_t value = t[n * target.strides()[0]];
     if ((value >= 0 && value < V) || value == options.ignore_index) continue;

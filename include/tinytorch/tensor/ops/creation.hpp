@@ -290,7 +290,7 @@ TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   require_writable("fill_", *this, {}, loc);
   require_holds(*this, value, loc);
   fill_values(*this, value);
-  storage()->bump_version();
+  count_write(*this, loc);
   return *this;
 }
 TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
@@ -299,7 +299,7 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_expandable("copy_", *this, source, loc);
   const Tensor near = without_overlap(*this, source.detach().to(device(), loc), loc);
   TT_KERNEL(*this, copy(view_of(), near.view_of()));
-  storage()->bump_version();
+  count_write(*this, loc);
   return *this;
 }
 TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
@@ -311,7 +311,7 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   const Tensor scaled =
       plain ? without_overlap(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
   TT_KERNEL(*this, binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of()));
-  storage()->bump_version();
+  count_write(*this, loc);
   return *this;
 }
 TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
@@ -319,7 +319,7 @@ TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
   require_writable("mul_", *this, {}, loc);
   const Tensor f = scalar_like(factor, *this, loc);
   TT_KERNEL(*this, binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of()));
-  storage()->bump_version();
+  count_write(*this, loc);
   return *this;
 }
 

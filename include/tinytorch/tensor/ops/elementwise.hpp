@@ -18,8 +18,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-using backend::BinaryFn;
-using backend::UnaryFn;
+using backend::BinaryFn, backend::UnaryFn, backend::PointwiseKind, backend::PointwiseStep;
 
 struct UnaryRule {
   UnaryFn fn;
@@ -88,6 +87,7 @@ struct Unary final : Primitive<Unary> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], unary(fn, out[0].view_of(), in[0].view_of(), p0, p1));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::unary, fn, p0, p1); }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -164,7 +164,12 @@ struct Binary final : Primitive<Binary> {
       TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
     }
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::binary, fn, p0); }
   Save saves() const override { return rule().saves; }
+  int reader_of(size_t i) const override {
+    if (fn == BinaryFn::mul) return i == 0 ? 1 : 0;
+    return fn == BinaryFn::div && i == 0 ? 1 : -1;
+  }
   bool differentiable() const override { return rule().vjp != nullptr; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     static const Tensor none;
@@ -199,6 +204,7 @@ struct Where final : Primitive<Where> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::where); }
   Save saves() const override { return Save::inputs; }
   bool saves_input(size_t i) const override { return i == 0; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -220,6 +226,7 @@ struct Cast final : Primitive<Cast> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
   }
+  bool pointwise(PointwiseStep& s) const override { return s.set(PointwiseKind::convert); }
   bool differentiable() const override { return is_floating(from) && is_floating(to); }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }
 };

@@ -56,7 +56,7 @@ inline void require_not_leaf(const char* op, const Tensor& t, Loc loc) {
 inline void overwrite(const Tensor& y, const Tensor& values, Loc loc) {
   const Tensor near = without_overlap(y, values, loc);
   TT_KERNEL(y, copy(y.view_of(), near.view_of()));
-  y.storage()->bump_version();
+  count_write(y, loc);
 }
 
 // y, whose values are being overwritten by `result`, gets the history of `result`.
@@ -117,7 +117,7 @@ inline Tensor compute_in_place(backend::BinaryFn fn, const char* op, const Tenso
   if (!recorded) {
     const Tensor near = without_overlap(y, b, loc);
     TT_KERNEL(y, binary(fn, y.view_of(), y.view_of(), near.view_of()));
-    y.storage()->bump_version();
+    count_write(y, loc);
     return y;
   }
   // Products save their factors, so the old values of y are copied.

@@ -121,12 +121,13 @@ inline SquarePool square_pool(const Pool2dOptions& o) {
   return {o.kernel.height, o.stride.height, o.padding.height};
 }
 inline Pool1dOptions height_pool(const Pool2dOptions& o) {
-  return {o.kernel.height, o.stride.height, o.padding.height, o.ceil_mode};
+  return {o.kernel.height, o.stride.height, o.padding.height, o.ceil_mode, o.count_include_pad};
 }
 inline Pool1dOptions width_pool(const Pool2dOptions& o) {
-  return {o.kernel.width, o.stride.width, o.padding.width, o.ceil_mode};
+  return {o.kernel.width, o.stride.width, o.padding.width, o.ceil_mode, o.count_include_pad};
 }
-// Rectangular windows, and those of ceil_mode, are pooled along W and then along H (ops/windows.hpp).
+// Rectangular windows, those of ceil_mode, and means without the padding are pooled along W and then along H
+// (ops/windows.hpp).
 TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions o, Loc loc) {
   if (is_square(o) && !o.ceil_mode) return apply(MaxPool2dOp(square_pool(o)), {x}, loc);
   require_images("max_pool2d", x, loc);
@@ -134,7 +135,8 @@ TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions o, Loc loc) {
                         height_pool(o), loc);
 }
 TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions o, Loc loc) {
-  if (is_square(o) && !o.ceil_mode) return apply(AvgPool2dOp(square_pool(o)), {x}, loc);
+  if (is_square(o) && !o.ceil_mode && (o.count_include_pad || o.padding.height == 0))
+    return apply(AvgPool2dOp(square_pool(o)), {x}, loc);
   require_images("avg_pool2d", x, loc);
   return avg_pool_along("avg_pool2d", avg_pool_along("avg_pool2d", x, 3, width_pool(o), loc), 2,
                         height_pool(o), loc);

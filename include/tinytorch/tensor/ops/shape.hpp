@@ -5,6 +5,7 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
+#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/shape.hpp>
@@ -82,6 +83,26 @@ struct Slice final : ViewPrimitive<Slice> {
     return {vjp::slice(g[0], s.input_shapes[0], dim, start, stop, step)};
   }
 };
+
+// The opposite of Slice: a tensor of `shape` whose slice is x, and 0 elsewhere.
+struct Unslice final : Primitive<Unslice> {
+  static constexpr const char* kName = "unslice";
+  Shape shape;
+  Slice slice;
+  Unslice(const Shape& s, const Slice& part) : shape(s), slice(part) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{shape, in[0].dtype()}}; }
+  void run(const Tensors& in, Tensors& out) const override {
+    const Tensor part = slice.view(out[0]);
+    if (part.numel() < out[0].numel()) TT_KERNEL(out[0], fill(out[0].view_of(), 0.0));
+    TT_KERNEL(out[0], copy(part.view_of(), in[0].view_of()));
+  }
+  Tensors vjp(const Saved&, const Tensors& g) const override { return {apply(slice, {g[0]})}; }
+};
+
+TT_API Tensor vjp::slice(const Tensor& g, const Shape& shape, int dim, int64_t start, int64_t stop,
+                         int64_t step) {
+  return apply(Unslice(shape, Slice(dim, start, stop, step)), {g});
+}
 
 // Replaces a size of -1 by the size that makes the element counts agree.
 inline Shape complete_shape(const Tensor& x, const Shape& asked, Loc loc) {

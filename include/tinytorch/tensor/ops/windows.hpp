@@ -1,6 +1,6 @@
 // Pooling that is composed of index_select and a reduction along each dimension: max_pool1d, avg_pool1d, and
-// adaptive_max_pool2d; also rectangular windows of images, and those of ceil_mode. Names and semantics are
-// PyTorch's.
+// adaptive_max_pool2d; also rectangular windows of images, those of ceil_mode, and means without the padding.
+// Names and semantics are PyTorch's.
 //
 // Windows of an image are pooled along W and then along H, which is exact for maxima and means. Of equal
 // maxima the first in row-major order gets the gradient. Square windows have kernels of their own (pool.hpp).
@@ -14,9 +14,10 @@ namespace tinytorch::inline TT_BUILD {
 struct Pool1dOptions {
   int64_t kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
   bool ceil_mode = false;
+  bool count_include_pad = true;  // avg_pool1d: padding counts as zeros; if false, it does not count
 };
 TT_API Tensor max_pool1d(const Tensor& x, Pool1dOptions options = {}, TT_LOC);
-TT_API Tensor avg_pool1d(const Tensor& x, Pool1dOptions options = {}, TT_LOC);  // padding counts as zeros
+TT_API Tensor avg_pool1d(const Tensor& x, Pool1dOptions options = {}, TT_LOC);
 // x [N, C, H, W] -> [N, C, out_h, out_w]: output i is the maximum of [floor(i H / out_h), ceil((i + 1) H /
 // out_h)).
 TT_API Tensor adaptive_max_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, TT_LOC);
@@ -137,7 +138,9 @@ inline Tensor avg_pool_along(const char* op, const Tensor& x, int dim, const Poo
   std::vector<double> scale;
   for (const Interval& w : windows) {  // the zeros beyond the padding do not count
     whole.push_back({w.first, w.first + kernel});
-    scale.push_back(1 / static_cast<double>(w.last - w.first));
+    const int64_t first = options.count_include_pad ? w.first : std::max(w.first, p);
+    const int64_t last = options.count_include_pad ? w.last : std::min(w.last, p + x.size(dim));
+    scale.push_back(1 / static_cast<double>(last - first));
   }
   Shape along{static_cast<int64_t>(scale.size())};
   for (int d = dim + 1; d < x.rank(); ++d) along.push_back(1);

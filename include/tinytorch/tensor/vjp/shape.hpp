@@ -17,12 +17,8 @@ inline Tensor permute(const Tensor& g, const Dims& order) {
 
 inline Tensor expand(const Tensor& g, const Shape& shape) { return sum_to(g, shape); }
 
-// Elements outside of the slice get a gradient of 0.
-inline Tensor slice(const Tensor& g, const Shape& shape, int dim, int64_t start, int64_t stop, int64_t step) {
-  Tensor whole = zeros(shape, g.dtype(), g.device());
-  whole.slice(dim, start, stop, step).copy_(g);
-  return whole;
-}
+// Elements outside of the slice get a gradient of 0 (ops/shape.hpp).
+TT_API Tensor slice(const Tensor& g, const Shape& shape, int dim, int64_t start, int64_t stop, int64_t step);
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
 #endif

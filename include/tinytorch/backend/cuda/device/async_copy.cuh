@@ -6,6 +6,9 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/async_copies.hpp>
+#endif
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -22,9 +25,10 @@ inline unsigned char* shared_pointer(unsigned address) { return dynamic_shared<u
 #endif
 
 // Copies 16 bytes to shared memory, or writes zeros if `inside` is false. Both addresses are aligned to 16
-// bytes. The emulator copies synchronously.
+// bytes. The emulator copies at once, or when the thread waits (sim/async_copies.hpp).
 __device__ __forceinline__ void copy_async(unsigned shared, const void* global, bool inside) {
 #if TINYTORCH_CUDA_SIM
+  if (sim::delays_copies()) return sim::add_copy(shared, inside ? global : nullptr);
   *reinterpret_cast<uint4*>(shared_pointer(shared)) = inside ? *static_cast<const uint4*>(global) : uint4{};
 #elif __CUDA_ARCH__ >= 800
   const int bytes = inside ? 16 : 0;
@@ -51,14 +55,23 @@ __device__ __forceinline__ void copy_async_word(unsigned shared, const void* glo
 }
 // Ends a group of this thread's copies.
 __device__ __forceinline__ void commit_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if TINYTORCH_CUDA_SIM
+  if (sim::delays_copies()) sim::end_group();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 // Waits until at most the kPending newest copy groups of this thread are incomplete.
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if TINYTORCH_CUDA_SIM
+  if (!sim::delays_copies()) return;
+  sim::AsyncCopy copy;
+  while (sim::next_copy(kPending, &copy)) {
+    *reinterpret_cast<uint4*>(shared_pointer(copy.to)) =
+        copy.from ? *static_cast<const uint4*>(copy.from) : uint4{};
+  }
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }

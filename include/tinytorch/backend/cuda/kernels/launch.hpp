@@ -10,6 +10,7 @@
 #include <span>
 #include <tinytorch/backend/block_format.hpp>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
+#include <tinytorch/backend/division.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -26,6 +27,7 @@ void copy(const View& out, const View& x);
 void fill(const View& out, double value);
 void fill(const View& out, int64_t value);
 void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
+void division(Division fn, const View& out, const View& a, const View& b);
 
 // reduce
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);

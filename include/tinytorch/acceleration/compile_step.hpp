@@ -1,0 +1,208 @@
+// compile_step(): a training step as one graph: forward pass, loss, backward pass.
+//
+//   auto step = tt::compile_step(net, optimizer, [](auto& y, auto& t) { return tt::cross_entropy(y, t); });
+//   const tt::Tensor loss = step(x, target);      // forward, backward, update
+//
+// Both passes are one graph, so activations are fused across them, and all intermediate values of the step
+// lie in one arena. The gradients are in the arena, too, until the next step overwrites them: clone() one
+// that is to be kept. zero_grad() is not needed, and gradients of earlier backward passes do not count. The
+// update itself is the optimizer's. The rules for what can be captured, the guards and the second looks are
+// those of compile().
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <tinytorch/acceleration/capture_gradient.hpp>
+#include <tinytorch/acceleration/guard.hpp>
+#include <tinytorch/acceleration/lower.hpp>
+#include <tinytorch/acceleration/signature.hpp>
+#include <tinytorch/layers/clip.hpp>
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/layers/optimizer.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct StepCompileOptions {
+  CompileOptions compile{};
+  double clip_norm = 0;  // largest norm of all gradients; 0: no clipping
+};
+
+class CompiledStep {
+ public:
+  using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+
+  // The model and the optimizer must outlive the step.
+  CompiledStep(Module& model, Optimizer& optimizer, Loss loss, StepCompileOptions options = {})
+      : model_(model), optimizer_(optimizer), loss_(std::move(loss)), options_(options) {}
+
+  // Runs one step, and returns the loss before the update: a tensor of one element without a history.
+  Tensor operator()(const Tensor& x, const Tensor& target, TT_LOC) {
+    require_defined("compiled step", loc, x, target);
+    const Tensors arguments{x, target};
+    Tensor loss;
+    if (eager_.empty()) {
+      try {
+        loss = compiled(arguments, loc);
+      } catch (const Error& e) {
+        if (options_.compile.strict || std::string(e.code()).rfind("TT-COMPILE", 0) != 0) throw;
+        eager_ = e.what();
+        std::fprintf(stderr, "tinytorch: a compiled step runs eagerly from now on: %s\n", eager_.c_str());
+      }
+    }
+    if (!loss.defined()) loss = eager(arguments, loc);
+    if (options_.clip_norm > 0) clip_gradient_norm(optimizer_.parameters(), options_.clip_norm, loc);
+    optimizer_.step(loc);
+    return loss;
+  }
+
+  const std::string& eager_reason() const { return eager_; }
+  std::vector<VariantReport> reports() const {
+    std::vector<VariantReport> all;
+    for (const Variant& v : variants_) {
+      all.push_back(v.report);
+      all.back().calls = v.calls;
+    }
+    return all;
+  }
+  std::string report() const {
+    std::string text;
+    for (const VariantReport& r : reports()) text += r.str();
+    if (!eager_.empty()) text += "runs eagerly: " + eager_ + "\n";
+    return text.empty() ? "not called yet\n" : text;
+  }
+
+ private:
+  struct Variant {
+    std::vector<ArgumentKey> key;
+    uint64_t modes = 0;
+    int64_t calls = 0;
+    OpGraph captured;  // before fusion
+    size_t forward_steps = 0;
+    std::unique_ptr<Executable> step;
+    Tensors leaves, gradients;  // of which a gradient is computed
+    VariantReport report;
+  };
+
+  Tensors forward(const Tensors& x) const { return {loss_(model_(x[0]), x[1])}; }
+
+  Tensor eager(const Tensors& arguments, Loc loc) {
+    optimizer_.zero_grad();
+    const Tensor loss = forward(arguments)[0];
+    loss.backward({}, false, loc);
+    return loss.detach();
+  }
+
+  Tensor compiled(const Tensors& arguments, Loc loc) {
+    for (size_t k = 0; k < variants_.size(); ++k) {
+      Variant& v = variants_[k];
+      if (!matches(v.key, arguments)) continue;
+      if (v.step->externals_moved()) {
+        variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
+        break;
+      }
+      const bool look = v.calls == 1 || v.calls == 2 || v.calls % 1024 == 0 || v.modes != mode_changes();
+      return look ? look_again(k, arguments, loc) : replay(v, arguments);
+    }
+    return replay(add_variant(arguments, loc), arguments);
+  }
+
+  Tensor replay(Variant& v, const Tensors& arguments) {
+    ++v.calls;
+    const Spec spec = v.step->result_spec(0);
+    const Tensor loss = empty(spec.shape, spec.dtype, arguments[0].device());
+    v.step->run(laid_out_as_captured(v.captured, arguments), {loss});
+    for (const Tensor& p : optimizer_.parameters()) p.impl()->grad_state->grad = Tensor();
+    for (size_t k = 0; k < v.leaves.size(); ++k) {
+      GradState& state = *v.leaves[k].impl()->grad_state;
+      state.grad = v.gradients[k];
+      state.wide_grad = Tensor();
+      v.gradients[k].storage()->bump_version();
+    }
+    return loss;
+  }
+
+  // Runs the step itself, and keeps the variant only if the forward pass did what was captured.
+  Tensor look_again(size_t k, const Tensors& arguments, Loc loc) {
+    optimizer_.zero_grad();
+    Captured now = capture([this](const Tensors& x) { return forward(x); }, arguments, loc);
+    Variant& v = variants_[k];
+    if (const auto difference = first_difference(v.captured, v.forward_steps, now.graph)) {
+      if (++recaptures_ > options_.compile.most_variants) {
+        fail("TT-COMPILE-05",
+             "compile_step: the model does something else from call to call: " + *difference +
+                 "\n  hint: what varies must come in as a tensor",
+             loc);
+      }
+      variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
+    } else {
+      v.modes = mode_changes();
+      ++v.calls;
+    }
+    now.outputs[0].backward({}, false, loc);
+    return now.outputs[0].detach();
+  }
+
+  Variant& add_variant(const Tensors& arguments, Loc loc) {
+    if (static_cast<int>(variants_.size()) >= options_.compile.most_variants) {
+      fail("TT-COMPILE-07",
+           "compile_step: there are already " + std::to_string(variants_.size()) +
+               " kinds of batches, and this one is " + described(arguments) +
+               "\n  hint: pad to few shapes, or drop the last batch",
+           loc);
+    }
+    Tensors copies;
+    for (const Tensor& t : arguments) copies.push_back(t.detach().clone(loc));
+    CapturedGradient c = capture_gradient([this](const Tensors& x) { return forward(x); }, copies, loc);
+    if (c.tracked.empty() || c.outputs[0].numel() != 1) {
+      fail("TT-GRAD-08",
+           "compile_step: the loss must be one element that depends on the parameters, got " +
+               c.outputs[0].describe(),
+           loc);
+    }
+    Variant v;
+    v.key = keys_of(arguments);
+    v.modes = mode_changes();
+    v.forward_steps = static_cast<size_t>(c.forward_steps);
+    v.captured = copy_of(c.joint, 0, v.forward_steps);
+    v.captured.inputs.assign(c.joint.inputs.begin(), c.joint.inputs.begin() + 2);
+    v.report.arguments = described(arguments);
+    OpGraph joint = std::move(c.joint);
+    GraphValue& start = joint.values[static_cast<size_t>(joint.inputs.back())];  // the loss's gradient: 1
+    start.kind = ValueKind::external;
+    start.external = full(start.shape, 1, start.dtype, start.device, loc);
+    joint.inputs.resize(2);
+    std::vector<int> outputs{joint.outputs[0]};
+    for (size_t k = 0; k < c.leaves.size(); ++k) {
+      const int at = c.gradient_of[2 + k];
+      if (at < 0) continue;
+      outputs.push_back(joint.outputs[static_cast<size_t>(at)]);
+      v.leaves.push_back(c.leaves[k]);
+    }
+    joint.outputs = std::move(outputs);
+    v.step = lower(std::move(joint), options_.compile, v.report, 1, true);
+    const Tensor loss = empty(c.outputs[0].shape(), c.outputs[0].dtype(), c.outputs[0].device());
+    v.step->run(copies, {loss});  // the captured call: it must give the captured loss
+    require_same(c.outputs[0], loss, 0, loc);
+    for (size_t k = 0; k < v.leaves.size(); ++k) v.gradients.push_back(v.step->resident(1 + k));
+    variants_.push_back(std::move(v));
+    return variants_.back();
+  }
+
+  Module& model_;
+  Optimizer& optimizer_;
+  Loss loss_;
+  StepCompileOptions options_;
+  std::vector<Variant> variants_;
+  int recaptures_ = 0;
+  std::string eager_;
+};
+
+inline CompiledStep compile_step(Module& model, Optimizer& optimizer, CompiledStep::Loss loss,
+                                 StepCompileOptions options = {}) {
+  return CompiledStep(model, optimizer, std::move(loss), options);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

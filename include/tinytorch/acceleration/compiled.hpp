@@ -1,0 +1,293 @@
+// compile(): a function of tensors that is captured once and then replayed.
+//
+//   auto f = tt::compile([&](const tt::Tensor& x) { return net(x); });
+//   tt::Tensor y = f(x);                // the first call captures, fuses and plans; later calls replay
+//   std::puts(f.report().c_str());
+//
+// A call is replayed if its arguments have the dtypes, devices, shapes, strides and needs of gradients of an
+// earlier call, and if no module has changed its mode; else it is captured as another variant. After
+// `most_variants` of them, the function runs eagerly. Derivatives work as usual: y.backward() replays a
+// compiled derivative.
+//
+// The rule for the function: what it does may depend on its arguments' shapes and on the modes of modules,
+// but on nothing else that changes. Values that vary come in as tensors. The second and third call and every
+// 1024th run eagerly under a recorder; if the function did something else than the capture, it is captured
+// again (TT-COMPILE-05). A function that cannot be captured runs eagerly, with one message to stderr, or
+// throws if `strict`: it reads elements on the host, writes in place, or draws random numbers.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <tinytorch/acceleration/compiled_call.hpp>
+#include <tinytorch/acceleration/guard.hpp>
+#include <tinytorch/acceleration/lower.hpp>
+#include <tinytorch/acceleration/signature.hpp>
+#include <tinytorch/layers/module.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+class CompiledFunction {
+ public:
+  explicit CompiledFunction(TensorFunction f, CompileOptions options = {})
+      : f_(std::move(f)), options_(options) {}
+
+  Tensors operator()(const Tensors& arguments, TT_LOC) {
+    for (const Tensor& t : arguments) require_defined("compiled function", loc, t);
+    if (!eager_.empty()) return f_(arguments);
+    try {
+      Variant* known = find(arguments);
+      if (known && known->plan->forward->externals_moved()) {
+        variants_.erase(variants_.begin() + (known - variants_.data()));
+        known = nullptr;
+      }
+      if (known && must_look_again(*known)) return look_again(*known, arguments, loc);
+      return replay(known ? *known : add_variant(arguments, loc), arguments, loc);
+    } catch (const Error& e) {
+      if (options_.strict || std::string(e.code()).rfind("TT-COMPILE", 0) != 0) throw;
+      give_up(e.what());
+    }
+    return f_(arguments);
+  }
+
+  // Why the function runs eagerly; empty if it is replayed.
+  const std::string& eager_reason() const { return eager_; }
+  std::vector<VariantReport> reports() const {
+    std::vector<VariantReport> all;
+    for (const Variant& v : variants_) {
+      all.push_back(v.report);
+      all.back().calls = v.calls;
+    }
+    return all;
+  }
+  std::string report() const {
+    std::string text;
+    for (const VariantReport& r : reports()) text += r.str();
+    if (!eager_.empty()) text += "runs eagerly: " + eager_ + "\n";
+    return text.empty() ? "not called yet\n" : text;
+  }
+
+ private:
+  struct Variant {
+    std::vector<ArgumentKey> key;
+    bool records = false;  // grad_enabled() at its capture
+    uint64_t modes = 0;    // mode_changes() when it was last known to be right
+    int64_t calls = 0;
+    OpGraph captured;  // before fusion: what a later capture is compared with
+    size_t forward_steps = 0;
+    std::shared_ptr<CallPlan> plan;
+    VariantReport report;
+  };
+
+  Variant* find(const Tensors& arguments) {
+    for (Variant& v : variants_) {
+      if (v.records == grad_enabled() && matches(v.key, arguments)) return &v;
+    }
+    return nullptr;
+  }
+  static bool must_look_again(const Variant& v) {
+    return v.calls == 1 || v.calls == 2 || v.calls % 1024 == 0 || v.modes != mode_changes();
+  }
+
+  Tensors replay(Variant& v, const Tensors& arguments, Loc loc) {
+    ++v.calls;
+    Tensors in = laid_out_as_captured(v.captured, arguments);
+    for (const Tensor& t : v.plan->leaves) in.push_back(t);
+    Tensors out = apply_all(CompiledCall(v.plan), in, loc);
+    out.resize(v.plan->results);
+    for (size_t k = 0; k < out.size(); ++k) {
+      const bool tracked = std::ranges::find(v.plan->tracked, static_cast<int>(k)) != v.plan->tracked.end();
+      if (!tracked && tracks_grad(out[k])) out[k] = out[k].detach();
+    }
+    if (verifies()) compare_with_eager(out, arguments, loc);
+    return out;
+  }
+
+  // Runs the function itself, and keeps the variant only if it did what was captured.
+  Tensors look_again(Variant& v, const Tensors& arguments, Loc loc) {
+    Captured now = capture(f_, arguments, loc);
+    if (const auto difference = first_difference(v.captured, v.forward_steps, now.graph)) {
+      variants_.erase(variants_.begin() + (&v - variants_.data()));
+      ++recaptures_;
+      last_difference_ = *difference;
+      if (recaptures_ > options_.most_variants) {
+        fail("TT-COMPILE-05",
+             "compile: the function does something else from call to call: " + last_difference_ +
+                 "\n  hint: what varies must come in as a tensor, or must decide which compiled function is "
+                 "called",
+             loc);
+      }
+    } else {
+      v.modes = mode_changes();
+      ++v.calls;
+    }
+    return std::move(now.outputs);
+  }
+
+  Variant& add_variant(const Tensors& arguments, Loc loc) {
+    if (static_cast<int>(variants_.size()) >= options_.most_variants) {
+      std::string kinds;
+      for (const Variant& v : variants_) kinds += "\n    " + v.report.arguments;
+      fail("TT-COMPILE-07",
+           "compile: there are already " + std::to_string(variants_.size()) + " kinds of arguments:" + kinds +
+               "\n  hint: pad to few shapes, or raise most_variants",
+           loc);
+    }
+    Tensors copies;
+    for (const Tensor& t : arguments) {
+      copies.push_back(t.detach().clone(loc));
+      if (grad_enabled() && tracks_grad(t)) copies.back().requires_grad_();
+    }
+    Variant v;
+    v.key = keys_of(arguments);
+    v.records = grad_enabled();
+    v.modes = mode_changes();
+    v.plan = std::make_shared<CallPlan>();
+    v.plan->arguments = arguments.size();
+    const Tensors results =
+        grad_enabled() ? with_derivative(v, copies, loc) : without_derivative(v, copies, loc);
+    v.report.arguments = described(arguments);
+    verify(v, copies, results, loc);
+    variants_.push_back(std::move(v));
+    return variants_.back();
+  }
+
+  Tensors without_derivative(Variant& v, const Tensors& copies, Loc loc) {
+    Captured c = capture(f_, copies, loc);
+    v.forward_steps = c.graph.steps.size();
+    v.captured = copy_of(c.graph, 0, v.forward_steps);
+    v.captured.inputs = c.graph.inputs;
+    v.plan->results = c.outputs.size();
+    v.plan->reads_operand.assign(copies.size(), false);
+    v.plan->forward = executable(std::move(c.graph), v, INT_MAX);
+    return c.outputs;
+  }
+  Tensors with_derivative(Variant& v, const Tensors& copies, Loc loc) {
+    CapturedGradient c = capture_gradient(f_, copies, loc);
+    v.forward_steps = static_cast<size_t>(c.forward_steps);
+    SplitGraph parts = split(c, copies.size());
+    CallPlan& plan = *v.plan;
+    plan.results = c.outputs.size();
+    plan.tracked = c.tracked;
+    plan.forward = executable(std::move(parts.forward), v, static_cast<int>(plan.results));
+    if (!c.tracked.empty()) {
+      plan.leaves = c.leaves;
+      for (const int k : c.gradient_of)
+        plan.gradient_of.push_back(k < 0 ? -1 : k - static_cast<int>(plan.results));
+      plan.reads_operand = parts.reads_argument;
+      plan.reads_operand.insert(plan.reads_operand.end(), parts.reads_leaf.begin(), parts.reads_leaf.end());
+      plan.backward = executable(std::move(parts.backward), v, INT_MAX);
+    } else {
+      plan.reads_operand.assign(copies.size(), false);
+    }
+    v.captured = std::move(c.joint);
+    return c.outputs;
+  }
+
+  std::unique_ptr<Executable> executable(OpGraph graph, Variant& v, int results) {
+    v.plan->flops += graph.flops();
+    return lower(std::move(graph), options_, v.report, results);
+  }
+
+  // Replays the call that was captured: its results must have the same bits.
+  void verify(const Variant& v, const Tensors& copies, const Tensors& results, Loc loc) {
+    const NoGrad guard;
+    Tensors in = copies;
+    for (const Tensor& t : v.plan->leaves) in.push_back(t);
+    const Tensors out = apply_all(CompiledCall(v.plan), in, loc);
+    for (size_t k = 0; k < results.size(); ++k) require_same(results[k], out[k], k, loc);
+  }
+  void compare_with_eager(const Tensors& out, const Tensors& arguments, Loc loc) const {
+    const NoGrad guard;
+    const Tensors want = f_(arguments);
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], out[k], k, loc);
+  }
+  // TINYTORCH_COMPILE_VERIFY=1: every replay is compared with the function itself.
+  static bool verifies() {
+    static const bool on = [] {
+      const char* const text = std::getenv("TINYTORCH_COMPILE_VERIFY");
+      return text && std::string(text) == "1";
+    }();
+    return on;
+  }
+
+  void give_up(std::string reason) {
+    eager_ = std::move(reason);
+    std::fprintf(stderr, "tinytorch: a compiled function runs eagerly from now on: %s\n", eager_.c_str());
+  }
+
+  TensorFunction f_;
+  CompileOptions options_;
+  std::vector<Variant> variants_;
+  int recaptures_ = 0;
+  std::string eager_, last_difference_;
+};
+
+// A compiled function with the arguments and the result of the original one: Tensor or Tensors.
+template <class F>
+class Compiled {
+ public:
+  Compiled(F f, CompileOptions options) : function_(adapt(std::move(f)), options) {}
+
+  template <class... Args>
+  auto operator()(const Args&... arguments) {
+    if constexpr (std::is_invocable_v<F&, const Tensors&> && (std::is_same_v<Args, Tensors> && ...)) {
+      return result<std::invoke_result_t<F&, const Tensors&>>(function_(arguments...));
+    } else {
+      static_assert((std::is_convertible_v<const Args&, const Tensor&> && ...),
+                    "the arguments of a compiled function are tensors, or one list of tensors");
+      return result<std::invoke_result_t<F&, const Args&...>>(function_(Tensors{arguments...}));
+    }
+  }
+  std::string report() const { return function_.report(); }
+  std::vector<VariantReport> reports() const { return function_.reports(); }
+  const std::string& eager_reason() const { return function_.eager_reason(); }
+
+ private:
+  template <class R>
+  static R result(Tensors out) {
+    if constexpr (std::is_same_v<R, Tensor>) {
+      return out[0];
+    } else {
+      static_assert(std::is_same_v<R, Tensors>, "a compiled function returns a Tensor, or Tensors");
+      return out;
+    }
+  }
+  template <class R>
+  static Tensors list(R r) {
+    if constexpr (std::is_same_v<R, Tensor>) {
+      return Tensors{std::move(r)};
+    } else {
+      return r;
+    }
+  }
+  static TensorFunction adapt(F f) {
+    auto shared = std::make_shared<F>(std::move(f));
+    return [shared](const Tensors& x) -> Tensors {
+      F& g = *shared;
+      if constexpr (std::is_invocable_v<F&, const Tensors&>) {
+        return list(g(x));
+      } else if constexpr (std::is_invocable_v<F&, const Tensor&>) {
+        return list(g(x[0]));
+      } else if constexpr (std::is_invocable_v<F&, const Tensor&, const Tensor&>) {
+        return list(g(x[0], x[1]));
+      } else if constexpr (std::is_invocable_v<F&, const Tensor&, const Tensor&, const Tensor&>) {
+        return list(g(x[0], x[1], x[2]));
+      } else {
+        return list(g(x[0], x[1], x[2], x[3]));
+      }
+    };
+  }
+
+  CompiledFunction function_;
+};
+
+template <class F>
+Compiled<F> compile(F f, CompileOptions options = {}) {
+  return Compiled<F>(std::move(f), options);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

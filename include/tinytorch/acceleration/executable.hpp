@@ -1,0 +1,250 @@
+// Executable: a graph whose values have addresses, ready to be run many times.
+//
+// All intermediate values lie in one arena, which is allocated once; results are written to tensors of the
+// caller, which outlive the call. A run calls the kernels of the steps one after the other: no shape rule, no
+// allocation, and no autograd. Only steps that read indices check them again in each run, because a wrong
+// index would read foreign memory.
+#pragma once
+
+#include <climits>
+#include <mutex>
+#include <tinytorch/acceleration/fusion.hpp>
+#include <tinytorch/acceleration/plan.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Blocks of memory of a graph: a result that overwrites its step's operand shares the operand's block.
+struct BlockPlan {
+  std::vector<LiveBlock> blocks;
+  std::vector<int> block_of;  // of each value; -1: not in the arena
+  Placement placement;
+};
+
+// True if the result of a step may be written over an operand: the step is elementwise, and both have the
+// same elements in the same order.
+inline bool may_overwrite(const OpGraph& graph, const GraphStep& step, int operand) {
+  backend::PointwiseStep ignored;
+  const bool fused = dynamic_cast<const FusedPointwise*>(step.op.get()) != nullptr;
+  if (!fused && !step.op->pointwise(ignored)) return false;
+  int uses = 0;
+  for (const int v : step.inputs) uses += v >= 0 && graph.root(v) == operand ? 1 : 0;
+  const GraphValue &a = graph.value(operand), &out = graph.value(step.outputs[0]);
+  const bool whole = std::ranges::find(step.inputs, operand) != step.inputs.end() && uses == 1;
+  return whole && a.dtype == out.dtype && a.shape == out.shape && a.strides == out.strides &&
+         is_contiguous(a.shape, a.strides);
+}
+
+// The first `outside` results of the graph are in memory of the caller, all other values in the arena.
+inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment, size_t outside) {
+  BlockPlan plan;
+  plan.block_of.assign(graph.values.size(), -1);
+  const std::vector<int> last = last_uses(graph);
+  const int steps = static_cast<int>(graph.steps.size());
+  std::vector<bool> is_output(graph.values.size(), false);
+  for (size_t k = 0; k < std::min(outside, graph.outputs.size()); ++k)
+    is_output[static_cast<size_t>(graph.root(graph.outputs[k]))] = true;
+  for (int s = 0; s < steps; ++s) {
+    const GraphStep& step = graph.steps[static_cast<size_t>(s)];
+    if (step.is_view()) continue;
+    for (const int out : step.outputs) {
+      const auto o = static_cast<size_t>(out);
+      if (is_output[o]) continue;
+      const int end = std::max(last[o], s);
+      int& block = plan.block_of[o];
+      if (step.outputs.size() == 1) {
+        for (const int v : step.inputs) {
+          if (v < 0 || last[static_cast<size_t>(v)] != s || plan.block_of[static_cast<size_t>(v)] < 0)
+            continue;
+          if (may_overwrite(graph, step, v)) block = plan.block_of[static_cast<size_t>(v)];
+        }
+      }
+      if (block < 0) {
+        block = static_cast<int>(plan.blocks.size());
+        plan.blocks.push_back({bytes_of(graph.value(out)), s, end});
+      }
+      plan.blocks[static_cast<size_t>(block)].last = end;
+    }
+  }
+  plan.placement = place(plan.blocks, alignment);
+  if (const auto fault = check_placement(plan.blocks, plan.placement, alignment))
+    fail("TT-COMPILE-06",
+         "memory plan: " + *fault + "\n  hint: this is a fault of the library; please report it");
+  return plan;
+}
+
+class Executable {
+ public:
+  // The first `results` results have the layout of result_spec(). The others have that of memory_spec(); or,
+  // if they are resident, they stay in the arena until the next run, and run() does not get them.
+  explicit Executable(OpGraph graph, int results = INT_MAX, bool resident = false)
+      : graph_(std::move(graph)) {
+    const size_t outside = resident ? static_cast<size_t>(results) : graph_.outputs.size();
+    const Device device = device_of(graph_);
+    const int64_t alignment = device.is_cpu() ? 64 : 256;
+    plan_ = plan_memory(graph_, alignment, outside);
+    at_.resize(graph_.values.size());
+    const Tensor arena =
+        empty({align_up(std::max<int64_t>(plan_.placement.bytes, 1), alignment)}, DType::u8, device);
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const GraphValue& x = graph_.values[v];
+      if (x.kind == ValueKind::external) at_[v] = x.external.detach();
+      if (plan_.block_of[v] >= 0)
+        at_[v] = in_arena(arena, x, plan_.placement.offset[static_cast<size_t>(plan_.block_of[v])]);
+    }
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const GraphValue& x = graph_.values[v];
+      if (x.kind != ValueKind::view) continue;
+      if (at_[static_cast<size_t>(x.root)].defined()) {
+        at_[v] = view_at(x, at_[static_cast<size_t>(x.root)]);
+      } else {
+        moving_views_.push_back(static_cast<int>(v));
+      }
+    }
+    std::vector<bool> taken(graph_.values.size(), false);
+    for (size_t k = 0; k < std::min(outside, graph_.outputs.size()); ++k) {
+      const int v = graph_.outputs[k];
+      const GraphValue& x = graph_.value(v);
+      const bool known_layout = static_cast<int>(direct_.size()) >= results ||
+                                is_contiguous(x.shape, x.strides) || is_channels_last(x);
+      const bool direct = x.kind == ValueKind::computed && !taken[static_cast<size_t>(v)] && known_layout;
+      direct_.push_back(direct);
+      if (direct) taken[static_cast<size_t>(v)] = true;
+    }
+    for (size_t k = 0; k < direct_.size(); ++k) {  // a result that only a view of it, or a copy of it, shows
+      const int root = graph_.root(graph_.outputs[k]);
+      if (at_[static_cast<size_t>(root)].defined() || graph_.value(root).kind != ValueKind::computed ||
+          taken[static_cast<size_t>(root)])
+        continue;
+      taken[static_cast<size_t>(root)] = true;
+      hidden_.push_back(root);
+    }
+    for (const GraphStep& s : graph_.steps) reads_indices_.push_back(!s.is_view() && has_integers(s));
+  }
+
+  const OpGraph& graph() const { return graph_; }
+  int64_t arena_bytes() const { return plan_.placement.bytes; }
+  // The shape, dtype and layout of result k: row-major, or channels-last if the captured one was.
+  Spec result_spec(size_t k) const {
+    const GraphValue& x = graph_.value(graph_.outputs[k]);
+    return {x.shape, x.dtype, -1, is_channels_last(x)};
+  }
+  // The spec of result k as plain memory, in the layout of the captured value, for results that only another
+  // executable reads. The value must be a computed one.
+  Spec memory_spec(size_t k) const {
+    const GraphValue& x = graph_.value(graph_.outputs[k]);
+    return {{x.shape.numel()}, x.dtype};
+  }
+
+  // Result k, which is resident: the tensor of it in the arena, or the external tensor that it is.
+  Tensor resident(size_t k) const { return at_[static_cast<size_t>(graph_.outputs[k])]; }
+
+  // True if an external tensor got other memory, as by Module::to(): the addresses are then wrong.
+  bool externals_moved() const {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const GraphValue& x = graph_.values[v];
+      if (x.kind == ValueKind::external && x.external.storage() != at_[v].storage()) return true;
+    }
+    return false;
+  }
+
+  // Runs the steps. Each of `inputs` has the layout of the captured one, or is its memory (memory_spec). It
+  // may be undefined if no step reads it. `results` are allocated as result_spec() or memory_spec() says. One
+  // thread at a time; others wait.
+  void run(const Tensors& inputs, const Tensors& results) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k].defined()) bind(graph_.inputs[k], inputs[k]);
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (direct_[k]) bind(graph_.outputs[k], results[k]);
+    }
+    for (const int v : hidden_) {
+      const GraphValue& x = graph_.value(v);
+      Tensor block = empty({memory_elements(x)}, x.dtype, x.device);
+      at_[static_cast<size_t>(v)] = alias(block, x.shape, x.strides, 0);
+    }
+    for (const int v : moving_views_) {
+      if (!at_[static_cast<size_t>(graph_.root(v))].defined()) continue;  // of an argument that is not read
+      const GraphValue& x = graph_.value(v);
+      at_[static_cast<size_t>(v)] = view_at(x, at_[static_cast<size_t>(x.root)]);
+    }
+    for (size_t s = 0; s < graph_.steps.size(); ++s) {
+      if (!graph_.steps[s].is_view()) run_step(graph_.steps[s], reads_indices_[s]);
+    }
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (direct_[k]) continue;
+      const Tensor value = at_[static_cast<size_t>(graph_.outputs[k])];
+      TT_KERNEL(results[k], copy(results[k].view_of(), value.view_of()));
+    }
+    forget(inputs.size(), results.size());
+  }
+
+ private:
+  static Device device_of(const OpGraph& graph) {
+    for (const GraphValue& v : graph.values) {
+      if (v.kind == ValueKind::computed) return v.device;
+    }
+    return cpu;
+  }
+  static bool is_channels_last(const GraphValue& x) {
+    return x.shape.size() == 4 && !is_contiguous(x.shape, x.strides) &&
+           x.strides == backend::channels_last_strides(x.shape);
+  }
+  void bind(int value, const Tensor& t) {
+    const GraphValue& x = graph_.value(value);
+    at_[static_cast<size_t>(value)] = alias(t, x.shape, x.strides, t.offset());
+  }
+  static int64_t memory_elements(const GraphValue& x) { return std::max<int64_t>(x.shape.numel(), 1); }
+  static Tensor in_arena(const Tensor& arena, const GraphValue& x, int64_t offset) {
+    Tensor t = alias(arena, x.shape, x.strides, offset / static_cast<int64_t>(size_of(x.dtype)));
+    t.impl()->dtype = x.dtype;
+    return t;
+  }
+  static Tensor view_at(const GraphValue& x, const Tensor& root) {
+    return alias(root, x.shape, x.strides, root.offset() + x.offset);
+  }
+  bool has_integers(const GraphStep& s) const {
+    return std::ranges::any_of(s.inputs, [&](int v) {
+      return v >= 0 && !is_floating(graph_.value(v).dtype) && graph_.value(v).dtype != DType::boolean;
+    });
+  }
+  void run_step(const GraphStep& step, bool check) {
+    Tensors inputs, outputs;
+    for (const int v : step.inputs) inputs.push_back(v < 0 ? Tensor() : at_[static_cast<size_t>(v)]);
+    for (const int v : step.outputs) outputs.push_back(at_[static_cast<size_t>(v)]);
+    if (check) step.op->infer(inputs, step.loc);
+    if (getenv("DBG")) {
+      for (auto& t : inputs)
+        std::fprintf(stderr, "in %s s%d %d; ", t.defined() ? t.describe().c_str() : "-",
+                     t.defined() && t.rank() ? (int)t.strides()[0] : -1,
+                     t.defined() && t.rank() ? (int)t.strides().back() : -1);
+      for (auto& t : outputs)
+        std::fprintf(stderr, "out %s %s %d\n", step.op->name(), t.describe().c_str(), (int)t.is_contiguous());
+    }
+    run_kernel(*step.op, inputs, outputs, outputs[0].device(), step.loc);
+  }
+  // Drops the tensors of this call, so that they are freed when the caller drops them.
+  void forget(size_t inputs, size_t results) {
+    for (size_t k = 0; k < inputs; ++k) at_[static_cast<size_t>(graph_.inputs[k])] = Tensor();
+    for (size_t k = 0; k < results; ++k) {
+      if (direct_[k]) at_[static_cast<size_t>(graph_.outputs[k])] = Tensor();
+    }
+    for (const int v : hidden_) at_[static_cast<size_t>(v)] = Tensor();
+    for (const int v : moving_views_) at_[static_cast<size_t>(v)] = Tensor();
+  }
+
+  OpGraph graph_;
+  BlockPlan plan_;
+  Tensors at_;                     // the tensor of each value; undefined between runs if it is the caller's
+  std::vector<int> moving_views_;  // views of inputs and results
+  std::vector<int> hidden_;        // values of which only copies are results
+  std::vector<bool> direct_;       // per result: a step writes it; else it is copied at the end
+  std::vector<bool> reads_indices_;
+  std::mutex mutex_;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,112 @@
+// compile_step(): training as without it, bit by bit.
+#include <doctest/doctest.h>
+
+#include <support/errors.hpp>
+#include <tinytorch/acceleration/compile_step.hpp>
+#include <tinytorch/layers/layers.hpp>
+#include <tinytorch/tensor/ops.hpp>
+
+namespace {
+namespace tt = tinytorch;
+using tt::Tensor;
+
+struct StepNet : tt::Module {
+  tt::Embedding table{11, 8};
+  tt::Linear hidden{8, 24}, unused{3, 3};
+  tt::LayerNorm norm{24};
+  tt::Linear back{24, 8};
+  tt::Dropout drop{0.5};
+  StepNet() {
+    add("table", table), add("hidden", hidden), add("unused", unused), add("norm", norm), add("back", back);
+    add("drop", drop);
+    drop.eval();
+  }
+  Tensor forward(const Tensor& index) override {
+    const Tensor h = hidden(table(index)), z = norm(tt::silu(h) * h + 0.5);
+    return tt::matmul(drop(back(z)), table.weight.t());  // the weight is tied
+  }
+};
+Tensor entropy_of(const Tensor& y, const Tensor& t) { return tt::cross_entropy(y, t); }
+Tensor classes(int64_t n) { return tt::randint(0, 11, {n}); }
+
+const tt::StepCompileOptions kStrict{.compile = {.kernels = tt::RegionKernels::interpreted, .strict = true}};
+}  // namespace
+
+TEST_CASE("weights after some steps have the bits of eager training, for batches of two sizes") {
+  for (const double clip : {0.0, 0.5}) {
+    CAPTURE(clip);
+    StepNet net, plain;
+    plain.load_state_dict(net.state_dict());
+    tt::AdamW one(net.named_parameters(), {.lr = 1e-2}), two(plain.named_parameters(), {.lr = 1e-2});
+    tt::StepCompileOptions options = kStrict;
+    options.clip_norm = clip;
+    auto step = tt::compile_step(net, one, entropy_of, options);
+    for (int k = 0; k < 14; ++k) {
+      const int64_t n = k % 3 == 2 ? 5 : 16;
+      const Tensor x = classes(n), t = classes(n);
+      const Tensor loss = step(x, t);
+      two.zero_grad();
+      const Tensor want = entropy_of(plain(x), t);
+      want.backward();
+      if (clip > 0) tt::clip_gradient_norm(two.parameters(), clip);
+      two.step();
+      REQUIRE(loss.item() == want.item());
+      CHECK(!loss.requires_grad());
+      const auto p = net.named_parameters(), q = plain.named_parameters();
+      for (size_t i = 0; i < p.size(); ++i) {
+        CAPTURE(p[i].name);
+        REQUIRE(p[i].tensor.to_vector() == q[i].tensor.to_vector());
+        REQUIRE(p[i].tensor.grad().defined() == q[i].tensor.grad().defined());
+      }
+    }
+    REQUIRE(step.reports().size() == 2);
+    const tt::VariantReport r = step.reports()[0];
+    CHECK(r.kernels < r.kernels_captured);
+    CHECK(r.planned <= r.peak_captured + 64 * r.kernels_captured);  // small blocks are rounded up
+  }
+}
+
+TEST_CASE("gradients of the user and of other batches do not count") {
+  tt::Linear net(2, 1);
+  tt::SGD sgd(net.named_parameters(), {.lr = 0});
+  auto step = tt::compile_step(
+      net, sgd, [](const Tensor& y, const Tensor& t) { return tt::mse_loss(y, t); }, kStrict);
+  const Tensor x = tt::ones({4, 2}), t = tt::zeros({4, 1});
+  step(x, t);
+  const std::vector<float> first = net.weight.grad().to_vector();
+  for (int k = 0; k < 5; ++k) {
+    (net(x).sum() * 100).backward();
+    step(x, t);
+    CHECK(net.weight.grad().to_vector() == first);
+  }
+}
+
+TEST_CASE("dropout in training mode, and a loss that is no single element") {
+  StepNet net;
+  net.drop.train();
+  tt::SGD sgd(net.named_parameters(), {.lr = 0.1});
+  const Tensor x = classes(4), t = classes(4);
+  auto strict = tt::compile_step(net, sgd, entropy_of, kStrict);
+  CHECK(errors::thrown_by([&] { strict(x, t); }).code == "TT-COMPILE-04");
+  auto lenient = tt::compile_step(net, sgd, entropy_of);
+  const std::vector<float> before = net.hidden.weight.to_vector();
+  lenient(x, t);
+  CHECK(lenient.eager_reason().find("random") != std::string::npos);
+  CHECK(net.hidden.weight.to_vector() != before);  // it trained all the same
+  net.drop.eval();
+  auto wide = tt::compile_step(
+      net, sgd, [](const Tensor& y, const Tensor&) { return y * 2; }, kStrict);
+  CHECK(errors::thrown_by([&] { wide(x, t); }).code == "TT-GRAD-08");
+}
+
+TEST_CASE("a batch of another kind too many runs eagerly") {
+  tt::Linear net(2, 1);
+  tt::SGD sgd(net.named_parameters(), {.lr = 0.1});
+  tt::StepCompileOptions options = kStrict;
+  options.compile.most_variants = 1;
+  options.compile.strict = false;
+  auto step = tt::compile_step(
+      net, sgd, [](const Tensor& y, const Tensor& t) { return tt::mse_loss(y, t); }, options);
+  for (int64_t n = 1; n < 4; ++n) step(tt::ones({n, 2}), tt::zeros({n, 1}));
+  CHECK(step.eager_reason().find("TT-COMPILE-07") != std::string::npos);
+}

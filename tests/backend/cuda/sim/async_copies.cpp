@@ -1,0 +1,31 @@
+// Delayed copies of the emulator: a kernel with a correct pipeline gives the same result, and each wait is
+// counted with the groups that are still on their way behind it.
+#include <support/device_array.hpp>
+#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/async_copies.hpp>
+
+using namespace test;
+namespace sim = backend::cuda::sim;
+
+TEST_CASE("copies that are delayed until a wait, and the groups behind each wait") {
+  const int64_t M = 64, N = 64, K = 160;
+  std::vector<double> x, y;
+  for (int64_t i = 0; i < M * K; ++i) x.push_back(static_cast<double>(i * 7 % 31 - 15) / 8);
+  for (int64_t i = 0; i < K * N; ++i) y.push_back(static_cast<double>(i * 11 % 31 - 15) / 8);
+  DeviceArray a = DeviceArray::from(bf16, {M, K}, x), b = DeviceArray::from(bf16, {K, N}, y);
+  std::vector<double> at_once;
+  for (const bool delayed : {false, true}) {
+    DeviceArray out(f32, {M, N});
+    sim::delay_copies(delayed);
+    backend::cuda::gemm_pipelined(out.view(), a.view(), b.view(), 3);
+    CHECK(sim::delays_copies() == delayed);
+    CHECK(sim::waits_with(1) == (delayed ? 128 * 5 : 0));  // 128 threads, 5 steps
+    CHECK(sim::waits_with(0) == 0);
+    CHECK(sim::waits_with(2) == 0);
+    sim::delay_copies(false);
+    if (!delayed) at_once = out.values();
+    CHECK(out.values() == at_once);
+  }
+}
+#endif
