@@ -122,7 +122,7 @@ class Examples(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             source, binary = Path(folder) / "examples.cpp", Path(folder) / "examples"
             source.write_text(program(cls.entries), encoding="utf-8")
-            command = ["g++", "-std=c++20", "-O0", "-I", str(ROOT / "include"), str(source), "-o", str(binary)]
+            command = ["g++", "-std=c++20", "-O0", "-I", str(ROOT / "include"), "-isystem", "/usr/include/eigen3", str(source), "-o", str(binary)]
             built = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    timeout=500)
             if built.returncode != 0:
