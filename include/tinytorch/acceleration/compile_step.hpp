@@ -10,7 +10,6 @@
 // those of compile().
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <tinytorch/acceleration/capture_gradient.hpp>
@@ -47,9 +46,9 @@ class CompiledStep {
       try {
         loss = compiled(arguments, loc);
       } catch (const Error& e) {
-        if (options_.compile.strict || std::string(e.code()).rfind("TT-COMPILE", 0) != 0) throw;
+        if (options_.compile.strict || !refuses_capture(e)) throw;
         eager_ = e.what();
-        std::fprintf(stderr, "tinytorch: a compiled step runs eagerly from now on: %s\n", eager_.c_str());
+        say_eager("step", eager_);
       }
     }
     if (!loss.defined()) loss = eager(arguments, loc);
@@ -59,20 +58,8 @@ class CompiledStep {
   }
 
   const std::string& eager_reason() const { return eager_; }
-  std::vector<VariantReport> reports() const {
-    std::vector<VariantReport> all;
-    for (const Variant& v : variants_) {
-      all.push_back(v.report);
-      all.back().calls = v.calls;
-    }
-    return all;
-  }
-  std::string report() const {
-    std::string text;
-    for (const VariantReport& r : reports()) text += r.str();
-    if (!eager_.empty()) text += "runs eagerly: " + eager_ + "\n";
-    return text.empty() ? "not called yet\n" : text;
-  }
+  std::vector<VariantReport> reports() const { return reports_of(variants_); }
+  std::string report() const { return report_text(reports(), eager_); }
 
  private:
   struct Variant {
@@ -103,8 +90,7 @@ class CompiledStep {
         variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
         break;
       }
-      const bool look = v.calls == 1 || v.calls == 2 || v.calls % 1024 == 0 || v.modes != mode_changes();
-      return look ? look_again(k, arguments, loc) : replay(v, arguments);
+      return must_look_again(v.calls, v.modes) ? look_again(k, arguments, loc) : replay(v, arguments);
     }
     return replay(add_variant(arguments, loc), arguments);
   }

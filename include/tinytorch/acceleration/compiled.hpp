@@ -16,7 +16,6 @@
 // throws if `strict`: it reads elements on the host, writes in place, or draws random numbers.
 #pragma once
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <tinytorch/acceleration/compiled_call.hpp>
@@ -44,31 +43,20 @@ class CompiledFunction {
         variants_.erase(variants_.begin() + (known - variants_.data()));
         known = nullptr;
       }
-      if (known && must_look_again(*known)) return look_again(*known, arguments, loc);
+      if (known && must_look_again(known->calls, known->modes)) return look_again(*known, arguments, loc);
       return replay(known ? *known : add_variant(arguments, loc), arguments, loc);
     } catch (const Error& e) {
-      if (options_.strict || std::string(e.code()).rfind("TT-COMPILE", 0) != 0) throw;
-      give_up(e.what());
+      if (options_.strict || !refuses_capture(e)) throw;
+      eager_ = e.what();
+      say_eager("function", eager_);
     }
     return f_(arguments);
   }
 
   // Why the function runs eagerly; empty if it is replayed.
   const std::string& eager_reason() const { return eager_; }
-  std::vector<VariantReport> reports() const {
-    std::vector<VariantReport> all;
-    for (const Variant& v : variants_) {
-      all.push_back(v.report);
-      all.back().calls = v.calls;
-    }
-    return all;
-  }
-  std::string report() const {
-    std::string text;
-    for (const VariantReport& r : reports()) text += r.str();
-    if (!eager_.empty()) text += "runs eagerly: " + eager_ + "\n";
-    return text.empty() ? "not called yet\n" : text;
-  }
+  std::vector<VariantReport> reports() const { return reports_of(variants_); }
+  std::string report() const { return report_text(reports(), eager_); }
 
  private:
   struct Variant {
@@ -88,10 +76,6 @@ class CompiledFunction {
     }
     return nullptr;
   }
-  static bool must_look_again(const Variant& v) {
-    return v.calls == 1 || v.calls == 2 || v.calls % 1024 == 0 || v.modes != mode_changes();
-  }
-
   Tensors replay(Variant& v, const Tensors& arguments, Loc loc) {
     ++v.calls;
     Tensors in = laid_out_as_captured(v.captured, arguments);
@@ -212,11 +196,6 @@ class CompiledFunction {
       return text && std::string(text) == "1";
     }();
     return on;
-  }
-
-  void give_up(std::string reason) {
-    eager_ = std::move(reason);
-    std::fprintf(stderr, "tinytorch: a compiled function runs eagerly from now on: %s\n", eager_.c_str());
   }
 
   TensorFunction f_;

@@ -24,9 +24,9 @@ struct FusionOptions {
   RegionKernels kernels = RegionKernels::background;
 };
 
-// Two steps that are neighbours and were not fused, and why.
+// The operations of two steps that are neighbours and were not fused, and why.
 struct NotFused {
-  int producer = 0, consumer = 0;  // steps of the graph before fusion
+  std::string producer, consumer;
   std::string reason;
 };
 
@@ -280,13 +280,17 @@ inline Fused fuse(OpGraph graph, const FusionOptions& options = {}) {
   remove_dead_steps(graph);
   StepGroups groups(graph, options);
   out.peak_before = groups.peak_before();
+  const auto name_of_step = [&](int s) {
+    return std::string(graph.steps[static_cast<size_t>(s)].op->name());
+  };
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     if (graph.steps[s].is_view()) continue;
     for (const int v : graph.steps[s].inputs) {
       const GraphValue& operand = graph.value(v);
       if (operand.kind != ValueKind::computed || operand.step < 0) continue;
       std::string reason = groups.merge(operand.step, static_cast<int>(s));
-      if (!reason.empty()) out.refused.push_back({operand.step, static_cast<int>(s), std::move(reason)});
+      if (!reason.empty())
+        out.refused.push_back({name_of_step(operand.step), graph.steps[s].op->name(), std::move(reason)});
     }
   }
   out.peak_after = groups.peak();

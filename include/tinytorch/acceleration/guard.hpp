@@ -1,7 +1,11 @@
-// Guards: whether arguments are of the kind that was captured.
+// Guards: whether arguments are of the kind that was captured, whether a variant must be looked at again, and
+// what happens if a function cannot be captured.
 #pragma once
 
+#include <cstdio>
 #include <string>
+#include <tinytorch/core/error.hpp>
+#include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <vector>
 
@@ -34,6 +38,19 @@ inline bool matches(const std::vector<ArgumentKey>& keys, const Tensors& argumen
     if (!keys[k].matches(arguments[k])) return false;
   }
   return true;
+}
+
+// True if the next call of a variant runs the function itself, to see whether it still does what was
+// captured: the second and third call, every 1024th, and the first one after a module changed its mode.
+// `modes` is mode_changes() when the variant was last known to be right.
+inline bool must_look_again(int64_t calls, uint64_t modes) {
+  return calls == 1 || calls == 2 || calls % 1024 == 0 || modes != mode_changes();
+}
+
+// True if the error says that a function cannot be captured or replayed, and not that the function failed.
+inline bool refuses_capture(const Error& e) { return std::string(e.code()).rfind("TT-COMPILE", 0) == 0; }
+inline void say_eager(const char* what, const std::string& reason) {
+  std::fprintf(stderr, "tinytorch: a compiled %s runs eagerly from now on: %s\n", what, reason.c_str());
 }
 
 // "f32 [2, 3] on cpu, i64 [2] on cpu".

@@ -39,15 +39,11 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
   report.kernels_captured += graph.kernels();
   report.bytes_moved_captured += graph.bytes_moved();
   if (options.fuse) {
-    remove_dead_steps(graph);
-    std::vector<std::string> names;
-    for (const GraphStep& s : graph.steps) names.push_back(s.op->name());
     Fused fused = fuse(std::move(graph), {options.memory_budget, 64, options.kernels});
     report.peak_captured = std::max(report.peak_captured, fused.peak_before);
     report.peak_fused = std::max(report.peak_fused, fused.peak_after);
     for (const NotFused& n : fused.refused) {
-      report.not_fused.push_back(names[static_cast<size_t>(n.producer)] + " and " +
-                                 names[static_cast<size_t>(n.consumer)] + ": " + n.reason);
+      report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
     }
     graph = std::move(fused.graph);
   } else {
@@ -67,6 +63,24 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
   auto out = std::make_unique<Executable>(std::move(graph), results, resident);
   report.planned = std::max(report.planned, out->arena_bytes() + result_bytes);
   return out;
+}
+
+// The reports of the variants of a compiled function, with the calls so far.
+template <class Variant>
+std::vector<VariantReport> reports_of(const std::vector<Variant>& variants) {
+  std::vector<VariantReport> all;
+  for (const Variant& v : variants) {
+    all.push_back(v.report);
+    all.back().calls = v.calls;
+  }
+  return all;
+}
+// Their text, and why the function runs eagerly, if it does.
+inline std::string report_text(const std::vector<VariantReport>& reports, const std::string& eager_reason) {
+  std::string text;
+  for (const VariantReport& r : reports) text += r.str();
+  if (!eager_reason.empty()) text += "runs eagerly: " + eager_reason + "\n";
+  return text.empty() ? "not called yet\n" : text;
 }
 
 // The arguments in the layouts of the captured ones.

@@ -14,8 +14,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Who computes a fused step: the interpreter, or code that a compiler of the system made of it. In the
-// background, the interpreter runs until the code is ready.
+// How a fused step is computed: by the interpreter, or by a kernel that the system's C++ compiler makes. With
+// `background`, the interpreter runs until the kernel is ready; with `compiled`, the first run waits for it.
 enum class RegionKernels : uint8_t { interpreted, background, compiled };
 
 struct FusedPointwise final : Primitive<FusedPointwise> {

@@ -26,7 +26,7 @@ inline Tensor wanda_scores(const Tensor& weight, const InputStatistics& inputs, 
 inline Tensor wanda_mask(const Tensor& weight, const InputStatistics& inputs, double sparsity, TT_LOC) {
   return row_masks_of_scores(wanda_scores(weight, inputs, loc), sparsity, loc).to(weight.device(), loc);
 }
-// The same with N of each M columns.
+// A Wanda mask that keeps N of each M columns.
 inline Tensor wanda_mask(const Tensor& weight, const InputStatistics& inputs, int64_t N, int64_t M, TT_LOC) {
   return nm_mask_of_scores(wanda_scores(weight, inputs, loc), N, M, loc).to(weight.device(), loc);
 }

@@ -80,7 +80,7 @@ inline Tensor mask_of_scores(const Tensor& scores, double sparsity, TT_LOC) {
   return mask.to(scores.device(), loc);
 }
 
-// The same for each row of scores [N, K] by itself.
+// A mask of each row of scores [N, K] by itself: every row loses the share `sparsity`.
 inline Tensor row_masks_of_scores(const Tensor& scores, double sparsity, TT_LOC) {
   const NoGrad no_grad;
   require_defined("row_masks_of_scores", loc, scores);

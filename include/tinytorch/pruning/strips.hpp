@@ -5,9 +5,10 @@
 //   StripsMatrix w = to_strips(two);                       // once per weight
 //   Tensor y = linear(x, w, bias);                         // half of the products of the dense weight
 //
-// It has 9/16 of the bytes of the dense matrix, and tensor cores take half the time for it, so a GPU is
-// faster with it for one row of x (fewer bytes) as well as for thousands (fewer products). On the CPU the
-// results are the same, but not faster than those of the dense weight.
+// It has 9/16 of the bytes of the dense matrix, so a product with up to 16 rows of x is faster than with the
+// dense weight: 1.7 times for one row on an H100. With more rows the kernel is slower than the dense product
+// so far (bench/results/sparse_h100.json), although tensor cores need half of the steps. On the CPU the
+// results are the same, but not faster.
 #pragma once
 
 #include <tinytorch/backend/cpu/sparse24.hpp>

@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(128)
     bad += v - v;
   }
   const float other = __shfl_xor_sync(0xffffffffu, most, 1);
-  // Of equal magnitudes the even lane's number counts.
+  // If two magnitudes are equal, the number of the even lane is taken.
   const bool takes = lane % 2 == 0 ? fabsf(other) > fabsf(most) : fabsf(other) >= fabsf(most);
   most = takes ? other : most;
   bad += __shfl_xor_sync(0xffffffffu, bad, 1);
