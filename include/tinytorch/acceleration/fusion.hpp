@@ -62,7 +62,13 @@ class StepGroups {
     }
     for (const int v : graph.outputs) is_output_[static_cast<size_t>(graph.root(v))] = true;
     pointwise_.resize(graph.steps.size());
-    for (size_t s = 0; s < graph.steps.size(); ++s) pointwise_[s] = is_pointwise(graph.steps[s]);
+    const std::vector<bool> overwritten = graph.overwritten();  // these reads and writes stay where they are
+    const auto fixed = [&](int v) { return v >= 0 && overwritten[static_cast<size_t>(graph.root(v))]; };
+    for (size_t s = 0; s < graph.steps.size(); ++s) {
+      const GraphStep& step = graph.steps[s];
+      pointwise_[s] = is_pointwise(step) && std::ranges::none_of(step.inputs, fixed) &&
+                      std::ranges::none_of(step.outputs, fixed);
+    }
     before_ = current_ = peak();
   }
 
@@ -245,8 +251,8 @@ inline void number_steps(OpGraph& graph) {
   for (GraphValue& v : graph.values) v.step = -1;
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     for (const int v : graph.steps[s].outputs) {
-      if (graph.value(v).kind == ValueKind::computed || graph.steps[s].is_view())
-        graph.values[static_cast<size_t>(v)].step = static_cast<int>(s);
+      const bool made = graph.value(v).kind == ValueKind::computed || graph.steps[s].is_view();
+      if (made && graph.value(v).step < 0) graph.values[static_cast<size_t>(v)].step = static_cast<int>(s);
     }
   }
 }
@@ -255,6 +261,9 @@ inline void number_steps(OpGraph& graph) {
 inline void remove_dead_steps(OpGraph& graph) {
   std::vector<bool> needed(graph.values.size(), false);  // by root
   for (const int v : graph.outputs) needed[static_cast<size_t>(graph.root(v))] = true;
+  const std::vector<bool> overwritten = graph.overwritten();
+  for (size_t v = 0; v < needed.size(); ++v)  // the program sees what is written to its tensors
+    needed[v] = needed[v] || (overwritten[v] && graph.values[v].kind == ValueKind::external);
   std::vector<bool> kept(graph.steps.size(), false);
   for (size_t s = graph.steps.size(); s-- > 0;) {
     const GraphStep& step = graph.steps[s];

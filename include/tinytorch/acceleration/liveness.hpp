@@ -35,14 +35,19 @@ inline int64_t peak(std::span<const int64_t> timeline) {
   return timeline.empty() ? 0 : *std::ranges::max_element(timeline);
 }
 
-// The last step that reads each value, itself or through a view of it; the number of steps for a result of
-// the graph, which outlives it; -1 for a value that nothing reads. Views have the entry of their root.
+// The last step that reads each value, or writes it in place, itself or through a view of it; the number of
+// steps for a result of the graph, which outlives it; -1 for a value that nothing reads. Views have the entry
+// of their root.
 inline std::vector<int> last_uses(const OpGraph& graph) {
   std::vector<int> last(graph.values.size(), -1);
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     if (graph.steps[s].is_view()) continue;  // reads no element
     for (const int v : graph.steps[s].inputs) {
       if (v >= 0) last[static_cast<size_t>(graph.root(v))] = static_cast<int>(s);
+    }
+    for (size_t k = 0; k < graph.steps[s].outputs.size(); ++k) {
+      if (graph.writes_in_place(s, k))
+        last[static_cast<size_t>(graph.root(graph.steps[s].outputs[k]))] = static_cast<int>(s);
     }
   }
   for (const int v : graph.outputs)

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/pointwise.hpp>
+#include <tinytorch/core/random.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 
@@ -70,6 +72,10 @@ class PrimitiveBase {
   // True if each element of the result depends on one element of each input alone. Then `step` gets the
   // function, so that several such operations can be computed together (acceleration/fusion.hpp).
   virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
+  // For an operation that draws random numbers: the stream and the first block of this call
+  // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
+  virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }
+  virtual std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState) const { return clone(); }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
@@ -97,6 +103,23 @@ class Primitive : public PrimitiveBase {
     // std::make_unique would instantiate a unique_ptr type for each primitive, which costs every file that
     // includes the operations a tenth of its compile time.
     return std::unique_ptr<const PrimitiveBase>(new Self(static_cast<const Self&>(*this)));
+  }
+};
+
+// A primitive that draws random numbers if its `parameters`, with the fields p, seed and first_block, have a
+// p above 0.
+template <class Self>
+class RandomPrimitive : public Primitive<Self> {
+ public:
+  std::optional<GeneratorState> draws_from() const override {
+    const auto& drawn = static_cast<const Self&>(*this).parameters;
+    if (!(drawn.p > 0)) return std::nullopt;
+    return GeneratorState{drawn.seed, drawn.first_block};
+  }
+  std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState place) const override {
+    auto other = std::unique_ptr<Self>(new Self(static_cast<const Self&>(*this)));
+    other->parameters.seed = place.seed, other->parameters.first_block = place.next_block;
+    return other;
   }
 };
 
