@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tinytorch/acceleration/compiled_pointwise.hpp>
+#include <tinytorch/acceleration/device_pointwise.hpp>
 #include <tinytorch/backend/cpu/pointwise.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tensor/primitive.hpp>
@@ -15,19 +16,19 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// How a fused step is computed: by the interpreter, or on the CPU by a kernel that the system's C++ compiler
-// makes. With `background`, the interpreter runs until the kernel is ready; with `compiled`, the first run
-// waits for it.
+// How a fused step is computed: by the interpreter, or by a kernel that a compiler makes: the system's for
+// C++, or NVRTC for a GPU. With `background`, the interpreter runs until the kernel is ready; with
+// `compiled`, the first run waits for it.
 enum class RegionKernels : uint8_t { interpreted, background, compiled };
 
 struct FusedPointwise final : Primitive<FusedPointwise> {
   static constexpr const char* kName = "fused";
   std::shared_ptr<const backend::PointwiseProgram> program;
-  std::shared_ptr<acceleration::CompiledPointwise>
-      compiled;       // null: the interpreter always runs, as on a GPU
-  Shape shape;        // of every result
-  std::string parts;  // "fused(add, gelu, mul)"
-  double work = 0;    // FLOPs
+  std::shared_ptr<acceleration::CompiledPointwise> compiled;  // on the CPU; null: the interpreter always runs
+  std::shared_ptr<acceleration::DevicePointwise> on_device;   // the same on a GPU
+  Shape shape;                                                // of every result
+  std::string parts;                                          // "fused(add, gelu, mul)"
+  double work = 0;                                            // FLOPs
 
   const char* name() const override { return parts.c_str(); }
   Specs infer(const Tensors&, Loc) const override {
@@ -43,6 +44,7 @@ struct FusedPointwise final : Primitive<FusedPointwise> {
     for (const Tensor& t : outputs) out.push_back(t.view_of());
     const std::span<const backend::View> results(out.begin(), out.end()), operands(in.begin(), in.end());
     if (compiled && compiled->run(results, operands)) return;
+    if (on_device && on_device->run(results, operands)) return;
     TT_KERNEL(outputs[0], pointwise(*program, results, operands));
   }
 };
