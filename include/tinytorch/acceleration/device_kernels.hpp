@@ -103,7 +103,7 @@ inline bool agrees_on_device(const PointwiseProgram& program, const KernelLayout
     std::vector<const void*> in_data;
     for (const View& v : mine) out_data.push_back(v.data);
     for (const View& v : in) in_data.push_back(v.data);
-    backend::cuda::pointwise(program, expected, in);
+    if constexpr (TINYTORCH_WITH_CUDA) backend::cuda::pointwise(program, expected, in);
     launch_pointwise(kernel, trial.call(), elements, out_data, in_data, trial.mine()[0].numel());
     for (const auto& c : copies) c->fetch();
     if (!trial.results_agree()) return false;
