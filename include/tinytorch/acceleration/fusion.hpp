@@ -281,7 +281,8 @@ inline void number_steps(OpGraph& graph) {
   for (GraphValue& v : graph.values) v.step = -1;
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     for (const int v : graph.steps[s].outputs) {
-      const bool made = graph.value(v).kind == ValueKind::computed || graph.steps[s].is_view();
+      const ValueKind kind = graph.steps[s].is_view() ? ValueKind::view : ValueKind::computed;
+      const bool made = graph.value(v).kind == kind;
       if (made && graph.value(v).step < 0) graph.values[static_cast<size_t>(v)].step = static_cast<int>(s);
     }
   }
