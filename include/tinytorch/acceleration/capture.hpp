@@ -205,6 +205,7 @@ class Recorder final : public OpObserver {
     const GraphValue& v = graph_.value(root);
     const bool whole = v.kind == ValueKind::computed && is_contiguous(to.shape(), to.strides()) &&
                        has_layout(v, to, to.offset() - first_[static_cast<size_t>(root)]);
+    if (!whole && v.kind == ValueKind::computed) return false;  // a part of a tensor of the function
     const auto number = static_cast<int>(graph_.steps.size());
     if (whole) {
       step.outputs.push_back(add_root(to, ValueKind::computed));
