@@ -22,6 +22,8 @@
 //   shrink.hpp     structured pruning: they go, and tensors and the optimizer's state become smaller
 //   svd.hpp        singular values
 //   low_rank.hpp   a weight as a product of two small ones, with the least error of the outputs
+//   lora.hpp       adapters: a small sum on frozen weights is trained, and merged into them
+//   lora_files.hpp  adapters in the files of PEFT
 //   distill.hpp    losses for a small model that learns from a large one
 //   report.hpp     zeros and stored bytes of each layer
 //
@@ -37,6 +39,8 @@
 #include <tinytorch/pruning/files.hpp>
 #include <tinytorch/pruning/groups.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>
+#include <tinytorch/pruning/lora.hpp>
+#include <tinytorch/pruning/lora_files.hpp>
 #include <tinytorch/pruning/low_rank.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
