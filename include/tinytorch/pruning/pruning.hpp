@@ -8,6 +8,8 @@
 //   nm.hpp         N of each M columns
 //   activation_aware.hpp  Wanda: magnitudes times the norms of inputs
 //   sparsegpt.hpp  SparseGPT: columns to the right make up for what is removed
+//   gradient_scores.hpp  movement and Taylor scores, of weights and of channels
+//   nm_training.hpp  training with N of each M columns, straight through the mask
 //
 //   bitmap.hpp     one bit for each element, and the numbers other than 0
 //   csr.hpp        numbers with their columns
@@ -37,6 +39,7 @@
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
+#include <tinytorch/pruning/gradient_scores.hpp>
 #include <tinytorch/pruning/groups.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>
 #include <tinytorch/pruning/lora.hpp>
@@ -45,6 +48,7 @@
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/masks.hpp>
 #include <tinytorch/pruning/nm.hpp>
+#include <tinytorch/pruning/nm_training.hpp>
 #include <tinytorch/pruning/report.hpp>
 #include <tinytorch/pruning/schedule.hpp>
 #include <tinytorch/pruning/shrink.hpp>
