@@ -28,6 +28,7 @@
 //   lora_files.hpp  adapters in the files of PEFT
 //   distill.hpp    losses for a small model that learns from a large one
 //   report.hpp     zeros and stored bytes of each layer
+//   compress.hpp   prune, distill and pack within a budget of bytes, with a report and its ablation
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
 // neither, and reports say so.
@@ -36,6 +37,7 @@
 #include <tinytorch/pruning/activation_aware.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
+#include <tinytorch/pruning/compress.hpp>
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
