@@ -29,6 +29,7 @@
 //   distill.hpp    losses for a small model that learns from a large one
 //   report.hpp     zeros and stored bytes of each layer
 //   compress.hpp   prune, distill and pack within a budget of bytes, with a report and its ablation
+//   crossover.hpp  from which sparsity on a format is faster here, and the choice of a format by it
 //
 // The rule of the folder: a method counts when stored bytes and measured time fall. A mask alone changes
 // neither, and reports say so.
@@ -38,6 +39,7 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/compress.hpp>
+#include <tinytorch/pruning/crossover.hpp>
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
