@@ -12,6 +12,7 @@
 // be slower, and the table says so. A table holds for one number of rows of x, one dtype and one machine.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -19,6 +20,7 @@
 #include <tinytorch/benchmarking/samples.hpp>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/json.hpp>
+#include <tinytorch/layers/json_lines.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/nm.hpp>
 #include <tinytorch/pruning/sparse_linear.hpp>
