@@ -72,7 +72,7 @@ TEST_CASE("8.11 the gradient of the student, by differences") {
   const Numbers s = normal(3 * 5, 2), t = normal(3 * 5, 2);
   for (const bool reverse : {false, true}) {
     Tensor student = in_f64(s, {3, 5}).clone();
-    student.set_requires_grad(true);
+    student.requires_grad_();
     soft_target_loss(student, in_f64(t, {3, 5}), 3, reverse ? Divergence::reverse : Divergence::forward)
         .backward();
     const Numbers want = slopes(s, [&](const Numbers& x) { return soft_loss(x, t, 5, 3, reverse); });
@@ -83,7 +83,7 @@ TEST_CASE("8.11 the gradient of the student, by differences") {
 
 TEST_CASE("8.11 the teacher gets no gradient") {
   Tensor student = random_tensor({3, 4}).clone(), teacher = random_tensor({3, 4}).clone();
-  student.set_requires_grad(true), teacher.set_requires_grad(true);
+  student.requires_grad_(), teacher.requires_grad_();
   const auto is_alone = [&](const std::string& what, const Tensor& loss) {
     student.zero_grad(), teacher.zero_grad();
     loss.backward();

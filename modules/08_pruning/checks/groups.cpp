@@ -132,6 +132,20 @@ TEST_CASE("8.8 what is added to an input or an output stays with it") {
   }
 }
 
+TEST_CASE("8.8 what is united with a channel that must stay, must stay") {
+  struct Sum : Module {
+    Linear first{6, 10}, second{6, 10}, down{10, 4};
+    Sum() { add("first", first), add("second", second), add("down", down); }
+    Tensor forward(const Tensor& x) override {
+      const Tensor a = first(x), b = second(x), shares = softmax(b, -1);  // which needs all channels of b
+      return cat({down(a + b), shares}, -1);
+    }
+  } net;
+  ChannelGraph graph(net, random_tensor({3, 6}));
+  for (const ChannelGroup& g : graph.groups())
+    expect("'" + g.members[0].name + "' and what is united with it", g.pinned);
+}
+
 TEST_CASE("8.8 a softmax over channels needs all of them") {
   struct Gate : Module {
     Linear gate{6, 10}, down{10, 4};

@@ -14,7 +14,7 @@ struct Alone {
   Tensor w;
   explicit Alone(const Numbers& values, const Shape& shape, DType dtype = f32)
       : w(tensor(values, shape).to(dtype)) {
-    w.set_requires_grad(true);
+    w.requires_grad_();
   }
   NamedTensors named() const { return {{"w", w}}; }
   void step(Optimizer& optimizer, const Numbers& slope, bool clipped = false) {

@@ -171,7 +171,7 @@ TEST_CASE("8.4 dtype, shape and bits: bf16, no rows, any number of threads") {
 }
 
 TEST_CASE("8.4 correlated inputs: at least 1.2 dB over a mask of Wanda") {
-  const PlantedLayer layer(false);
+  const PlantedLayer layer(false, 512, 32, 256);
   const auto K = static_cast<int64_t>(layer.K);
   const Tensor w = tensor(layer.w, {static_cast<int64_t>(layer.N), K});
   const InputStatistics inputs = observed(layer.x, layer.K);
