@@ -69,6 +69,14 @@ TEST_CASE("8.9 the groups with the smallest squares go") {
   expect("columns of the second weight", plan.removed.at("down.weight").at(1) == want);
   expect("inputs and outputs stay",
          !plan.removed.at("up.weight").count(1) && !plan.removed.at("down.weight").count(0));
+  mask_channels(net, plan);
+  const Numbers bias = numbers(net.up.bias), rows = numbers(net.up.weight),
+                columns = numbers(net.down.weight);
+  for (const int64_t c : want) {
+    const auto at = static_cast<size_t>(c);
+    expect("everything of feature " + shown(c) + " is 0 in the masked net: row, bias and column",
+           rows[at * 6] == 0 && bias[at] == 0 && columns[at] == 0 && columns[8 + at] == 0);
+  }
 }
 
 TEST_CASE("8.9 a group counts by all of its weights, not by those of one layer") {
