@@ -16,6 +16,9 @@ struct ShrinkOptions {
   int64_t multiple = 8;   // channels that stay are rounded up to a multiple of it; heads are not rounded
   // Whether a family may lose groups, by the names of its parameters; empty: all may.
   std::function<bool(const std::set<std::string>&)> choose{};
+  // Scores of single weights by the names of parameters, such as GradientScores::all(); a group counts by
+  // their sum. A tensor without scores counts by its squares.
+  std::map<std::string, Tensor> scores{};
 };
 
 struct ShrinkPlan {
@@ -36,7 +39,27 @@ inline std::map<std::string, Tensor> tensors_by_name(const Module& model) {
   return out;
 }
 
-inline std::vector<double> squares_along(const Tensor& w, int dim);                          // task 8.9
+// The sum of scores of each index along a dimension.
+inline std::vector<double> sums_along(const Tensor& scores, int dim) {
+  const Tensor rows = scores.detach().to(cpu).to(DType::f64).transpose(0, dim).contiguous();
+  const int64_t n = rows.size(0), each = n == 0 ? 0 : rows.numel() / n;
+  std::vector<double> out(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n * each; ++i) out[static_cast<size_t>(i / each)] += rows.data<double>()[i];
+  return out;
+}
+inline std::vector<double> squares_along(const Tensor& w, int dim);  // task 8.9
+// The importance of each index of a parameter: by the given scores, or by squares.
+inline std::vector<double> importance_along(const std::string& name, const Tensor& w, int dim,
+                                            const ShrinkOptions& o, Loc loc) {
+  const auto given = o.scores.find(name);
+  if (given == o.scores.end()) return squares_along(w, dim);
+  if (!given->second.defined() || !(given->second.shape() == w.shape())) {
+    fail("TT-PRUNE-03", "plan_shrink: the scores of '" + name + "' do not have its shape, " + w.shape().str(),
+         loc);
+  }
+  return sums_along(given->second, dim);
+}
+
 inline Tensor without(const Tensor& t, const std::map<int, std::vector<int64_t>>& removed);  // task 8.9
 
 // Gives the holders of the handle `t` the values of `smaller`.
