@@ -18,7 +18,7 @@ TEST_CASE("groups grow along a chain, and values that others read leave them") {
         const Tensor a = tt::exp(x[0]), b = a * a, s = b.sum();
         return Tensors{tt::tanh(b), s};
       },
-      {tt::randn({10}, {.device = tt::cpu})});
+      {tt::randn({10}, tt::f32, tt::cpu)});
   tt::StepGroups groups(c.graph, 0, 64);
   CHECK(groups.peak_before() == groups.peak());
   CHECK(groups.merge(0, 1).empty());
