@@ -73,9 +73,14 @@ inline GraphStep fused_step(const OpGraph& graph, const StepGroups& groups, int 
   op.parts += ")";
   op.shape = graph.value(results.back()).shape;
   op.program = std::move(program);
+  const bool background = kernels == RegionKernels::background;
   if (kernels != RegionKernels::interpreted) {
-    op.compiled = std::make_shared<acceleration::CompiledPointwise>(
-        *op.program, acceleration::CompiledPointwise::Options{kernels == RegionKernels::background, nullptr});
+    if (graph.value(results.back()).device.is_cpu()) {
+      op.compiled = std::make_shared<acceleration::CompiledPointwise>(
+          *op.program, acceleration::CompiledPointwise::Options{background, nullptr});
+    } else {
+      op.on_device = std::make_shared<acceleration::DevicePointwise>(*op.program, background);
+    }
   }
   step.cost.flops = op.work;
   for (const int v : step.inputs) step.cost.bytes += static_cast<double>(bytes_of(graph.value(v)));

@@ -54,9 +54,9 @@ class StepGroups {
 
   // Merges the groups of two steps and returns an empty text, or changes nothing and says why not:
   // difference() of the two steps; more than max_steps members together; early_reader() of the members at
-  // `consumer`; or a peak() of the merged groups above both the budget and the peak before the merge.
-  // The merged group is that of the consumer, and ends at `consumer`, a step that is not before any other
-  // member. Two steps of one group are merged already.
+  // `consumer`; too_large() of the merged group; or a peak() of the merged groups above both the budget and
+  // the peak before the merge. The merged group is that of the consumer, and ends at `consumer`, a step that
+  // is not before any other member. Two steps of one group are merged already.
   std::string merge(int producer, int consumer) {
     const int a = group(producer), b = group(consumer);
     if (a == b) return "";
@@ -70,11 +70,15 @@ class StepGroups {
     const int end_a = end_[static_cast<size_t>(a)], end_b = end_[static_cast<size_t>(b)];
     set(b, all, consumer);
     const int64_t bytes = peak();
-    if (bytes > std::max(budget(), current_)) {
+    std::string reason = too_large(b);
+    if (reason.empty() && bytes > std::max(budget(), current_)) {
+      reason =
+          "live bytes would rise to " + std::to_string(bytes) + ", the budget is " + std::to_string(budget());
+    }
+    if (!reason.empty()) {
       set(a, of_a, end_a);
       set(b, of_b, end_b);
-      return "live bytes would rise to " + std::to_string(bytes) + ", the budget is " +
-             std::to_string(budget());
+      return reason;
     }
     current_ = bytes;
     return "";
@@ -130,7 +134,7 @@ class StepGroups {
     backend::PointwiseStep step;
     if (!s.op->pointwise(step) || s.outputs.size() != 1) return false;
     const GraphValue& out = graph_.value(s.outputs[0]);
-    if (!out.device.is_cpu() || !is_contiguous(out.shape, out.strides)) return false;
+    if (!is_contiguous(out.shape, out.strides)) return false;
     const DType compute = compute_type(s);
     const auto fits = [&](int v) {
       return v >= 0 && backend::pointwise_dtype(graph_.value(v).dtype, compute);
@@ -148,6 +152,27 @@ class StepGroups {
     if (!(graph_.value(p.outputs[0]).shape == graph_.value(c.outputs[0]).shape))
       return "their results have different shapes";
     if (compute_type(p) != compute_type(c)) return "they are computed in different types";
+    return "";
+  }
+
+  // Why a kernel of the group's device cannot take its operands or results.
+  std::string too_large(int group) const {
+    std::vector<int> operands;
+    int results = 0;
+    for (const int s : members(group)) {
+      const GraphStep& step = graph_.steps[static_cast<size_t>(s)];
+      results += leaves_group(step.outputs[0]) ? 1 : 0;
+      for (const int v : step.inputs) {
+        const GraphValue& x = graph_.value(v);
+        const bool inside = x.kind == ValueKind::computed && x.step >= 0 && this->group(x.step) == group;
+        if (!inside && std::ranges::find(operands, v) == operands.end()) operands.push_back(v);
+      }
+    }
+    const GraphStep& first = graph_.steps[static_cast<size_t>(members(group)[0])];
+    if (graph_.value(first.outputs[0]).device.is_cpu()) return "";
+    if (members(group).size() > backend::kDeviceSteps) return "a kernel on a GPU takes at most 64 steps";
+    if (operands.size() > backend::kDeviceOperands || results > backend::kDeviceResults)
+      return "a kernel on a GPU takes at most 16 operands and 16 results";
     return "";
   }
 

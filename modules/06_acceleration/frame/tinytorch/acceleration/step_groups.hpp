@@ -73,7 +73,7 @@ class StepGroups {
     backend::PointwiseStep step;
     if (!s.op->pointwise(step) || s.outputs.size() != 1) return false;
     const GraphValue& out = graph_.value(s.outputs[0]);
-    if (!out.device.is_cpu() || !is_contiguous(out.shape, out.strides)) return false;
+    if (!is_contiguous(out.shape, out.strides)) return false;
     const DType compute = compute_type(s);
     const auto fits = [&](int v) {
       return v >= 0 && backend::pointwise_dtype(graph_.value(v).dtype, compute);
@@ -91,6 +91,27 @@ class StepGroups {
     if (!(graph_.value(p.outputs[0]).shape == graph_.value(c.outputs[0]).shape))
       return "their results have different shapes";
     if (compute_type(p) != compute_type(c)) return "they are computed in different types";
+    return "";
+  }
+
+  // Why a kernel of the group's device cannot take its operands or results.
+  std::string too_large(int group) const {
+    std::vector<int> operands;
+    int results = 0;
+    for (const int s : members(group)) {
+      const GraphStep& step = graph_.steps[static_cast<size_t>(s)];
+      results += leaves_group(step.outputs[0]) ? 1 : 0;
+      for (const int v : step.inputs) {
+        const GraphValue& x = graph_.value(v);
+        const bool inside = x.kind == ValueKind::computed && x.step >= 0 && this->group(x.step) == group;
+        if (!inside && std::ranges::find(operands, v) == operands.end()) operands.push_back(v);
+      }
+    }
+    const GraphStep& first = graph_.steps[static_cast<size_t>(members(group)[0])];
+    if (graph_.value(first.outputs[0]).device.is_cpu()) return "";
+    if (members(group).size() > backend::kDeviceSteps) return "a kernel on a GPU takes at most 64 steps";
+    if (operands.size() > backend::kDeviceOperands || results > backend::kDeviceResults)
+      return "a kernel on a GPU takes at most 16 operands and 16 results";
     return "";
   }
 
