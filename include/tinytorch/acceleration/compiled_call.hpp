@@ -46,6 +46,7 @@ struct CompiledCall final : Primitive<CompiledCall> {
   Save saves() const override { return Save::inputs_and_extras; }
   bool saves_input(size_t k) const override { return plan->reads_operand[k]; }
   Tensors vjp(const Saved& saved, const Tensors& grads) const override {
+    if (grad_enabled()) fail_no_derivative("compiled_grad");
     Tensors in(saved.inputs.begin(), saved.inputs.begin() + plan->arguments);
     for (size_t k = plan->results; k < saved.outputs.size(); ++k) in.push_back(saved.outputs[k]);
     for (const int k : plan->tracked) {

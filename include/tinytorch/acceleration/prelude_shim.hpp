@@ -21,7 +21,7 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 )shim";
 
-// NVRTC has no macros for types and limits.
+// NVRTC has no macros for types, and knows size_t.
 inline constexpr const char* kShimDeviceTypes = R"shim(
 typedef signed char int8_t;
 typedef short int16_t;
@@ -32,12 +32,6 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 typedef unsigned long long uintptr_t;
-#define __FLT_MIN__ 0x1p-126f
-#define __FLT_MAX__ 0x1.fffffep127f
-#define __FLT_EPSILON__ 0x1p-23f
-#define __DBL_MIN__ 0x1p-1022
-#define __DBL_MAX__ 0x1.fffffffffffffp1023
-#define __DBL_EPSILON__ 0x1p-52
 )shim";
 
 inline constexpr const char* kShimTypes = R"shim(
@@ -70,18 +64,18 @@ template <class X> struct numeric_limits {  // integers
   static constexpr X max() { return X(~min()); }
 };
 template <> struct numeric_limits<float> {
-  static constexpr float min() { return __FLT_MIN__; }
-  static constexpr float max() { return __FLT_MAX__; }
-  static constexpr float lowest() { return -__FLT_MAX__; }
-  static constexpr float epsilon() { return __FLT_EPSILON__; }
+  static constexpr float min() { return 0x1p-126f; }
+  static constexpr float max() { return 0x1.fffffep127f; }
+  static constexpr float lowest() { return -0x1.fffffep127f; }
+  static constexpr float epsilon() { return 0x1p-23f; }
   static constexpr float infinity() { return __builtin_bit_cast(float, 0x7f800000u); }
   static constexpr float quiet_NaN() { return __builtin_bit_cast(float, 0x7fc00000u); }
 };
 template <> struct numeric_limits<double> {
-  static constexpr double min() { return __DBL_MIN__; }
-  static constexpr double max() { return __DBL_MAX__; }
-  static constexpr double lowest() { return -__DBL_MAX__; }
-  static constexpr double epsilon() { return __DBL_EPSILON__; }
+  static constexpr double min() { return 0x1p-1022; }
+  static constexpr double max() { return 0x1.fffffffffffffp1023; }
+  static constexpr double lowest() { return -0x1.fffffffffffffp1023; }
+  static constexpr double epsilon() { return 0x1p-52; }
   static constexpr double infinity() { return __builtin_bit_cast(double, uint64_t(0x7ff) << 52); }
   static constexpr double quiet_NaN() { return __builtin_bit_cast(double, uint64_t(0xfff) << 51); }
 };

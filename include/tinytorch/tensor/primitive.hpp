@@ -84,8 +84,27 @@ class PrimitiveBase {
   virtual int reader_of(size_t) const { return -1; }
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
+  // Number of results, counted from the first one, whose gradients vjp takes into account.
+  virtual size_t differentiable_outputs() const { return 1; }
+  // The same results by operations that can be differentiated any number of times, or nothing. An operation
+  // whose vjp is a fused kernel has it, and grad() uses it for a derivative that will be differentiated again
+  // (autograd/grad.hpp). `inputs` are those that were saved.
+  virtual Tensors composed(const Tensors& /*inputs*/) const { return {}; }
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
 };
+
+// Reports that an operation, or the derivative of one, has no derivative.
+[[noreturn]] inline void fail_no_derivative(const std::string& name) {
+  const size_t n = name.size();
+  if (n > 5 && name.compare(n - 5, 5, "_grad") == 0) {
+    fail("TT-GRAD-05", name + ": the derivative of '" + name.substr(0, n - 5) +
+                           "' cannot be differentiated again\n  hint: leave create_graph = false, or compose "
+                           "the op of others, such as matmul and softmax");
+  }
+  fail("TT-GRAD-05", name +
+                         ": this op has no derivative\n  hint: call it on x.detach(), or give its "
+                         "primitive a vjp");
+}
 
 // Implements what follows from the concrete type. Self defines kName and, if it has a derivative, `vjp`.
 template <class Self>
@@ -94,11 +113,7 @@ class Primitive : public PrimitiveBase {
   const char* name() const override { return Self::kName; }
   double flops(const Tensors&, const Tensors&) const override { return 0; }
   bool differentiable() const override { return true; }
-  Tensors vjp(const Saved&, const Tensors&) const override {
-    fail("TT-GRAD-05", std::string(name()) +
-                           ": this op has no derivative\n  hint: call it on x.detach(), or give "
-                           "its primitive a vjp");
-  }
+  Tensors vjp(const Saved&, const Tensors&) const override { fail_no_derivative(name()); }
   std::unique_ptr<const PrimitiveBase> clone() const override {
     // std::make_unique would instantiate a unique_ptr type for each primitive, which costs every file that
     // includes the operations a tenth of its compile time.

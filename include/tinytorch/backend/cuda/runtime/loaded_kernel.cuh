@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <tinytorch/backend/cuda/runtime/device.cuh>
 #include <tinytorch/backend/cuda/runtime/errors.cuh>
 #include <tinytorch/backend/cuda/runtime/loaded_kernel.hpp>
@@ -30,6 +31,12 @@ std::string architecture() {
 }
 
 const LoadedKernel* load_kernel(std::span<const char> cubin, const char* name, std::string& problem) {
+  if (cubin.size() < 64 || std::string_view(cubin.data(), 4) !=
+                               "\x7f"
+                               "ELF") {  // CUDA would read beyond its end
+    problem = "this is not the code of a kernel";
+    return nullptr;
+  }
   cudaLibrary_t library = nullptr;
   LoadedKernel loaded;
   cudaError_t error = cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
