@@ -40,7 +40,13 @@ class StepGroups {
     }
     for (const int v : graph.outputs) is_output_[static_cast<size_t>(graph.root(v))] = true;
     pointwise_.resize(graph.steps.size());
-    for (size_t s = 0; s < graph.steps.size(); ++s) pointwise_[s] = is_pointwise(graph.steps[s]);
+    const std::vector<bool> overwritten = graph.overwritten();  // these reads and writes stay where they are
+    const auto fixed = [&](int v) { return v >= 0 && overwritten[static_cast<size_t>(graph.root(v))]; };
+    for (size_t s = 0; s < graph.steps.size(); ++s) {
+      const GraphStep& step = graph.steps[s];
+      pointwise_[s] = is_pointwise(step) && std::ranges::none_of(step.inputs, fixed) &&
+                      std::ranges::none_of(step.outputs, fixed);
+    }
     before_ = current_ = peak();
   }
 
