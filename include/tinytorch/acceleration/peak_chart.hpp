@@ -1,7 +1,7 @@
 // The live bytes of a compiled function over its steps, as a chart: in the captured order, after fusion and
 // recomputation, and the memory that was planned.
 //
-//   write(svg::chart_style() ... peak_chart(step.reports()[0]))     // one <svg> element of a page
+//   page += peak_chart(step.reports()[0]);     // one <svg> element
 #pragma once
 
 #include <string>
