@@ -3,6 +3,7 @@
 
 #include <string>
 #include <tinytorch/acceleration/peak_chart.hpp>
+#include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 
