@@ -16,7 +16,7 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using tt::Tensors;
 
-bool same_bits(const Tensor& a, const Tensor& b) {
+bool equal_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
   return x.bytes() == y.bytes() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
@@ -40,10 +40,10 @@ TEST_CASE("table + rows: repeated indices, signed zeros, NaN, strided operands, 
       Tensor dy = tt::transpose(tt::randn({5, tokens}, dtype, tt::cpu), 0, 1);
       const Tensor index = tt::randint(0, tokens == 7 ? 3 : 11, {tokens}, tt::i64, tt::cpu);
       const Tensor want = table + gradient_of_embedding(dy, index, 11);
-      CHECK(same_bits(tt::apply(tt::EmbeddingGradAdd(), {table, dy, index}), want));
+      CHECK(equal_bits(tt::apply(tt::EmbeddingGradAdd(), {table, dy, index}), want));
       Tensors in_place{table};  // written over the table
       tt::EmbeddingGradAdd().run({table, dy, index}, in_place);
-      CHECK(same_bits(table, want));
+      CHECK(equal_bits(table, want));
     }
   }
 }
@@ -68,7 +68,7 @@ TEST_CASE("a table that is embedding and head: one step fewer, one table less, t
     tt::Executable executable(std::move(graph));
     const Tensor loss = tt::empty({}, tt::f32, tt::cpu), gradient = tt::empty({400, 60}, tt::f32, tt::cpu);
     executable.run({index, tt::ones({}, tt::f32, tt::cpu)}, {loss, gradient});
-    CHECK(same_bits(gradient, table.grad()));
+    CHECK(equal_bits(gradient, table.grad()));
     return executable.arena_bytes();
   };
   const int64_t two = bytes_of_arena(false);
