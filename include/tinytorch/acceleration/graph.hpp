@@ -67,7 +67,7 @@ struct OpGraph {
   bool writes_in_place(size_t s, size_t k) const {
     if (steps[s].is_view()) return false;
     const GraphValue& v = value(steps[s].outputs[k]);
-    return v.kind != ValueKind::computed || v.step != static_cast<int>(s);
+    return v.kind != ValueKind::computed || (v.step >= 0 && v.step != static_cast<int>(s));
   }
   // The roots that steps write in place.
   std::vector<bool> overwritten() const {
