@@ -1,7 +1,7 @@
 // Generated kernels of a GPU: compiled by NVRTC in the background, kept in the kernel cache, and tried.
 //
 //   std::shared_ptr<DeviceKernel> k = DeviceKernels::shared().build(program, layout, elements, true);
-//   if (const auto* kernel = k->usable(program, layout)) ...     null until it is compiled and tried
+//   if (const auto* kernel = k->usable(program, layout, elements)) ...   null until it is compiled and tried
 //
 // The trial is that of the kernels for the CPU (kernel_check.hpp): random and special values, against the
 // interpreter on the device, with the same bits. It runs on the thread that wants the kernel, because it

@@ -55,7 +55,7 @@ class DevicePointwise {
   struct Variant {
     KernelLayout layout;
     int elements;
-    std::string architecture;
+    int device;
     std::shared_ptr<DeviceKernel> kernel;
   };
 
@@ -63,12 +63,12 @@ class DevicePointwise {
     std::shared_ptr<DeviceKernel> kernel;
     {
       const std::lock_guard guard(mutex_);
-      const std::string architecture = backend::cuda::architecture();
+      const int device = backend::cuda::current_device();
       for (const Variant& v : variants_)
-        if (v.layout == layout && v.elements == elements && v.architecture == architecture) kernel = v.kernel;
+        if (v.layout == layout && v.elements == elements && v.device == device) kernel = v.kernel;
       if (!kernel) {
         kernel = kernels_.build(program_, layout, elements, background_);
-        variants_.push_back({layout, elements, architecture, kernel});
+        variants_.push_back({layout, elements, device, kernel});
       }
     }
     return kernel->usable(program_, layout, elements);

@@ -91,20 +91,6 @@ class CudaEmitter {
   void line(const std::string& text) { out_ += text + "\n"; }
   size_t inputs() const { return program_.inputs.size(); }
   size_t numbers() const { return kKernelRank * (1 + inputs()) + 2 * program_.steps.size() + 1; }
-  static std::string type(DType dtype) {
-    switch (dtype) {
-      case DType::f32:
-        return "float";
-      case DType::f64:
-        return "double";
-      case DType::bf16:
-        return "BFloat16";
-      case DType::f16:
-        return "Half";
-      default:
-        return "bool";
-    }
-  }
 
   // The index of the first element in each dimension; 32-bit divisions where they suffice.
   void position() {
@@ -122,7 +108,7 @@ class CudaEmitter {
   }
 
   void input(size_t k) {
-    const std::string v = "v" + n(k), type = CudaEmitter::type(program_.inputs[k]), p = "p" + n(k);
+    const std::string v = "v" + n(k), type = emitted_type(program_.inputs[k]), p = "p" + n(k);
     const InputLayout how = layout_.inputs[k];
     line("  T " + v + "[E];");
     line("  {");
@@ -176,7 +162,7 @@ class CudaEmitter {
     line("  for (int i = 0; i < E; ++i) {");
     line("    T x = " + value + ";");
     if (program_.compute == DType::f32 && is_16_bit(step.dtype))
-      line("    x = to<T>(to<" + type(step.dtype) + ">(x));");
+      line("    x = to<T>(to<" + emitted_type(step.dtype) + ">(x));");
     line("    hide(x);");  // the compiler must not join a product of this step with a sum of the next one
     line("    " + v + "[i] = x;");
     line("  }");
@@ -188,7 +174,7 @@ class CudaEmitter {
   }
 
   void result(size_t k) {
-    const std::string type = CudaEmitter::type(program_.dtype_of_value(program_.outputs[k]));
+    const std::string type = emitted_type(program_.dtype_of_value(program_.outputs[k]));
     const std::string v = "v" + std::to_string(program_.outputs[k]);
     line("  {");
     line("    " + type + "* const y = static_cast<" + type + "*>(g.out[" + n(k) + "]) + first;");

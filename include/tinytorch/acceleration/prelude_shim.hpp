@@ -98,7 +98,7 @@ inline float copysign(float a, float b) { return __builtin_copysignf(a, b); }
 inline double copysign(double a, double b) { return __builtin_copysign(a, b); }
 )shim";
 
-// The same for CUDA. The device compiler knows the mathematical functions by their C names.
+// Functions of the C library on a GPU, which the device compiler knows by their C names.
 inline constexpr const char* kShimDeviceFunctions = R"shim(
 inline float abs(float x) { return ::fabsf(x); }
 inline double abs(double x) { return ::fabs(x); }

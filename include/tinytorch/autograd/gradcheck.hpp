@@ -84,7 +84,7 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
   return result;
 }
 
-// The same for second derivatives: gradcheck of the gradients of f, as functions of the inputs and of the
+// Checks second derivatives: gradcheck() of the gradients of f, which are functions of the inputs and of the
 // gradient of the result. f must be twice differentiable around the inputs.
 inline GradcheckResult gradgradcheck(const std::function<Tensor(const Tensors&)>& f, Tensors inputs,
                                      GradcheckOptions options = {}) {

@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
 
 // --- launcher ---
 
-// Fills in the steps and results. `last_read`: for each step, the last step that reads its result.
+// Fills in the steps and results. A step is kept if anything later than the next step reads its result.
 template <class C>
 void set_program(DeviceProgram<C>& device, const PointwiseProgram& program, std::span<const View> out) {
   const auto inputs = static_cast<int>(program.inputs.size()), steps = static_cast<int>(program.steps.size());
