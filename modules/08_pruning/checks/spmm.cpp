@@ -1,3 +1,4 @@
+#include <array>
 #include <support/check.hpp>
 #include <tinytorch/backend/cpu/spmm.hpp>
 
