@@ -3,6 +3,7 @@
 A task names functions of one header. Its starter is the solution (modules/NN/solution/, else cut from the library's own header
 by frames.py) with the bodies of these functions removed, so that starter and solution always agree.
 """
+import difflib
 import hashlib
 import json
 import os
@@ -166,13 +167,21 @@ class Course:
                     raise CourseError(f"{m.id} is not yet released ({m.status}); there are "
                                       + ", ".join(x.id for x in self.modules if x.released))
                 return m
-        raise CourseError(f"no module {name}; there are " + ", ".join(m.id for m in self.modules))
+        raise CourseError(f"no module {name}{similar(name, [m.id[3:] for m in self.modules])}\n  there are "
+                          + ", ".join(m.id for m in self.modules))
 
     def task(self, name):
         for t in self.tasks:
             if name in (t.id, t.slug):
                 return t
-        raise CourseError(f"no task {name}; `modules/tt list` shows all")
+        known = [t.slug for t in self.tasks] + [t.id for t in self.tasks] + [m.id[3:] for m in self.modules]
+        raise CourseError(f"no task {name}{similar(name, known)}\n  `modules/tt list` shows all")
+
+
+def similar(name, known):
+    """", did you mean ...?" if there are similar words, else nothing."""
+    near = difflib.get_close_matches(str(name).lower().replace("-", "_"), known, 3, 0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 # --- The workshop: objects, programs, verdicts --------------------------------------------------------------------
@@ -184,6 +193,9 @@ SIGNALS = {  # possible reasons why the system stopped a program
     "SIGFPE": "an integer division by 0, or its remainder",
     "SIGABRT": "the program was aborted: is there a failed assert, an exception that is not caught, or a write past the end of memory?",
 }
+
+NO_MEMORY = "the program asked for more memory than there is: is a size negative, or too large, or does something grow in an endless loop?"
+MUCH_MEMORY = 4.0  # GiB, more than any check uses
 
 
 class Verdict:
@@ -465,8 +477,12 @@ class Workshop:
         ended = bool(lines) and lines[-1].get("done") == nonce
         bad = next((t for t in tests if not t["passed"]), None)
         if bad:
-            hint = SIGNALS.get(bad["message"].partition(" ")[0])
+            hint = SIGNALS.get(bad["message"].partition(" ")[0]) or (NO_MEMORY if "bad_alloc" in bad["message"] else None)
             return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
+        memory = getattr(done, "memory", 0.0)
+        if done.timed_out and memory >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
+            return Verdict(task, "memory", f"{in_test}the program was stopped when it used {memory:.1f} GiB of memory: does something grow "
+                           "in an endless loop, or is a size wrong?", tests)
         if done.timed_out:
             return Verdict(task, "time", f"{in_test}the test was stopped after {seconds} s: is there an endless loop?", tests)
         if not ended or done.code != 0:

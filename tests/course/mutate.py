@@ -7,8 +7,8 @@ statement that is missing, another constant. The list is the same for the same t
   python3 tests/course/mutate.py --only 1.1 --list       shows the mutants, and builds nothing
   python3 tests/course/mutate.py --proven --limit 2      only the tasks in equal_mutants.json, whose survivors are all explained
 
-A mutant that does not compile is not counted. A mutant that no test can reject computes the same results: it is in equal_mutants.json with
-the reason. Prints `not ok - ` for each other survivor of a task in that file, and `survived - ` for those of other tasks.
+A mutant that does not compile is not counted. A mutant that no check can reject, for example because it computes the same results, is in
+equal_mutants.json with the reason. Prints `not ok - ` for each other survivor of a task in that file, and `survived - ` for those of other tasks.
 Exits with 1 if there was a `not ok`, or if less than 95 % of the mutants of such a task were killed or explained.
 """
 import argparse

@@ -58,6 +58,8 @@ TEST_CASE("1.2 a broadcast dimension has stride 0, each other dimension keeps it
   expect_equal("broadcast_strides([2, 1], [7, 5], [2, 3])", broadcast_strides({2, 1}, {7, 5}, {2, 3}),
                Strides{7, 0});
   expect_equal("broadcast_strides([], [], [2, 3])", broadcast_strides({}, {}, {2, 3}), Strides{0, 0});
+  expect_equal("broadcast_strides([1], [7], [5, 1]): a size of 1 that is not stretched keeps its stride",
+               broadcast_strides({1}, {7}, {5, 1}), Strides{0, 7});
   expect_equal("broadcast_strides([4, 3], [1, 4], [4, 3])", broadcast_strides({4, 3}, {1, 4}, {4, 3}),
                Strides{1, 4});
 }

@@ -104,6 +104,7 @@ TEST_CASE("1.5 products, squares, extremes, any and all") {
                  Layout::contiguous);
     check_reduce(kind, Values::random(f32, {8, 2}, Layout::contiguous, 0.1, 0.9), boolean, {1},
                  Layout::contiguous);
+    check_reduce(kind, Values::random(i32, {8, 2}, Layout::contiguous, 2, 9), i64, {1}, Layout::contiguous);
   }
 }
 
@@ -174,6 +175,7 @@ TEST_CASE("1.5 infinities are values like any other") {
 TEST_CASE("1.5 a sum divided by its count is a mean") {
   check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::contiguous, 8);
   check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::contiguous, 3);
+  check_reduce(kSum, Values::random(f64, {3, 8}), f64, {1}, Layout::contiguous, 7);
   Values ones = Values::of(f64, {49}, Numbers(49, 1.0)), mean(f64, {});
   const bool flags[] = {true};
   cpu::reduce(ReduceFn::sum, mean.view(), ones.view(), flags, 49);

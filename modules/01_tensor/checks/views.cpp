@@ -155,5 +155,7 @@ TEST_CASE("1.6 sizes, strides and positions have 64 bits") {
   expect_equal("reshape_strides([2^33, 128], [2^33, 2^20], [2^40])",
                reshape_strides({k2_33, 128}, {128 * k2_20, k2_20}, {k2_40}),
                std::optional<Strides>(Strides{k2_20}));
+  expect_equal("reshape_strides([6], [2^40], [2, 3])", reshape_strides({6}, {k2_40}, {2, 3}),
+               std::optional<Strides>(Strides{3 * k2_40, k2_40}));
   check_copy({3, 65536, 65536}, {0, 65536, 1}, {3 * k2_33 / 2});  // 65536 * 65536 is 0 in 32 bits
 }
