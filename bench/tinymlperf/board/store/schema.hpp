@@ -17,7 +17,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 3;
 
 namespace detail {
 
@@ -62,7 +62,7 @@ CREATE TABLE contenders(
   bundle TEXT REFERENCES bundles(sha256), tier TEXT NOT NULL, out TEXT NOT NULL,
   quality REAL, quality_low REAL, quality_high REAL, credit TEXT NOT NULL, model_bytes INTEGER NOT NULL,
   peak_bytes INTEGER NOT NULL, multiply_adds INTEGER NOT NULL, minus_bits BLOB NOT NULL,
-  positive_wins BLOB NOT NULL, negative_wins BLOB NOT NULL,
+  positive_wins BLOB NOT NULL, negative_wins BLOB NOT NULL, evidence TEXT NOT NULL,
   PRIMARY KEY(run, place)) STRICT;
 CREATE INDEX contenders_of_bundle ON contenders(bundle);
 CREATE TABLE turns(

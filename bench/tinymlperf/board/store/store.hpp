@@ -16,6 +16,7 @@
 #include <tinymlperf/board/store/similarity.hpp>
 #include <tinymlperf/board/store/source.hpp>
 #include <tinymlperf/bundle/rules.hpp>
+#include <tinymlperf/support/foreign_text.hpp>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Store final : public Uploads {
     if (name.empty() || name.size() > kLongest)
       throw Refusal("user", "name", "1 to " + std::to_string(kLongest) + " bytes",
                     std::to_string(name.size()));
+    if (const std::string why = name_complaint(name); !why.empty())
+      throw Refusal("user", "name", "a name in one script, in the form NFC",
+                    tinymlperf::detail::show(Json(name)) + ": " + why);
     const std::string token = random_word();
     Transaction t(db_);
     if (db_.integer("SELECT id FROM users WHERE name = ?", name))
