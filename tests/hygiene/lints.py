@@ -467,7 +467,20 @@ def lint_frames(tree):
         have = functions_of(frame.read_text() + "\n" + tasks.read_text(), names)
         out += [f"{tree.name(frame)}: {name}, which include/{header} has with {count} parameters, is missing; declare it in the frame as "
                 "well, so that a student's library has it" for name, count in sorted(functions_of((tree.include / header).read_text(), names) - have)]
+        out += [f"{tree.name(frame)}: {name}, which {tree.name(user)} takes from include/{header}, is missing; write it into the frame as well"
+                for name, user in inline_functions_missing(tree, header, frame.read_text() + tasks.read_text())]
     return out
+
+
+def inline_functions_missing(tree, header, cut):
+    """(name, header that uses it) of inline functions in a library header that `cut`, its frame and solution, do not have. A header
+    with a frame of its own is not asked, because a student's library has that frame instead."""
+    inline = set(re.findall(r"^inline\s[^;{}()]*?(\w+)\(", (tree.include / header).read_text(), re.M))
+    missing = inline - set(re.findall(r"(\w+)\(", cut))
+    framed = {p.relative_to(next(f for f in p.parents if f.name == "frame")) for p in (tree.root / "modules").glob("*/frame/**/*.?*")}
+    users = [p for p in sorted(tree.include.rglob("*.hpp")) if p.relative_to(tree.include) not in framed] if missing else []
+    return [(name, user) for user in users if f"<{header}>" in user.read_text() for name in sorted(missing)
+            if re.search(rf"\b{name}\b", re.sub(r"//[^\n]*", "", user.read_text()))]
 
 
 def stale_cut(tree, frame, module, header):

@@ -137,6 +137,17 @@ class Lints(unittest.TestCase):
         files["modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh"] = "void k(const View& out) {\n}\n"
         self.assertEqual(lints.lint_frames(self.tree(files)), [])
 
+    def test_a_frame_must_have_the_inline_functions_that_other_headers_use(self):
+        header, user = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cpu/b.hpp"
+        files = {f"include/{header}": "inline int f(int a) { return a; }\ninline int own() { return f(1); }\n",
+                 f"include/{user}": f"#include <{header}>\ninline int g() {{ return f(2); }}\n",
+                 f"modules/01_a/frame/{header}": "", "modules/01_a/solution/tasks/backend/cpu/a.hpp": ""}
+        found = lints.lint_frames(self.tree(files))
+        self.assertEqual(len(found), 1, found)  # own() is used here alone
+        self.assertIn(f"f, which include/{user} takes from include/{header}, is missing", found[0])
+        files["modules/01_a/solution/tasks/backend/cpu/a.hpp"] = "inline int f(int a) { return a; }\n"
+        self.assertEqual(lints.lint_frames(self.tree(files)), [])
+
     def test_a_frame_that_is_cut_must_be_what_the_header_gives(self):
         course = {"modules": [{"id": "01_a", "title": "A", "status": "s", "headers": [], "tasks": [
             {"id": "1.1", "slug": "f", "title": "F", "file": "a.hpp", "write": ["f"], "tests": [], "points": 1}]}]}

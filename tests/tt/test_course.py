@@ -166,7 +166,7 @@ class Counter final : public Base {
  public:
   explicit Counter(T first, Options options = {1});  // task 1.2
   // Task 1.2.
-  T total() const override;  // so far
+  inline T total() const override;  // so far
 
  private:
   void count();  // task 1.2, where you may define it

@@ -124,7 +124,7 @@ class Examples(unittest.TestCase):
             source.write_text(program(cls.entries), encoding="utf-8")
             command = ["g++", "-std=c++20", "-O0", "-I", str(ROOT / "include"), "-isystem", "/usr/include/eigen3", str(source), "-o", str(binary)]
             built = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   timeout=500)
+                                   timeout=1500)
             if built.returncode != 0:
                 raise AssertionError("the examples do not compile\n" + built.stdout.decode("utf-8", "replace")[:3000])
             done = subprocess.run([str(binary)], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -221,14 +221,6 @@ class Executable {
     for (const int v : step.inputs) inputs.push_back(v < 0 ? Tensor() : at_[static_cast<size_t>(v)]);
     for (const int v : step.outputs) outputs.push_back(at_[static_cast<size_t>(v)]);
     if (check) step.op->infer(inputs, step.loc);
-    if (getenv("DBG")) {
-      for (auto& t : inputs)
-        std::fprintf(stderr, "in %s s%d %d; ", t.defined() ? t.describe().c_str() : "-",
-                     t.defined() && t.rank() ? (int)t.strides()[0] : -1,
-                     t.defined() && t.rank() ? (int)t.strides().back() : -1);
-      for (auto& t : outputs)
-        std::fprintf(stderr, "out %s %s %d\n", step.op->name(), t.describe().c_str(), (int)t.is_contiguous());
-    }
     run_kernel(*step.op, inputs, outputs, outputs[0].device(), step.loc);
   }
   // Drops the tensors of this call, so that they are freed when the caller drops them.

@@ -46,6 +46,8 @@ inline Tensor abs(const UnaryContext& c) { return c.g * sign(c.x); }
 inline Tensor clamp(const UnaryContext& c) {
   return where(logical_and(c.x >= c.p0, c.x <= c.p1), c.g, scalar_like(0, c.g));
 }
+inline Tensor log1p(const UnaryContext& c) { return c.g / (c.x + 1); }
+inline Tensor expm1(const UnaryContext& c) { return c.g * (c.y + 1); }
 inline Tensor rsqrt(const UnaryContext& c) { return c.g * c.y * c.y * c.y * -0.5; }
 inline Tensor sin(const UnaryContext& c) { return c.g * tinytorch::cos(c.x); }
 inline Tensor cos(const UnaryContext& c) { return -(c.g * tinytorch::sin(c.x)); }
