@@ -47,6 +47,7 @@
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer_rules.cuh>
 #include <tinytorch/backend/cuda/kernels/peak_kernels.cuh>
+#include <tinytorch/backend/cuda/kernels/pointwise.cuh>
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/quantize_rows.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>

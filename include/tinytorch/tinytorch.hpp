@@ -3,7 +3,7 @@
 //   core/          build switches, errors, dtypes, shapes, devices, memory, random numbers, threads
 //   backend/       kernels on plain views of memory; cpu/ and cuda/ use the same file name for a family
 //   tensor/        Tensor; functions.hpp lists every operation, ops/ defines them, vjp/ has the derivatives
-//   autograd/      the backward pass, NoGrad, gradcheck
+//   autograd/      the backward pass, grad() and derivatives of derivatives, NoGrad, gradcheck
 //   io/ data/      files (safetensors, npy, idx, ...); generated data sets
 //   layers/        modules, optimizers, schedules, data loaders, training
 //   vision/        ResNets and vision transformers
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/autograd/grad.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/tensor/functions.hpp>
 #include <tinytorch/tensor/operators.hpp>

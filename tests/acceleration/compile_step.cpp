@@ -5,6 +5,7 @@
 #include <tinytorch/acceleration/compile_step.hpp>
 #include <tinytorch/layers/layers.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
 
 namespace {
 namespace tt = tinytorch;
@@ -81,19 +82,99 @@ TEST_CASE("gradients of the user and of other batches do not count") {
   }
 }
 
-TEST_CASE("dropout in training mode, and a loss that is no single element") {
+TEST_CASE("dropout draws the numbers of eager training, and leaves the generator where that leaves it") {
+  StepNet net, plain;
+  net.drop.train(), plain.drop.train();
+  plain.load_state_dict(net.state_dict());
+  tt::SGD one(net.named_parameters(), {.lr = 0.1}), two(plain.named_parameters(), {.lr = 0.1});
+  auto step = tt::compile_step(net, one, entropy_of, kStrict);
+  for (int k = 0; k < 9; ++k) {
+    if (k == 6) tt::manual_seed(77);  // another stream of numbers
+    const Tensor x = classes(16), t = classes(16);
+    const tt::GeneratorState before = tt::default_generator().state();
+    const Tensor loss = step(x, t);
+    const tt::GeneratorState after = tt::default_generator().state();
+    CHECK(after.next_block > before.next_block);
+    tt::default_generator().set_state(before);
+    two.zero_grad();
+    const Tensor want = entropy_of(plain(x), t);
+    want.backward();
+    two.step();
+    CAPTURE(k);
+    REQUIRE(loss.item() == want.item());
+    REQUIRE(net.hidden.weight.to_vector() == plain.hidden.weight.to_vector());
+    CHECK(tt::default_generator().state() == after);
+  }
+  CHECK(step.reports().size() == 1);
+  CHECK(step.reports()[0].calls == 9);
+}
+
+TEST_CASE("GPT-2 with dropout in attention, branches and embedding: the loss curve of eager training") {
+  const tt::Gpt2Config config{.vocabulary = 19, .context = 9, .features = 16, .layers = 2, .heads = 2};
+  for (const tt::DType dtype : {tt::f32, tt::bf16}) {
+    CAPTURE(tt::name_of(dtype));
+    tt::Gpt2 model(config), plain(config);
+    plain.load_state_dict(model.state_dict());
+    model.to(dtype), plain.to(dtype);
+    tt::AdamW one(model.named_parameters(), {.lr = 1e-2}), two(plain.named_parameters(), {.lr = 1e-2});
+    tt::StepCompileOptions options = kStrict;
+    options.clip_norm = 1;
+    auto step = tt::compile_step(
+        one, [&](const Tensor& x, const Tensor& t) { return model.loss(x, t); }, options);
+    for (int k = 0; k < 7; ++k) {
+      const Tensor x = tt::randint(0, 19, {3, 9}), t = tt::randint(0, 19, {3, 9});
+      const tt::GeneratorState before = tt::default_generator().state();
+      const Tensor loss = step(x, t);
+      tt::default_generator().set_state(before);
+      two.zero_grad();
+      const Tensor want = plain.loss(x, t);
+      want.backward();
+      tt::clip_gradient_norm(two.parameters(), 1);
+      two.step();
+      CAPTURE(k);
+      REQUIRE(loss.item() == want.item());
+    }
+    const auto p = model.named_parameters(), q = plain.named_parameters();
+    for (size_t i = 0; i < p.size(); ++i) CHECK(p[i].tensor.to_vector() == q[i].tensor.to_vector());
+    CHECK(step.reports().size() == 1);
+  }
+}
+
+TEST_CASE("a probability of dropout that changes is seen by the second look") {
+  tt::Linear net(4, 1);
+  tt::SGD sgd(net.named_parameters(), {.lr = 0});
+  double p = 0.5;
+  const auto loss_of = [&](const Tensor& x, const Tensor& t) {
+    return tt::mse_loss(net(tt::dropout(x, p)), t);
+  };
+  auto step = tt::compile_step(sgd, loss_of, kStrict);
+  const Tensor x = tt::ones({8, 4}), t = tt::zeros({8, 1});
+  step(x, t);
+  p = 0.25;
+  step(x, t);  // the second look: another loss than that of a replay
+  const tt::GeneratorState before = tt::default_generator().state();
+  const Tensor loss = step(x, t);
+  tt::default_generator().set_state(before);
+  CHECK(loss.item() == loss_of(x, t).item());
+}
+
+TEST_CASE("random numbers of another generator, and a loss that is no single element") {
   StepNet net;
-  net.drop.train();
+  tt::Generator own(3);
   tt::SGD sgd(net.named_parameters(), {.lr = 0.1});
   const Tensor x = classes(4), t = classes(4);
-  auto strict = tt::compile_step(net, sgd, entropy_of, kStrict);
+  const auto drops = [&](const Tensor& y, const Tensor& target) {
+    return entropy_of(tt::dropout(y, 0.5, own), target);
+  };
+  auto strict = tt::compile_step(net, sgd, drops, kStrict);
+  const tt::GeneratorState before = tt::default_generator().state();
   CHECK(errors::thrown_by([&] { strict(x, t); }).code == "TT-COMPILE-04");
-  auto lenient = tt::compile_step(net, sgd, entropy_of);
-  const std::vector<float> before = net.hidden.weight.to_vector();
+  CHECK(tt::default_generator().state() == before);
+  auto lenient = tt::compile_step(net, sgd, drops);
+  const std::vector<float> weight = net.hidden.weight.to_vector();
   lenient(x, t);
   CHECK(lenient.eager_reason().find("random") != std::string::npos);
-  CHECK(net.hidden.weight.to_vector() != before);  // it trained all the same
-  net.drop.eval();
+  CHECK(net.hidden.weight.to_vector() != weight);  // it trained all the same
   auto wide = tt::compile_step(
       net, sgd, [](const Tensor& y, const Tensor&) { return y * 2; }, kStrict);
   CHECK(errors::thrown_by([&] { wide(x, t); }).code == "TT-GRAD-08");

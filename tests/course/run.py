@@ -170,7 +170,8 @@ def prove_whole(modules, device, folder, shop):
 
 # Folders of include/tinytorch that each module adds. A release up to a module has the folders of the modules up to it.
 ADDED = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["kv_cache", "transformer"],
-         "05": ["benchmarking", "profiling"], "07": ["quantization"], "09": ["serving"]}
+         "05": ["benchmarking", "profiling"], "06": ["acceleration"], "07": ["quantization"], "08": ["pruning"],
+         "09": ["serving"]}
 
 
 def prove_prefix(module):

@@ -24,6 +24,7 @@ FOLDERS = ("backend/cpu", "tensor/vjp")
 EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 bits, whose scales the canary of kv_codes.hpp changes",
           "backend/cpu/loops/argument_range.hpp": "chooses between two forms of a function that give the same bits",
           "backend/cpu/loops/non_temporal.hpp": "decides how a result is stored, and no result depends on this",
+          "tensor/vjp/second_derivative.hpp": "is called only by a derivative of a derivative, which needs more than a line",
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/pointwise.hpp", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp",
                    "backend/cpu/block_linear.hpp", "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/ladder/", "backend/cpu/optimizer_",

@@ -121,7 +121,7 @@ def lint_dependencies(tree):
 
 
 # The headers of backend/cuda/ that the rest of the library may include. They are plain C++.
-CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("device/fault", "kernels/launch", "runtime/graph",
+CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("device/fault", "kernels/launch", "runtime/graph", "runtime/loaded_kernel",
                                                                        "runtime/launches", "runtime/runtime")}
 
 

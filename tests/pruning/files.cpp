@@ -46,6 +46,36 @@ TEST_CASE("a sparse model comes back with the same bits in every format, and oth
   }
 }
 
+TEST_CASE("strips come back with the same bits, and a file without their dtype is refused") {
+  const tt::NoGrad no_grad;
+  const files::TempFolder folder;
+  for (const tt::DType t : {tt::bf16, tt::f16}) {
+    tt::Generator g(1), h(2);
+    Net net(g), fresh(h);
+    net.hidden.weight.slice(1, 0, 64, 2).zero_();
+    net.to(t), fresh.to(t);
+    const tt::Tensor dense = net.hidden.weight.clone();
+    tt::store_sparse(net.hidden, "strips");
+    tt::save_sparse(net, folder / "net.safetensors");
+    tt::load_sparse(fresh, folder / "net.safetensors");
+    const auto back = std::dynamic_pointer_cast<tt::SparseLinear>(fresh.hidden.replacement());
+    REQUIRE(back);
+    CHECK(back->weight().format() == "strips");
+    CHECK(back->weight().dtype() == t);
+    CHECK(same_values(back->weight().dense(), dense));
+    const tt::Tensor x = tt::ones({3, 64}, t);
+    CHECK(same_values(fresh(x), net(x)));
+  }
+  tt::Metadata m;
+  const tt::TensorMap tensors = tt::load_safetensors(folder / "net.safetensors", &m);
+  m["sparse.hidden"] = R"({"format": "strips", "rows": 80, "columns": 64, "dtype": "f32"})";
+  m["sha256"] = tt::quantization::packed_checksum(tensors, m, tt::Loc::current());
+  tt::save_safetensors(folder / "bad", tensors, m);
+  tt::Generator g(3);
+  Net other(g);
+  CHECK(errors::thrown_by([&] { tt::load_sparse(other, folder / "bad"); }).code == "TT-IO-03");
+}
+
 TEST_CASE("a file of another kind, model or version, and a damaged one, are refused, and the model stays") {
   const tt::NoGrad no_grad;
   const files::TempFolder folder;

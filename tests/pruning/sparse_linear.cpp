@@ -2,6 +2,7 @@
 
 #include <pruning/formats.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
+#include <tinytorch/pruning/nm.hpp>
 
 using namespace test;
 
@@ -19,6 +20,7 @@ struct Net : tt::Module {
 TEST_CASE("layers whose bytes fall are stored, and the model computes the same; others stay dense") {
   for (const char* const format : {"bitmap", "csr"}) {
     Net net;
+    net.to(tt::cpu);  // there is no csr on a GPU
     {
       const tt::NoGrad no_grad;
       net.hidden.weight.copy_(tt::masked(net.hidden.weight, tt::magnitude_mask(net.hidden.weight, 0.8)));
@@ -38,4 +40,69 @@ TEST_CASE("layers whose bytes fall are stored, and the model computes the same; 
     CHECK(net(x.to(tt::bf16)).dtype() == tt::bf16);
     CHECK(tt::max(tt::abs(net(x.to(tt::bf16)).to(tt::f32) - before)).item<double>() < 0.1);
   }
+}
+
+TEST_CASE("2:4 in strips: layers of 16 bits compute on every device, others stay dense") {
+  for (const tt::DType t : {tt::bf16, tt::f16}) {
+    Net net;
+    net.to(t), net.to(tt::default_device());
+    tt::Generator g(9);
+    const tt::Tensor x = tt::randn({7, 64}, tt::f32, tt::cpu, g).to(t).to(tt::default_device());
+    const tt::NoGrad no_grad;
+    CHECK(tt::store_sparse(net, "strips") == 0);  // no pattern yet
+    net.hidden.weight.copy_(tt::masked(net.hidden.weight, tt::nm_mask(net.hidden.weight, 2, 4)));
+    const tt::Tensor dense = net.hidden.weight.clone();
+    const auto wide = [](const tt::Tensor& y) { return y.detach().to(tt::cpu).to(tt::f64); };
+    const tt::Tensor wanted = tt::matmul(wide(x), wide(dense).t()) + wide(net.hidden.bias);
+    const auto error = [&](const tt::Tensor& y) { return tt::max(tt::abs(wide(y) - wanted)).item<double>(); };
+    CHECK(tt::store_sparse(net, "strips") == 1);
+    const auto stored = std::dynamic_pointer_cast<tt::SparseLinear>(net.hidden.replacement());
+    REQUIRE(stored);
+    CHECK(stored->weight().format() == "strips");
+    CHECK(stored->weight().dtype() == t);
+    CHECK(stored->weight().bytes() == 5 * 1152);
+    CHECK(stored->weight().bytes() * 16 == 9 * dense.numel() * 2);
+    CHECK(same_values(stored->weight().dense(), dense));
+    CHECK(net.state_dict().count("hidden.strips") == 1);
+    const double limit = t == tt::bf16 ? 0.02 : 0.003;
+    CHECK(error(net.hidden(x)) < limit);
+    CHECK(error(net.hidden(x.reshape({7, 1, 64})).reshape({7, 80})) < limit);
+    CHECK(net.hidden(x.slice(0, 0, 0)).shape() == tt::Shape{0, 80});
+    net.to(tt::cpu);
+    CHECK(stored->weight().device() == tt::cpu);
+    CHECK(error(net.hidden(x.to(tt::cpu))) < limit);
+    CHECK(errors::thrown_by([&] { (void)net.hidden(x.to(tt::cpu).to(tt::f32)); }).code == "TT-DTYPE-02");
+  }
+  Net wide;
+  wide.to(tt::cpu);
+  CHECK(errors::thrown_by([&] { (void)tt::store_sparse(wide.hidden, "strips"); }).code == "TT-PRUNE-01");
+  CHECK(tt::store_sparse(wide, "2:4") == 0);
+  wide.hidden.weight.detach().zero_();
+  CHECK(errors::thrown_by([&] { (void)tt::store_sparse(wide.hidden, "strips"); }).code == "TT-DTYPE-02");
+  CHECK(tt::store_sparse(wide, "strips") == 0);
+}
+
+TEST_CASE("weights of density 0 and 1, with empty rows and without rows, compute in every format") {
+  const tt::NoGrad no_grad;
+  tt::Generator g(21);
+  const tt::Tensor x = tt::randn({3, 64}, tt::f32, tt::cpu, g), bias = tt::randn({64}, tt::f32, tt::cpu, g);
+  for (const char* const format : {"bitmap", "csr", "bsr16", "bsr32", "bsr64"}) {
+    INFO(format);
+    for (const double density : {0.0, 0.3, 1.0}) {
+      const tt::Tensor w = sparse_matrix(64, 64, density, 22);  // rows 0 and 63 are empty below 1
+      const tt::Tensor y = tt::sparse_linear(x, tt::sparse_weight(w, format), bias);
+      const tt::Tensor wanted = tt::matmul(x.to(tt::f64), w.to(tt::f64).t()) + bias.to(tt::f64);
+      CHECK(tt::max(tt::abs(y.to(tt::f64) - wanted)).item<double>() < 1e-4);
+      CHECK(tt::sparse_weight(w, format).bytes() > 0);
+    }
+    const tt::Tensor none =
+        tt::sparse_linear(x, tt::sparse_weight(tt::zeros({0, 64}, tt::f32, tt::cpu), format));
+    CHECK(none.shape() == tt::Shape{3, 0});
+  }
+  CHECK(errors::thrown_by([&] {
+          (void)tt::sparse_weight(tt::zeros({64, 66}), "2:4");
+        }).code == "TT-PRUNE-01");
+  CHECK(errors::thrown_by([&] {
+          (void)tt::sparse_weight(tt::zeros({64, 66}), "coo");
+        }).code == "TT-PRUNE-01");
 }

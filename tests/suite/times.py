@@ -107,7 +107,7 @@ def by_folder(costs):
     tasks = {task.slug: module.id[3:] for module in Course().modules for task in module.tasks}
     total = {}
     for what, cost in costs:
-        found = re.search(r"modules/\d\d_([a-z]+)/|generated/test_([a-z]+)|^test_([a-z]+)", what)
+        found = re.search(r"modules/\d\d_([a-z_]+)/|generated/test_(kv_cache|[a-z]+)|^test_(kv_cache|[a-z]+)", what)
         kernel = re.search(r"course/generated/(\w+)\.", what)
         folder = next(filter(None, found.groups())) if found else tasks.get(kernel[1]) if kernel else None
         if folder:

@@ -8,12 +8,20 @@
 // by its handle, so that detach() and copies of a handle are the same value. The recorder holds no storage:
 // otherwise the engine would see a second owner of each gradient, and clone it.
 //
-// What a graph cannot repeat is an error: the host reads elements of a captured value (TT-COMPILE-03);
-// elements are written in place, random numbers are drawn, or an optimizer steps (TT-COMPILE-04).
+// Operations that draw random numbers from the default generator, such as dropout, draw new ones in each
+// replay. Writes in place are steps, too: those to tensors of the function become new values, and those to
+// tensors of the program, such as the running statistics of a norm, happen in each replay. What a graph
+// cannot repeat is an error: the host reads elements of a captured value (TT-COMPILE-03); an argument is
+// written in place, random numbers are drawn without an operation, or an optimizer steps (TT-COMPILE-04).
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string_view>
 #include <tinytorch/acceleration/graph.hpp>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/operators.hpp>
@@ -23,12 +31,39 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// The elements of a constant as a tensor that later steps may overwrite.
+struct ConstantCopy final : Primitive<ConstantCopy> {
+  static constexpr const char* kName = "copy";
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+  }
+  bool pointwise(backend::PointwiseStep& s) const override { return s.set(backend::PointwiseKind::convert); }
+  bool differentiable() const override { return false; }
+};
+
+// Puts back what was overwritten.
+inline void restore(const std::vector<WrittenTensor>& written) {
+  OpObserver* const observer = std::exchange(op_observer(), nullptr);
+  const NoGrad guard;
+  for (const WrittenTensor& w : written) Tensor(w.place).copy_(w.before);
+  op_observer() = observer;
+}
+
 class Recorder final : public OpObserver {
  public:
   // `inputs` are the arguments of the function to record.
   explicit Recorder(const Tensors& inputs) : outer_(op_observer()) {
+    graph_.random = default_generator().state();
     for (const Tensor& t : inputs) graph_.inputs.push_back(add_root(t, ValueKind::input));
   }
+
+  // A run that failed has written nothing.
+  ~Recorder() override {
+    if (!finished_) restore(graph_.written);
+  }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
 
   void before(const PrimitiveBase& op, const Tensors& inputs) override {
     if (outer_) outer_->before(op, inputs);
@@ -41,10 +76,12 @@ class Recorder final : public OpObserver {
   void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) override {
     if (outer_) outer_->after(op, inputs, outputs, cost);
     if (--depth_ > 0) return;  // a part of another operation
+    if (std::string_view(op.name()) == "write_region") refuse_write_of_gradient(inputs[0]);
     GraphStep step;
     for (const Tensor& t : inputs) step.inputs.push_back(t.defined() ? value_of(t) : -1);
     const int number = static_cast<int>(graph_.steps.size());
     for (const Tensor& t : outputs) step.outputs.push_back(result(t, op.is_view(), number));
+    count_draw(op, outputs);
     step.op = op.clone();
     step.cost = cost;
     step.module = path();
@@ -77,13 +114,21 @@ class Recorder final : public OpObserver {
     if (outer_) outer_->end_backward();
     --backward_;
   }
+  void writing(const PrimitiveBase& op, const Tensor& destination, const Tensors& inputs) override {
+    if (outer_) outer_->writing(op, destination, inputs);
+    if (depth_ == 0) announced_ = record_write(op, destination, inputs);
+  }
   void wrote(const Tensor& destination, Loc loc) override {
     if (outer_) outer_->wrote(destination, loc);
-    fail("TT-COMPILE-04",
-         "capture: " + destination.describe() +
-             " is written in place, which a captured graph cannot repeat\n  hint: compute a new tensor "
-             "instead (y = y + 1), or leave this function uncompiled",
-         loc);
+    if (depth_ > 0 || std::exchange(announced_, false)) return;
+    fail(
+        "TT-COMPILE-04",
+        "capture: " + destination.describe() +
+            " is written in place, which a captured graph cannot repeat: it is an argument, or it is written "
+            "in a backward pass or by a function that the library does not know\n  hint: compute a new "
+            "tensor "
+            "instead (y = y + 1), or leave this function uncompiled",
+        loc);
   }
   void read_by_host(const Tensor& t, Loc loc) const {
     if (depth_ > 0 || !known(t)) return;  // an operation that checks its indices does so in a replay, too
@@ -99,16 +144,107 @@ class Recorder final : public OpObserver {
   void add_input(const Tensor& t) { graph_.inputs.push_back(add_root(t, ValueKind::input)); }
   const OpGraph& graph() const { return graph_; }
   // The graph, whose results are `outputs`.
-  OpGraph finish(const Tensors& outputs) {
+  OpGraph finish(const Tensors& outputs, TT_LOC) {
+    if (!(default_generator().state() == next_draw())) refuse_draw("the function", loc);
     for (const Tensor& t : outputs) graph_.outputs.push_back(value_of(t));
+    finished_ = true;
     return std::move(graph_);
   }
 
  private:
+  // Where the default generator is if all numbers so far were drawn by steps.
+  GeneratorState next_draw() const {
+    return {graph_.random.seed, graph_.random.next_block + graph_.random_blocks};
+  }
+  // Steps draw from the default generator, one after the other; a derivative uses the numbers of its forward
+  // step again. Other numbers, such as those of rand(), are not those of a step.
+  void count_draw(const PrimitiveBase& op, const Tensors& outputs) {
+    const std::optional<GeneratorState> drawn = op.draws_from();
+    if (!drawn) return;
+    const GeneratorState next = next_draw(), now = default_generator().state();
+    const bool moved = now.next_block > next.next_block || outputs[0].numel() == 0;
+    if (*drawn == next && now.seed == next.seed && moved) {
+      draws_.insert(drawn->next_block);
+      graph_.random_blocks = now.next_block - graph_.random.next_block;
+    } else if (backward_ == 0 || drawn->seed != next.seed || !draws_.contains(drawn->next_block)) {
+      refuse_draw("'" + std::string(op.name()) + "'");
+    }
+  }
+  // The derivative of such a write is not made of operations (tensor/vjp/inplace.hpp).
+  [[noreturn]] static void refuse_write_of_gradient(const Tensor& base) {
+    fail("TT-COMPILE-04", "capture: a part of " + base.describe() +
+                              " is written in place, and needs a derivative\n  hint: use cat(), where() or "
+                              "scatter(), or leave this function uncompiled");
+  }
+  [[noreturn]] static void refuse_draw(const std::string& who, TT_LOC) {
+    fail(
+        "TT-COMPILE-04",
+        "capture: " + who +
+            " uses random numbers that are not drawn by a step of the graph from the default generator, so a "
+            "replay would repeat them\n  hint: use dropout() with the default generator, or draw the numbers "
+            "outside and pass them in",
+        loc);
+  }
+
   struct Block {
     std::weak_ptr<Storage> storage;
     std::vector<int> values;  // the first is the root
   };
+
+  // Records a write in place; false if it cannot be repeated. A tensor of the function whose elements are all
+  // replaced becomes a new value, so that the step is one like any other. Otherwise, the step's result is the
+  // value that it overwrites.
+  bool record_write(const PrimitiveBase& op, const Tensor& to, const Tensors& inputs) {
+    if (!known(to)) add_root(to, ValueKind::external), graph_.values.back().external = to.detach();
+    int root = known(to)->values[0];
+    if (backward_ > 0 || graph_.value(root).kind == ValueKind::input) return false;
+    if (graph_.value(root).kind == ValueKind::external && !keep_before(root, to)) return false;
+    root = known(to)->values[0];
+    GraphStep step;
+    for (const Tensor& t : inputs) step.inputs.push_back(value_of(t));
+    const GraphValue& v = graph_.value(root);
+    const bool whole = v.kind == ValueKind::computed && is_contiguous(to.shape(), to.strides()) &&
+                       has_layout(v, to, to.offset() - first_[static_cast<size_t>(root)]);
+    if (!whole && v.kind == ValueKind::computed) return false;  // a part of a tensor of the function
+    const auto number = static_cast<int>(graph_.steps.size());
+    if (whole) {
+      step.outputs.push_back(add_root(to, ValueKind::computed));
+      graph_.values.back().step = number;
+    } else {
+      step.outputs.push_back(value_of(to));
+    }
+    step.op = op.clone();
+    step.cost = {op.flops(inputs, {to}), bytes_moved(inputs, {to})};
+    step.module = path();
+    graph_.steps.push_back(std::move(step));
+    return true;
+  }
+  // Before an external value is overwritten for the first time. A tensor of the program is written by each
+  // replay. One that the function itself made is a constant, of which each replay writes a copy.
+  bool keep_before(int root, const Tensor& to) {
+    OpObserver* const self = std::exchange(op_observer(), nullptr);
+    const Tensor place = graph_.value(root).external;
+    const bool first = std::ranges::none_of(
+        graph_.written, [&](const WrittenTensor& w) { return w.place.storage() == place.storage(); });
+    const Tensor before = first ? place.detach().clone() : Tensor();
+    op_observer() = self;
+    const bool covers = place.bytes() == place.storage()->bytes() && place.is_contiguous();
+    const bool own = to.storage()->number() >= first_storage_;
+    if (!covers) return false;  // a part of it is all that is known
+    if (!own) {
+      if (first) graph_.written.push_back({place.detach(), before});
+      return true;
+    }
+    graph_.values[static_cast<size_t>(root)].external = before;
+    GraphStep step;
+    step.inputs.push_back(root);
+    step.outputs.push_back(add_root(place, ValueKind::computed));
+    graph_.values.back().step = static_cast<int>(graph_.steps.size());
+    step.op = ConstantCopy().clone();
+    step.cost.bytes = 2 * static_cast<double>(place.bytes());
+    graph_.steps.push_back(std::move(step));
+    return true;
+  }
 
   // The block of t's storage; null if it is not known, or if it is another storage at the same address.
   const Block* known(const Tensor& t) const {
@@ -146,7 +282,8 @@ class Recorder final : public OpObserver {
     for (const int v : block->values) {
       if (!has_layout(graph_.value(v), t, offset)) continue;
       Tensor& external = graph_.values[static_cast<size_t>(v)].external;
-      if (external.defined() && tracks_grad(t)) external = t;  // it was first seen by its detach()
+      // It may have been first seen by its detach(); a whole slice of it has the same layout.
+      if (external.defined() && tracks_grad(t) && !tracks_grad(external)) external = t;
       return v;
     }
     const int v = add_value(t, ValueKind::view);
@@ -176,7 +313,10 @@ class Recorder final : public OpObserver {
   std::unordered_map<const Storage*, Block> blocks_;
   std::vector<int64_t> first_;  // offset in its storage of each value
   std::vector<std::string> scopes_;
+  std::set<uint64_t> draws_;  // first blocks of the steps that draw
   int depth_ = 0, backward_ = 0;
+  const uint64_t first_storage_ = Storage::count();  // of those that the function makes
+  bool announced_ = false, finished_ = false;
 };
 
 // The recorder that this thread's host reads are reported to, or null.
@@ -207,23 +347,21 @@ class Recording {
   HostReadWatcher watcher_;
 };
 
-// Throws from check() if the default generator has moved since construction, and moves it back.
-class NoRandomNumbers {
+// Moves the default generator back at the end of the C++ scope, unless keep() was called: a run that failed
+// has drawn no numbers.
+class GeneratorUse {
  public:
-  explicit NoRandomNumbers(Loc loc) : loc_(loc), before_(default_generator().state()) {}
-  void check() const {
-    const GeneratorState now = default_generator().state();
-    if (now.seed == before_.seed && now.next_block == before_.next_block) return;
-    default_generator().set_state(before_);
-    fail("TT-COMPILE-04",
-         "capture: the function draws random numbers, which a captured graph would repeat\n  hint: call "
-         "eval() if dropout should be off, or draw the numbers outside and pass them in",
-         loc_);
+  GeneratorUse() = default;
+  ~GeneratorUse() {
+    if (!kept_) default_generator().set_state(before_);
   }
+  GeneratorUse(const GeneratorUse&) = delete;
+  GeneratorUse& operator=(const GeneratorUse&) = delete;
+  void keep() { kept_ = true; }
 
  private:
-  Loc loc_;
-  GeneratorState before_;
+  GeneratorState before_ = default_generator().state();
+  bool kept_ = false;
 };
 
 using TensorFunction = std::function<Tensors(const Tensors&)>;
@@ -236,7 +374,7 @@ struct Captured {
 // Runs f(inputs) and records it. Whether the results belong to the autograd graph is as without capture.
 inline Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
   for (const Tensor& t : inputs) require_defined("capture", loc, t);
-  const NoRandomNumbers watch(loc);
+  GeneratorUse random;
   Recorder recorder(inputs);
   Captured out;
   {
@@ -244,8 +382,8 @@ inline Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) 
     out.outputs = f(inputs);
   }
   for (const Tensor& t : out.outputs) require_defined("capture", loc, t);
-  watch.check();
-  out.graph = recorder.finish(out.outputs);
+  out.graph = recorder.finish(out.outputs, loc);
+  random.keep();
   return out;
 }
 

@@ -87,7 +87,7 @@ inline void refuse_hooks(const Tensor& output, Loc loc) {
 // Runs f on `inputs`, whose leaves require gradients as the caller wants, and then its derivative with
 // gradients of ones. Gradients of parameters are as they were.
 inline CapturedGradient capture_gradient(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
-  const NoRandomNumbers watch(loc);
+  GeneratorUse random;
   Recorder recorder(inputs);
   CapturedGradient out;
   Tensors starts;
@@ -120,8 +120,8 @@ inline CapturedGradient capture_gradient(const TensorFunction& f, const Tensors&
   };
   for (const Tensor& t : inputs) add_gradient(t);
   for (const Tensor& t : out.leaves) add_gradient(t);
-  watch.check();
-  out.joint = recorder.finish(results);
+  out.joint = recorder.finish(results, loc);
+  random.keep();
   return out;
 }
 
@@ -136,6 +136,7 @@ struct SplitGraph {
 inline OpGraph copy_of(const OpGraph& graph, size_t first, size_t last) {
   OpGraph part;
   part.values = graph.values;
+  part.random = graph.random, part.random_blocks = graph.random_blocks;
   for (GraphValue& v : part.values) v.step = -1;
   for (size_t s = first; s < last; ++s) {
     const GraphStep& from = graph.steps[s];
@@ -143,7 +144,10 @@ inline OpGraph copy_of(const OpGraph& graph, size_t first, size_t last) {
     step.op = from.op->clone();
     step.inputs = from.inputs, step.outputs = from.outputs, step.cost = from.cost;
     step.module = from.module, step.backward = from.backward, step.loc = from.loc;
-    for (const int v : step.outputs) part.values[static_cast<size_t>(v)].step = static_cast<int>(s - first);
+    for (const int v : step.outputs) {
+      int& made = part.values[static_cast<size_t>(v)].step;
+      if (made < 0) made = static_cast<int>(s - first);
+    }
     part.steps.push_back(std::move(step));
   }
   return part;
@@ -152,7 +156,9 @@ inline OpGraph copy_of(const OpGraph& graph, size_t first, size_t last) {
 inline SplitGraph split(const CapturedGradient& captured, size_t arguments) {
   const OpGraph& joint = captured.joint;
   const auto cut = static_cast<size_t>(captured.forward_steps);
+  // A value of the forward pass keeps its elements until the backward pass, which autograd checks.
   SplitGraph out{copy_of(joint, 0, cut), copy_of(joint, cut, joint.steps.size()), 0, {}, {}};
+  out.forward.written = joint.written;
   const size_t results = captured.outputs.size();
   out.forward.inputs.assign(joint.inputs.begin(), joint.inputs.begin() + static_cast<ptrdiff_t>(arguments));
   out.forward.outputs.assign(joint.outputs.begin(), joint.outputs.begin() + static_cast<ptrdiff_t>(results));

@@ -35,7 +35,13 @@ class CompiledStep {
 
   // The model and the optimizer must outlive the step.
   CompiledStep(Module& model, Optimizer& optimizer, Loss loss, StepCompileOptions options = {})
-      : model_(model), optimizer_(optimizer), loss_(std::move(loss)), options_(options) {}
+      : CompiledStep(
+            optimizer,
+            [&model, of = std::move(loss)](const Tensor& x, const Tensor& t) { return of(model(x), t); },
+            options) {}
+  // `loss_of` is the whole forward pass: from the two arguments of the step to the loss.
+  CompiledStep(Optimizer& optimizer, Loss loss_of, StepCompileOptions options = {})
+      : optimizer_(optimizer), loss_(std::move(loss_of)), options_(options) {}
 
   // Runs one step, and returns the loss before the update: a tensor of one element without a history.
   Tensor operator()(const Tensor& x, const Tensor& target, TT_LOC) {
@@ -73,7 +79,7 @@ class CompiledStep {
     VariantReport report;
   };
 
-  Tensors forward(const Tensors& x) const { return {loss_(model_(x[0]), x[1])}; }
+  Tensors forward(const Tensors& x) const { return {loss_(x[0], x[1])}; }
 
   Tensor eager(const Tensors& arguments, Loc loc) {
     optimizer_.zero_grad();
@@ -114,9 +120,14 @@ class CompiledStep {
   Tensor look_again(size_t k, const Tensors& arguments, Loc loc) {
     optimizer_.zero_grad();
     Captured now = capture([this](const Tensors& x) { return forward(x); }, arguments, loc);
+    now.outputs[0].backward({}, false, loc);
     Variant& v = variants_[k];
-    if (const auto difference = first_difference(v.captured, v.forward_steps, now.graph)) {
+    auto difference = first_difference(v.captured, v.forward_steps, now.graph);
+    if (!difference) difference = other_result(v, arguments, now);
+    if (difference) {
       if (++recaptures_ > options_.compile.most_variants) {
+        default_generator().set_state(now.graph.random);  // the step is run again, eagerly
+        restore(now.graph.written);
         fail("TT-COMPILE-05",
              "compile_step: the model does something else from call to call: " + *difference +
                  "\n  hint: what varies must come in as a tensor",
@@ -127,8 +138,21 @@ class CompiledStep {
       v.modes = mode_changes();
       ++v.calls;
     }
-    now.outputs[0].backward({}, false, loc);
     return now.outputs[0].detach();
+  }
+  // What a replay of this step computes otherwise: the loss or a gradient. Gradients stay as they are.
+  std::optional<std::string> other_result(Variant& v, const Tensors& arguments, const Captured& now) const {
+    const Spec spec = v.step->result_spec(0);
+    const Tensor loss = empty(spec.shape, spec.dtype, arguments[0].device());
+    const ReplayTrial trial(now.graph.written, ReplayTrial::Leave::after);
+    v.step->run(laid_out_as_captured(v.captured, arguments), {loss}, now.graph.random);
+    Tensors want = trial.wanted(), got = trial.found();
+    want.push_back(now.outputs[0]), got.push_back(loss);
+    for (size_t k = 0; k < v.leaves.size(); ++k) {
+      want.push_back(v.leaves[k].grad()), got.push_back(v.gradients[k]);
+      if (!want.back().defined()) return "a parameter has no gradient any more";
+    }
+    return first_other_result(want, got);
   }
 
   Variant& add_variant(const Tensors& arguments, Loc loc) {
@@ -139,6 +163,7 @@ class CompiledStep {
                "\n  hint: pad to few shapes, or drop the last batch",
            loc);
     }
+    const GeneratorUse not_yet;  // the replay, which follows, draws the numbers
     Tensors copies;
     for (const Tensor& t : arguments) copies.push_back(t.detach().clone(loc));
     CapturedGradient c = capture_gradient([this](const Tensors& x) { return forward(x); }, copies, loc);
@@ -154,6 +179,7 @@ class CompiledStep {
     v.forward_steps = static_cast<size_t>(c.forward_steps);
     v.captured = copy_of(c.joint, 0, v.forward_steps);
     v.captured.inputs.assign(c.joint.inputs.begin(), c.joint.inputs.begin() + 2);
+    v.captured.written = c.joint.written;
     v.report.arguments = described(arguments);
     OpGraph joint = std::move(c.joint);
     GraphValue& start = joint.values[static_cast<size_t>(joint.inputs.back())];  // the loss's gradient: 1
@@ -170,14 +196,18 @@ class CompiledStep {
     joint.outputs = std::move(outputs);
     v.step = lower(std::move(joint), options_.compile, v.report, 1, true);
     const Tensor loss = empty(c.outputs[0].shape(), c.outputs[0].dtype(), c.outputs[0].device());
-    v.step->run(copies, {loss});  // the captured call: it must give the captured loss
-    require_same(c.outputs[0], loss, 0, loc);
+    {
+      const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
+      v.step->run(copies, {loss}, v.captured.random);  // the captured call: it must give the captured loss
+      require_same(c.outputs[0], loss, 0, loc);
+      const Tensors want = trial.wanted(), got = trial.found();
+      for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
+    }
     for (size_t k = 0; k < v.leaves.size(); ++k) v.gradients.push_back(v.step->resident(1 + k));
     variants_.push_back(std::move(v));
     return variants_.back();
   }
 
-  Module& model_;
   Optimizer& optimizer_;
   Loss loss_;
   StepCompileOptions options_;
@@ -189,6 +219,12 @@ class CompiledStep {
 inline CompiledStep compile_step(Module& model, Optimizer& optimizer, CompiledStep::Loss loss,
                                  StepCompileOptions options = {}) {
   return CompiledStep(model, optimizer, std::move(loss), options);
+}
+// For models that compute their loss themselves:
+//   auto step = tt::compile_step(optimizer, [&](auto& x, auto& t) { return model.loss(x, t); });
+inline CompiledStep compile_step(Optimizer& optimizer, CompiledStep::Loss loss_of,
+                                 StepCompileOptions options = {}) {
+  return CompiledStep(optimizer, std::move(loss_of), options);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

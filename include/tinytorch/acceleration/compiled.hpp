@@ -13,7 +13,7 @@
 // but on nothing else that changes. Values that vary come in as tensors. The second and third call and every
 // 1024th run eagerly under a recorder; if the function did something else than the capture, it is captured
 // again (TT-COMPILE-05). A function that cannot be captured runs eagerly, with one message to stderr, or
-// throws if `strict`: it reads elements on the host, writes in place, or draws random numbers.
+// throws if `strict`: it reads elements on the host, or writes in place.
 #pragma once
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ class CompiledFunction {
 
   Tensors operator()(const Tensors& arguments, TT_LOC) {
     for (const Tensor& t : arguments) require_defined("compiled function", loc, t);
-    if (!eager_.empty()) return f_(arguments);
+    if (!eager_.empty() || active_recorder()) return f_(arguments);  // a part of another capture
     try {
       Variant* known = find(arguments);
       if (known && known->plan->forward->externals_moved()) {
@@ -80,24 +80,37 @@ class CompiledFunction {
     ++v.calls;
     Tensors in = laid_out_as_captured(v.captured, arguments);
     for (const Tensor& t : v.plan->leaves) in.push_back(t);
-    Tensors out = apply_all(CompiledCall(v.plan), in, loc);
+    const GeneratorState random = default_generator().state();
+    default_generator().reserve(v.plan->forward->random_blocks());
+    Tensors out = apply_all(CompiledCall(v.plan, random), in, loc);
     out.resize(v.plan->results);
     for (size_t k = 0; k < out.size(); ++k) {
       const bool tracked = std::ranges::find(v.plan->tracked, static_cast<int>(k)) != v.plan->tracked.end();
       if (!tracked && tracks_grad(out[k])) out[k] = out[k].detach();
     }
-    if (verifies()) compare_with_eager(out, arguments, loc);
+    if (verifies()) compare_with_eager(out, arguments, random, loc);
     return out;
   }
 
   // Runs the function itself, and keeps the variant only if it did what was captured.
   Tensors look_again(Variant& v, const Tensors& arguments, Loc loc) {
     Captured now = capture(f_, arguments, loc);
-    if (const auto difference = first_difference(v.captured, v.forward_steps, now.graph)) {
+    auto difference = first_difference(v.captured, v.forward_steps, now.graph);
+    if (!difference) {
+      const Tensors in = laid_out_as_captured(v.captured, arguments);
+      const ReplayTrial trial(now.graph.written, ReplayTrial::Leave::after);
+      Tensors want = now.outputs, got = repeat(v, in, now.graph.random, loc);
+      for (const Tensor& t : trial.wanted()) want.push_back(t);
+      for (const Tensor& t : trial.found()) got.push_back(t);
+      difference = first_other_result(want, got);
+    }
+    if (difference) {
       variants_.erase(variants_.begin() + (&v - variants_.data()));
       ++recaptures_;
       last_difference_ = *difference;
       if (recaptures_ > options_.most_variants) {
+        default_generator().set_state(now.graph.random);  // the function is run again, eagerly
+        restore(now.graph.written);
         fail("TT-COMPILE-05",
              "compile: the function does something else from call to call: " + last_difference_ +
                  "\n  hint: what varies must come in as a tensor, or must decide which compiled function is "
@@ -120,6 +133,7 @@ class CompiledFunction {
                "\n  hint: pad to few shapes, or raise most_variants",
            loc);
     }
+    const GeneratorUse not_yet;  // the call itself, which follows, draws the numbers
     Tensors copies;
     for (const Tensor& t : arguments) {
       copies.push_back(t.detach().clone(loc));
@@ -144,6 +158,7 @@ class CompiledFunction {
     v.forward_steps = c.graph.steps.size();
     v.captured = copy_of(c.graph, 0, v.forward_steps);
     v.captured.inputs = c.graph.inputs;
+    v.captured.written = c.graph.written;
     v.plan->results = c.outputs.size();
     v.plan->reads_operand.assign(copies.size(), false);
     v.plan->forward = executable(std::move(c.graph), v, INT_MAX);
@@ -176,16 +191,26 @@ class CompiledFunction {
     return lower(std::move(graph), options_, v.report, results);
   }
 
+  // Replays a call with random numbers from `random` on, and without a history.
+  static Tensors repeat(const Variant& v, Tensors in, GeneratorState random, Loc loc) {
+    const NoGrad guard;
+    for (const Tensor& t : v.plan->leaves) in.push_back(t);
+    Tensors out = apply_all(CompiledCall(v.plan, random), in, loc);
+    out.resize(v.plan->results);
+    return out;
+  }
   // Replays the call that was captured: its results must have the same bits.
   void verify(const Variant& v, const Tensors& copies, const Tensors& results, Loc loc) {
-    const NoGrad guard;
-    Tensors in = copies;
-    for (const Tensor& t : v.plan->leaves) in.push_back(t);
-    const Tensors out = apply_all(CompiledCall(v.plan), in, loc);
-    for (size_t k = 0; k < results.size(); ++k) require_same(results[k], out[k], k, loc);
+    const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
+    Tensors want = results, got = repeat(v, copies, v.captured.random, loc);
+    for (const Tensor& t : trial.wanted()) want.push_back(t);
+    for (const Tensor& t : trial.found()) got.push_back(t);
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
   }
-  void compare_with_eager(const Tensors& out, const Tensors& arguments, Loc loc) const {
+  void compare_with_eager(const Tensors& out, const Tensors& arguments, GeneratorState random,
+                          Loc loc) const {
     const NoGrad guard;
+    default_generator().set_state(random);  // the function draws the same numbers again
     const Tensors want = f_(arguments);
     for (size_t k = 0; k < want.size(); ++k) require_same(want[k], out[k], k, loc);
   }

@@ -27,7 +27,8 @@ struct CallPlan {
 struct CompiledCall final : Primitive<CompiledCall> {
   static constexpr const char* kName = "compiled";
   std::shared_ptr<CallPlan> plan;
-  explicit CompiledCall(std::shared_ptr<CallPlan> p) : plan(std::move(p)) {}
+  GeneratorState random;  // where this call draws its random numbers
+  CompiledCall(std::shared_ptr<CallPlan> p, GeneratorState place) : plan(std::move(p)), random(place) {}
 
   Specs infer(const Tensors&, Loc) const override {
     Specs specs;
@@ -39,12 +40,13 @@ struct CompiledCall final : Primitive<CompiledCall> {
   }
   double flops(const Tensors&, const Tensors&) const override { return plan->flops; }
   void run(const Tensors& in, Tensors& out) const override {
-    plan->forward->run(Tensors(in.begin(), in.begin() + plan->arguments), out);
+    plan->forward->run(Tensors(in.begin(), in.begin() + plan->arguments), out, random);
   }
   bool differentiable() const override { return plan->backward != nullptr; }
   Save saves() const override { return Save::inputs_and_extras; }
   bool saves_input(size_t k) const override { return plan->reads_operand[k]; }
   Tensors vjp(const Saved& saved, const Tensors& grads) const override {
+    if (grad_enabled()) fail_no_derivative("compiled_grad");
     Tensors in(saved.inputs.begin(), saved.inputs.begin() + plan->arguments);
     for (size_t k = plan->results; k < saved.outputs.size(); ++k) in.push_back(saved.outputs[k]);
     for (const int k : plan->tracked) {
@@ -59,7 +61,7 @@ struct CompiledCall final : Primitive<CompiledCall> {
       out.push_back(empty(spec.shape, spec.dtype, grads_device(grads)));
       if (spec.channels_last) out.back().impl()->strides = backend::channels_last_strides(spec.shape);
     }
-    plan->backward->run(in, out);
+    plan->backward->run(in, out, random);  // masks of the forward pass
     Tensors of_inputs;
     for (const int k : plan->gradient_of) of_inputs.push_back(k < 0 ? Tensor() : out[static_cast<size_t>(k)]);
     return of_inputs;

@@ -96,6 +96,22 @@ inline std::optional<KernelCall> kernel_call_for(const PointwiseProgram& program
   return kernel_call(program, merged, std::span(strides + 1, in.size()), non_temporal);
 }
 
+// The name that emitted text uses for the elements of a dtype which programs may have.
+inline std::string emitted_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::bf16:
+      return "BFloat16";
+    case DType::f16:
+      return "Half";
+    default:
+      return "bool";
+  }
+}
+
 // Writes the text of one kernel.
 class CpuEmitter {
  public:
@@ -111,8 +127,8 @@ class CpuEmitter {
     line("  const int64_t* const size = arguments;");
     parameters();
     for (size_t k = 0; k < inputs(); ++k) {
-      line("  const auto* const in" + n(k) + " = static_cast<const " + type(program_.inputs[k]) + "*>(in[" +
-           n(k) + "]);");
+      line("  const auto* const in" + n(k) + " = static_cast<const " + emitted_type(program_.inputs[k]) +
+           "*>(in[" + n(k) + "]);");
       line("  const int64_t* const stride" + n(k) + " = arguments + " + n(4 * (k + 1)) + ";");
       if (how(k) == InputLayout::constant) line(value(k) + "repeat(convert<T>(*in" + n(k) + "));");
     }
@@ -147,20 +163,6 @@ class CpuEmitter {
   // True for inputs that are read element by element.
   bool walks(size_t k) const { return how(k) == InputLayout::contiguous || how(k) == InputLayout::strided; }
   static std::string value(size_t v) { return "        const V v" + n(v) + " = "; }
-  static std::string type(DType dtype) {
-    switch (dtype) {
-      case DType::f32:
-        return "float";
-      case DType::f64:
-        return "double";
-      case DType::bf16:
-        return "BFloat16";
-      case DType::f16:
-        return "Half";
-      default:
-        return "bool";
-    }
-  }
 
   // Parameters become variables that the compiler knows nothing about, as in the loops of single functions.
   void parameters() {
@@ -183,13 +185,13 @@ class CpuEmitter {
     for (size_t k = 0; k < inputs(); ++k) {
       if (!walks(k)) continue;
       const std::string step = how(k) == InputLayout::contiguous ? "1" : "stride" + n(k) + "[3]";
-      line("      Buffer<" + type(program_.inputs[k]) + "> rest" + n(k) + ";");
+      line("      Buffer<" + emitted_type(program_.inputs[k]) + "> rest" + n(k) + ";");
       line("      const auto* const x" + n(k) + " = pass == 0 ? from" + n(k) + " : copied(rest" + n(k) +
            ", from" + n(k) + " + whole * " + step + ", " + step + ", count);");
       line("      const int64_t step" + n(k) + " = pass == 0 ? " + step + " : 1;");
     }
     for (size_t k = 0; k < program_.outputs.size(); ++k) {
-      const std::string t = type(program_.dtype_of_value(program_.outputs[k]));
+      const std::string t = emitted_type(program_.dtype_of_value(program_.outputs[k]));
       line("      Buffer<" + t + "> result" + n(k) + ";");
       line("      auto* const target" + n(k) + " = static_cast<" + t + "*>(out[" + n(k) + "]) + at;");
       line("      auto* const y" + n(k) + " = pass == 0 ? target" + n(k) + " : result" + n(k) + ".at;");
@@ -237,7 +239,8 @@ class CpuEmitter {
       call = in(0);
     }
     if (program_.compute == DType::f32 && is_16_bit(step.dtype)) {
-      call = "apply(" + call + ", [](T x) { return convert<T>(convert<" + type(step.dtype) + ">(x)); })";
+      call =
+          "apply(" + call + ", [](T x) { return convert<T>(convert<" + emitted_type(step.dtype) + ">(x)); })";
     }
     line(value(inputs() + s) + call + ";");
   }

@@ -8,6 +8,8 @@
 
 #include <climits>
 #include <mutex>
+#include <optional>
+#include <tinytorch/acceleration/accumulate.hpp>
 #include <tinytorch/acceleration/fusion.hpp>
 #include <tinytorch/acceleration/plan.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
@@ -25,12 +27,13 @@ struct BlockPlan {
   Placement placement;
 };
 
-// True if the result of a step may be written over an operand: the step is elementwise, and both have the
-// same elements in the same order.
+// True if the result of a step may be written over an operand: the step is elementwise or adds to the
+// operand, and both have the same elements in the same order.
 inline bool may_overwrite(const OpGraph& graph, const GraphStep& step, int operand) {
   backend::PointwiseStep ignored;
   const bool fused = dynamic_cast<const FusedPointwise*>(step.op.get()) != nullptr;
-  if (!fused && !step.op->pointwise(ignored)) return false;
+  const bool adds = dynamic_cast<const EmbeddingGradAdd*>(step.op.get()) && step.inputs[0] == operand;
+  if (!fused && !adds && !step.op->pointwise(ignored)) return false;
   int uses = 0;
   for (const int v : step.inputs) uses += v >= 0 && graph.root(v) == operand ? 1 : 0;
   const GraphValue &a = graph.value(operand), &out = graph.value(step.outputs[0]);
@@ -53,7 +56,8 @@ inline BlockPlan plan_memory(const OpGraph& graph, int64_t alignment, size_t out
     if (step.is_view()) continue;
     for (const int out : step.outputs) {
       const auto o = static_cast<size_t>(out);
-      if (is_output[o]) continue;
+      const GraphValue& x = graph.value(out);
+      if (is_output[o] || x.kind != ValueKind::computed || x.step != s) continue;
       const int end = std::max(last[o], s);
       int& block = plan.block_of[o];
       if (step.outputs.size() == 1) {
@@ -123,7 +127,11 @@ class Executable {
       taken[static_cast<size_t>(root)] = true;
       hidden_.push_back(root);
     }
-    for (const GraphStep& s : graph_.steps) reads_indices_.push_back(!s.is_view() && has_integers(s));
+    for (const GraphStep& s : graph_.steps) {
+      reads_indices_.push_back(!s.is_view() && has_integers(s));
+      draws_.emplace_back();
+      if (const auto drawn = s.op->draws_from()) draws_.back() = drawn->next_block - graph_.random.next_block;
+    }
   }
 
   const OpGraph& graph() const { return graph_; }
@@ -140,6 +148,14 @@ class Executable {
     return {{x.shape.numel()}, x.dtype};
   }
 
+  uint64_t random_blocks() const { return graph_.random_blocks; }
+  // Runs the steps with numbers of the default generator, as the captured function does.
+  void run(const Tensors& inputs, const Tensors& results) {
+    const GeneratorState random = default_generator().state();
+    default_generator().reserve(random_blocks());
+    run(inputs, results, random);
+  }
+
   // Result k, which is resident: the tensor of it in the arena, or the external tensor that it is.
   Tensor resident(size_t k) const { return at_[static_cast<size_t>(graph_.outputs[k])]; }
 
@@ -153,9 +169,10 @@ class Executable {
   }
 
   // Runs the steps. Each of `inputs` has the layout of the captured one, or is its memory (memory_spec). It
-  // may be undefined if no step reads it. `results` are allocated as result_spec() or memory_spec() says. One
-  // thread at a time; others wait.
-  void run(const Tensors& inputs, const Tensors& results) {
+  // may be undefined if no step reads it. `results` are allocated as result_spec() or memory_spec() says.
+  // Random numbers come from the place `random` on; the caller reserves random_blocks() of them. One thread
+  // at a time; others wait.
+  void run(const Tensors& inputs, const Tensors& results, GeneratorState random) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t k = 0; k < inputs.size(); ++k)
       if (inputs[k].defined()) bind(graph_.inputs[k], inputs[k]);
@@ -173,8 +190,9 @@ class Executable {
       at_[static_cast<size_t>(v)] = view_at(x, at_[static_cast<size_t>(x.root)]);
     }
     for (size_t s = 0; s < graph_.steps.size(); ++s) {
-      if (!graph_.steps[s].is_view()) run_step(graph_.steps[s], reads_indices_[s]);
+      if (!graph_.steps[s].is_view()) run_step(s, random);
     }
+    for (const WrittenTensor& w : graph_.written) w.place.storage()->bump_version();
     for (size_t k = 0; k < results.size(); ++k) {
       if (direct_[k]) continue;
       const Tensor value = at_[static_cast<size_t>(graph_.outputs[k])];
@@ -216,11 +234,16 @@ class Executable {
       return v >= 0 && !is_floating(graph_.value(v).dtype) && graph_.value(v).dtype != DType::boolean;
     });
   }
-  void run_step(const GraphStep& step, bool check) {
+  void run_step(size_t s, GeneratorState random) {
+    const GraphStep& step = graph_.steps[s];
     Tensors inputs, outputs;
     for (const int v : step.inputs) inputs.push_back(v < 0 ? Tensor() : at_[static_cast<size_t>(v)]);
     for (const int v : step.outputs) outputs.push_back(at_[static_cast<size_t>(v)]);
-    if (check) step.op->infer(inputs, step.loc);
+    if (reads_indices_[s]) step.op->infer(inputs, step.loc);
+    if (const auto first = draws_[s]) {
+      const auto op = step.op->drawing_from({random.seed, random.next_block + *first});
+      return run_kernel(*op, inputs, outputs, outputs[0].device(), step.loc);
+    }
     run_kernel(*step.op, inputs, outputs, outputs[0].device(), step.loc);
   }
   // Drops the tensors of this call, so that they are freed when the caller drops them.
@@ -240,6 +263,7 @@ class Executable {
   std::vector<int> hidden_;        // values of which only copies are results
   std::vector<bool> direct_;       // per result: a step writes it; else it is copied at the end
   std::vector<bool> reads_indices_;
+  std::vector<std::optional<uint64_t>> draws_;  // per step: the first of its blocks of random numbers
   std::mutex mutex_;
 };
 

@@ -27,7 +27,7 @@ struct GraphValue {
   Device device = cpu;
   int root = -1;       // the value that owns the memory: the value itself, unless it is a view
   int64_t offset = 0;  // of a view: elements from the first element of root
-  int step = -1;       // the step that makes it; -1 for inputs, externals and views that no step made
+  int step = -1;       // the first step that makes it; -1 for inputs, externals and views that no step made
   Tensor external;     // of an external value
 };
 
@@ -43,17 +43,41 @@ struct GraphStep {
   bool is_view() const { return op->is_view(); }
 };
 
+// A tensor of the program that a function writes in place, and its elements before that.
+struct WrittenTensor {
+  Tensor place, before;
+};
+
 struct OpGraph {
   std::vector<GraphValue> values;
   std::vector<GraphStep> steps;
   std::vector<int> inputs;   // in the order of the arguments
   std::vector<int> outputs;  // in the order of the results
+  // The default generator before the capture, and the blocks of random numbers that the steps drew from it.
+  GeneratorState random{};
+  uint64_t random_blocks = 0;
+  std::vector<WrittenTensor> written;  // tensors of the program that steps write in place
 
   const GraphValue& root_of(int value) const {
     const GraphValue& v = values[static_cast<size_t>(value)];
     return v.kind == ValueKind::view ? values[static_cast<size_t>(v.root)] : v;
   }
   const GraphValue& value(int v) const { return values[static_cast<size_t>(v)]; }
+  // True if output k of step s overwrites elements of a value that exists before it. So it is also read.
+  bool writes_in_place(size_t s, size_t k) const {
+    if (steps[s].is_view()) return false;
+    const GraphValue& v = value(steps[s].outputs[k]);
+    return v.kind != ValueKind::computed || (v.step >= 0 && v.step != static_cast<int>(s));
+  }
+  // The roots that steps write in place.
+  std::vector<bool> overwritten() const {
+    std::vector<bool> found(values.size(), false);
+    for (size_t s = 0; s < steps.size(); ++s) {
+      for (size_t k = 0; k < steps[s].outputs.size(); ++k)
+        if (writes_in_place(s, k)) found[static_cast<size_t>(root(steps[s].outputs[k]))] = true;
+    }
+    return found;
+  }
   int root(int v) const { return value(v).kind == ValueKind::view ? value(v).root : v; }
 
   // Steps that run a kernel; views do not.

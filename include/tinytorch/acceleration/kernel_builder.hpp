@@ -193,12 +193,10 @@ class KernelBuilder {
     if (!compiler) return "there is no C++ compiler";
     const std::string source = prelude.text + text;
     const std::vector<std::string> flags = kernel_flags();
-    Sha256 sum;
-    sum.add("tinytorch kernel " + std::to_string(kEmitterVersion) + "\n" + compiler->identity + "\n");
-    for (const std::string& flag : flags) sum.add(flag + "\n");
-    sum.add(processor_features());
-    sum.add(source);
-    kernel.key = sum.hex();
+    std::vector<std::string> texts = {"tinytorch kernel " + std::to_string(kEmitterVersion),
+                                      compiler->identity, processor_features(), source};
+    texts.insert(texts.end(), flags.begin(), flags.end());
+    kernel.key = kernel_key(texts);
 
     const auto lock = cache_.lock(kernel.key);
     if (lock) {

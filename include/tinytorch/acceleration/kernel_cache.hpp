@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tinytorch/io/file.hpp>
@@ -54,6 +55,15 @@ class FileLock {
   io::Descriptor file_;
   bool held_ = false;
 };
+
+// The key of a kernel: the SHA-256, as 64 hexadecimal digits, of all texts that decide what is compiled, such
+// as the compiler, each flag, the processor and the source. Each text counts with its length, so that other
+// texts whose concatenation is the same have another key.
+inline std::string kernel_key(std::span<const std::string> texts) {
+  Sha256 sum;
+  for (const std::string& text : texts) sum.add(std::to_string(text.size()) + ":" + text);
+  return sum.hex();
+}
 
 class KernelCache {
  public:
@@ -94,8 +104,10 @@ class KernelCache {
     return lock->held() ? std::move(lock) : nullptr;
   }
 
-  // The note that was published with a key, after all files were checked. Nothing if there is no entry, or a
-  // damaged one, which is moved aside.
+  // The note that was published with a key. The files are checked first (checked_note), and the entry and the
+  // folder above it must be private. Nothing if there is no entry or the cache is not usable; nothing, too,
+  // if the entry is damaged or open to others: then it is counted in bad_ and set aside. The time of
+  // meta.json becomes now, because keep_limit() goes by it.
   std::optional<std::string> find(const std::string& key) {
     const std::string folder = entry(key);
     struct stat info {};
@@ -111,7 +123,8 @@ class KernelCache {
     return note;
   }
 
-  // An empty folder in which the holder of the lock builds the entry; empty text if it cannot be made.
+  // The path of an empty folder of mode 0700, <entry>.new, in which the holder of the lock builds the entry.
+  // What a killed process left there is removed. Empty text if the folder cannot be made.
   std::string building(const std::string& key) const {
     const std::string folder = entry(key) + ".new";
     std::error_code error;
@@ -119,8 +132,10 @@ class KernelCache {
     return ::mkdir(folder.c_str(), 0700) == 0 ? folder : std::string();
   }
 
-  // Makes what was built the entry of the key. `note` is a short text that find() returns. False if that
-  // failed; then the folder is removed.
+  // Makes what was built in building()'s folder the entry of the key. `note` is a short text that find()
+  // returns. The files are written to the disk (fsync) and recorded in meta.json before the folder gets its
+  // name, so that a reader sees the whole entry or none. False if that failed; then <entry>.new is removed,
+  // and no exception is thrown. An entry that was there before is replaced. Afterwards the limit is kept.
   bool publish(const std::string& key, const std::string& note) {
     const std::string folder = entry(key) + ".new";
     try {
@@ -202,7 +217,9 @@ class KernelCache {
     if (error) std::filesystem::remove_all(entry(key), error);
   }
 
-  // Removes the entries that were used least recently, until the rest fits. `kept` stays.
+  // Removes the entries that were used least recently, by the time of meta.json, until the files of the rest
+  // have at most limit_ bytes together. The entry of the key `kept` stays. Folders without meta.json are
+  // being built, and neither count nor are removed.
   void keep_limit(const std::string& kept) const {
     struct Entry {
       std::filesystem::file_time_type used;

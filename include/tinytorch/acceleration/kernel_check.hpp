@@ -64,9 +64,18 @@ class KernelTrial {
     kernel(out_data_.data(), in_data_.data(), call_.arguments.data(), 0, shape_.numel());
   }
   void run_interpreter() const { backend::cpu::pointwise(program_, expected_, in_); }
+  // The operands, the memory for the results of the kernel and of the interpreter, and the kernel's
+  // arguments.
+  const std::vector<View>& in() const { return in_; }
+  const std::vector<View>& mine() const { return mine_; }
+  const std::vector<View>& expected() const { return expected_; }
+  const KernelCall& call() const { return call_; }
   bool agrees(KernelFunction kernel) const {
     run_interpreter();
     run_kernel(kernel);
+    return results_agree();
+  }
+  bool results_agree() const {
     for (size_t k = 0; k < mine_.size(); ++k)
       if (!same_bits(mine_[k], expected_[k])) return false;
     return true;

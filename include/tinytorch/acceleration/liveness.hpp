@@ -19,7 +19,8 @@ struct LiveBlock {
   int first = 0, last = 0;
 };
 
-// Live bytes during each of `steps` steps. O(steps + blocks).
+// The sum of the bytes of the blocks that are live, for each of `steps` steps. A block counts during its
+// first and its last step, too, which are below `steps`. O(steps + blocks).
 inline std::vector<int64_t> timeline(std::span<const LiveBlock> blocks, int steps) {
   std::vector<int64_t> bytes(static_cast<size_t>(steps) + 1, 0);
   for (const LiveBlock& b : blocks) {
@@ -35,14 +36,20 @@ inline int64_t peak(std::span<const int64_t> timeline) {
   return timeline.empty() ? 0 : *std::ranges::max_element(timeline);
 }
 
-// The last step that reads each value, itself or through a view of it; the number of steps for a result of
-// the graph, which outlives it; -1 for a value that nothing reads. Views have the entry of their root.
+// The last step that reads each value, or writes it in place (OpGraph::writes_in_place), itself or through a
+// view of it; the number of steps for a result of the graph, which outlives it; -1 for a value that nothing
+// reads or writes later. Views have the entry of their root. A step that makes a view reads no element, and
+// operand -1 is none.
 inline std::vector<int> last_uses(const OpGraph& graph) {
   std::vector<int> last(graph.values.size(), -1);
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     if (graph.steps[s].is_view()) continue;  // reads no element
     for (const int v : graph.steps[s].inputs) {
       if (v >= 0) last[static_cast<size_t>(graph.root(v))] = static_cast<int>(s);
+    }
+    for (size_t k = 0; k < graph.steps[s].outputs.size(); ++k) {
+      if (graph.writes_in_place(s, k))
+        last[static_cast<size_t>(graph.root(graph.steps[s].outputs[k]))] = static_cast<int>(s);
     }
   }
   for (const int v : graph.outputs)
@@ -52,8 +59,7 @@ inline std::vector<int> last_uses(const OpGraph& graph) {
   return last;
 }
 
-// The values that need memory while the graph runs, with the steps during which they need it: every computed
-// value. A result of the graph needs it to the end.
+// The values that need memory while the graph runs, with the steps during which they need it.
 struct Liveness {
   std::vector<int> values;
   std::vector<LiveBlock> intervals;  // one per value
@@ -63,6 +69,9 @@ struct Liveness {
   int64_t peak() const { return tinytorch::peak(timeline()); }
 };
 
+// Every computed value that a step makes, in the order of their numbers. It needs the bytes of its elements
+// from that step to its last use. A value that nothing reads needs them during its own step, and a result of
+// the graph to the last step. Arguments, externals and views need no memory of their own.
 inline Liveness liveness(const OpGraph& graph) {
   Liveness out;
   out.steps = static_cast<int>(graph.steps.size());

@@ -5,16 +5,21 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tinytorch/acceleration/capture.hpp>
 #include <tinytorch/acceleration/executable.hpp>
+#include <tinytorch/acceleration/recompute.hpp>
 #include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
 struct CompileOptions {
-  int64_t memory_budget = 0;  // largest peak of intermediate values in bytes; 0: that of the captured order
-  bool fuse = true;           // elementwise neighbours become one kernel
+  // Largest peak of intermediate values in bytes; 0: that of the captured order. For less than that, values
+  // are computed a second time (recompute.hpp).
+  int64_t memory_budget = 0;
+  bool fuse = true;                                   // elementwise neighbours become one kernel
   RegionKernels kernels = RegionKernels::background;  // of fused steps
   bool strict = false;                                // throw instead of running eagerly
   int most_variants = 8;
@@ -27,7 +32,12 @@ struct VariantReport {
   double bytes_moved = 0, bytes_moved_captured = 0;
   int64_t peak_captured = 0, peak_fused = 0, planned = 0;
   int64_t calls = 0;
-  std::vector<std::string> not_fused;  // reasons, with the two steps
+  int64_t recomputed = 0;                          // steps that run twice, for a lower peak
+  double recomputed_flops = 0;                     // of them
+  double flops = 0;                                // of the captured steps
+  int64_t memory_budget = 0;                       // of the options
+  std::vector<int64_t> live_captured, live_fused;  // bytes at each step (peak_chart.hpp)
+  std::vector<std::string> not_fused;              // reasons, with the two steps
 
   std::string str() const;
 };
@@ -38,17 +48,27 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
                                          int results = INT_MAX, bool resident = false) {
   report.kernels_captured += graph.kernels();
   report.bytes_moved_captured += graph.bytes_moved();
+  report.flops += graph.flops();
+  report.memory_budget = options.memory_budget;
+  remove_dead_steps(graph);
+  const std::vector<int64_t> live = liveness(graph).timeline();
+  report.live_captured.insert(report.live_captured.end(), live.begin(), live.end());
+  report.peak_captured = std::max(report.peak_captured, peak(live));
+  if (options.fuse) accumulate_embeddings(graph), remove_dead_steps(graph);
+  if (options.memory_budget > 0) {
+    const Recomputed again = recompute(graph, options.memory_budget);
+    report.recomputed += again.steps, report.recomputed_flops += again.flops;
+  }
   if (options.fuse) {
     Fused fused = fuse(std::move(graph), {options.memory_budget, 64, options.kernels});
-    report.peak_captured = std::max(report.peak_captured, fused.peak_before);
-    report.peak_fused = std::max(report.peak_fused, fused.peak_after);
     for (const NotFused& n : fused.refused) {
       report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
     }
     graph = std::move(fused.graph);
-  } else {
-    report.peak_captured = report.peak_fused = std::max(report.peak_captured, liveness(graph).peak());
   }
+  const std::vector<int64_t> fused_live = liveness(graph).timeline();
+  report.live_fused.insert(report.live_fused.end(), fused_live.begin(), fused_live.end());
+  report.peak_fused = std::max(report.peak_fused, peak(fused_live));
   report.kernels += graph.kernels();
   report.bytes_moved += graph.bytes_moved();
   int64_t result_bytes = 0;
@@ -93,10 +113,53 @@ inline Tensors laid_out_as_captured(const OpGraph& captured, const Tensors& argu
   return out;
 }
 
+inline bool same_bits(const Tensor& want, const Tensor& got) {
+  const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
+  return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+// Which result of a replay has other bits than the function's own. The operations were compared before; so
+// what differs is something in them, such as an axis, a stride or a probability.
+inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got) {
+  for (size_t k = 0; k < want.size(); ++k) {
+    if (same_bits(want[k], got[k])) continue;
+    return "the operations are those of the capture, but result " + std::to_string(k) +
+           " is another one: a setting of an operation has changed, such as an axis or a probability";
+  }
+  return std::nullopt;
+}
+// A replay on trial, of a call that was already made: it begins with the elements of written tensors before
+// that call. At the end of the C++ scope, the tensors are as after the call, or as before it.
+class ReplayTrial {
+ public:
+  enum class Leave : uint8_t { before, after };
+  ReplayTrial(const std::vector<WrittenTensor>& written, Leave leave) : before_(written), leave_(leave) {
+    for (const WrittenTensor& w : written) after_.push_back({w.place, w.place.detach().clone()});
+    restore(before_);
+  }
+  ~ReplayTrial() { restore(leave_ == Leave::before ? before_ : after_); }
+  ReplayTrial(const ReplayTrial&) = delete;
+  ReplayTrial& operator=(const ReplayTrial&) = delete;
+
+  // The tensors after the call, and as they are now.
+  Tensors wanted() const {
+    Tensors all;
+    for (const WrittenTensor& w : after_) all.push_back(w.before);
+    return all;
+  }
+  Tensors found() const {
+    Tensors all;
+    for (const WrittenTensor& w : before_) all.push_back(w.place);
+    return all;
+  }
+
+ private:
+  std::vector<WrittenTensor> before_, after_;
+  Leave leave_;
+};
+
 // Throws unless result k of a replay has the bits of the function's own result.
 inline void require_same(const Tensor& want, const Tensor& got, size_t k, Loc loc) {
-  const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
-  if (a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0) return;
+  if (same_bits(want, got)) return;
   fail("TT-COMPILE-06",
        "compile: result " + std::to_string(k) +
            " of the replay differs from the captured run\n  hint: set "
@@ -114,6 +177,13 @@ inline std::string VariantReport::str() const {
       " -> " + std::to_string(kernels) + ", bytes moved " + mb(bytes_moved_captured) + " -> " +
       mb(bytes_moved) + "\n  peak: captured " + mb(static_cast<double>(peak_captured)) + ", fused " +
       mb(static_cast<double>(peak_fused)) + ", planned " + mb(static_cast<double>(planned)) + "\n";
+  if (memory_budget > 0) {
+    const bool met = peak_fused <= memory_budget;
+    text += "  budget " + mb(static_cast<double>(memory_budget)) + (met ? "" : ", which was not reached") +
+            ": " + std::to_string(recomputed) + " steps run twice, for " +
+            std::to_string(static_cast<int>(100 * recomputed_flops / std::max(flops, 1.0) + 0.5)) +
+            " % more FLOPs\n";
+  }
   for (const std::string& reason : not_fused) text += "  not fused: " + reason + "\n";
   return text;
 }

@@ -27,9 +27,11 @@ constexpr int64_t align_up(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) & ~(alignment - 1);
 }
 
-// Greedy by size: blocks in the order of falling size, each at the lowest offset at which it overlaps no
-// block that was placed before and lives at the same time. O(n^2) for n blocks. Blocks of 0 bytes get offset
-// 0.
+// Offsets that are multiples of `alignment`, a power of two, and the end of the arena: that of its last
+// block. Blocks that are live in a common step share no byte. A block may use the memory of another one that
+// ends in an earlier step. Greedy by size: blocks in the order of falling size, each at the lowest offset at
+// which it overlaps no block that was placed before and lives at the same time. O(n^2) for n blocks. Blocks
+// of 0 bytes get offset 0.
 inline Placement place(std::span<const LiveBlock> blocks, int64_t alignment = 64) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -55,9 +57,10 @@ inline Placement place(std::span<const LiveBlock> blocks, int64_t alignment = 64
   return plan;
 }
 
-// The first fault of a placement, or nothing: an offset that is negative or not aligned, a block that ends
-// after the arena, or two blocks that share bytes at the same step. It walks the steps and keeps the live
-// blocks sorted by offset. O(n log n).
+// The first fault of a placement, or nothing: another number of offsets than of blocks, an offset that is
+// negative or not aligned, a block that ends after the arena, or two blocks that share bytes in the same
+// step. Blocks of 0 bytes share none. It walks the steps and keeps the live blocks sorted by offset. O(n log
+// n).
 inline std::optional<std::string> check_placement(std::span<const LiveBlock> blocks, const Placement& plan,
                                                   int64_t alignment = 64) {
   const auto block_name = [&](size_t i) {

@@ -125,19 +125,28 @@ class PreludeText {
   std::string out_, problem_;
 };
 
-inline Prelude make_prelude(std::vector<std::filesystem::path> folders) {
+// For kernels on the CPU, or on a GPU: there the device's versions of the functions come on top.
+inline Prelude make_prelude(std::vector<std::filesystem::path> folders, bool device = false) {
   PreludeText text(std::move(folders));
   text.add("tinytorch/core/config.hpp");
-  text.add_text(prelude_shim());
+  text.add_text(prelude_shim(device));
   text.add_enum("tinytorch/backend/parameters.hpp", "PointwiseLoss");
   text.add_enum("tinytorch/backend/parameters.hpp", "Activation");
   text.add("tinytorch/backend/functors.hpp");
+  if (device) {
+    text.add("tinytorch/backend/cuda/device/vector.cuh");
+    text.add("tinytorch/backend/cuda/device/functions.cuh");
+  }
   return text.result();
 }
 
 // The prelude of this process; the headers are read at the first call.
 inline const Prelude& kernel_prelude() {
   static const Prelude prelude = make_prelude(header_folders());
+  return prelude;
+}
+inline const Prelude& device_prelude() {
+  static const Prelude prelude = make_prelude(header_folders(), true);
   return prelude;
 }
 

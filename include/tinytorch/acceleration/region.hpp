@@ -8,20 +8,24 @@
 #include <memory>
 #include <string>
 #include <tinytorch/acceleration/compiled_pointwise.hpp>
+#include <tinytorch/acceleration/device_pointwise.hpp>
 #include <tinytorch/backend/cpu/pointwise.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tensor/primitive.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
-// How a fused step is computed: by the interpreter, or by a kernel that the system's C++ compiler makes. With
-// `background`, the interpreter runs until the kernel is ready; with `compiled`, the first run waits for it.
+// How a fused step is computed: by the interpreter, or by a kernel that a compiler makes: the system's for
+// C++, or NVRTC for a GPU. With `background`, the interpreter runs until the kernel is ready; with
+// `compiled`, the first run waits for it.
 enum class RegionKernels : uint8_t { interpreted, background, compiled };
 
 struct FusedPointwise final : Primitive<FusedPointwise> {
   static constexpr const char* kName = "fused";
   std::shared_ptr<const backend::PointwiseProgram> program;
-  std::shared_ptr<acceleration::CompiledPointwise> compiled;  // null: the interpreter always runs
+  std::shared_ptr<acceleration::CompiledPointwise> compiled;  // on the CPU; null: the interpreter always runs
+  std::shared_ptr<acceleration::DevicePointwise> on_device;   // the same on a GPU
   Shape shape;                                                // of every result
   std::string parts;                                          // "fused(add, gelu, mul)"
   double work = 0;                                            // FLOPs
@@ -35,13 +39,13 @@ struct FusedPointwise final : Primitive<FusedPointwise> {
   double flops(const Tensors&, const Tensors&) const override { return work; }
   bool differentiable() const override { return false; }
   void run(const Tensors& inputs, Tensors& outputs) const override {
-    if (!outputs[0].device().is_cpu())
-      fail("TT-DEVICE-02", parts + ": this step has a kernel on the CPU only");
     SmallVector<backend::View, 8> in, out;
     for (const Tensor& t : inputs) in.push_back(t.view_of());
     for (const Tensor& t : outputs) out.push_back(t.view_of());
     const std::span<const backend::View> results(out.begin(), out.end()), operands(in.begin(), in.end());
-    if (!compiled || !compiled->run(results, operands)) backend::cpu::pointwise(*program, results, operands);
+    if (compiled && compiled->run(results, operands)) return;
+    if (on_device && on_device->run(results, operands)) return;
+    TT_KERNEL(outputs[0], pointwise(*program, results, operands));
   }
 };
 

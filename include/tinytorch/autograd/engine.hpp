@@ -165,8 +165,9 @@ inline Tensors restore(const SavedTensors& saved, const Node& node) {
   return values;
 }
 
-// Computes the gradients of a node's inputs from those of its outputs.
-inline Tensors node_vjp(Node& node, Tensors& grads) {
+// Completes the gradients of a node's outputs: their dtypes, hooks, and the first one, which is never
+// undefined.
+inline void complete_gradients(Node& node, Tensors& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     OutputHooks& extra = node.output_hooks[i];
     if (!grads[i].defined()) continue;
@@ -180,6 +181,11 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
     for (const Tensor& g : grads) device = g.defined() ? g.device() : device;
     grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype, device);
   }
+}
+
+// Computes the gradients of a node's inputs from those of its outputs.
+inline Tensors node_vjp(Node& node, Tensors& grads) {
+  complete_gradients(node, grads);
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
   for (const Edge& e : node.edges) saved.needs_grad.push_back(e.node || e.leaf);
   const BackwardScope scope(node);

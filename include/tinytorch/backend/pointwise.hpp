@@ -47,6 +47,10 @@ struct PointwiseProgram {
   }
 };
 
+// The largest program of the interpreter on a GPU, which gets a program as a kernel argument: inputs, results
+// and steps.
+inline constexpr int kDeviceOperands = 16, kDeviceResults = 16, kDeviceSteps = 64;
+
 // The type in which a value of this dtype is computed, if programs can contain it.
 constexpr bool pointwise_dtype(DType dtype, DType compute) {
   if (dtype == DType::boolean) return true;

@@ -27,6 +27,7 @@ inline constexpr std::string_view kSparseEntry = "sparse.";  // before the path 
 struct SparseEntry {
   std::string path, format;
   int64_t rows = 0, columns = 0;
+  DType dtype = DType::bf16;  // of strips, whose bytes do not tell it
 };
 
 class SparseReader {
@@ -58,6 +59,8 @@ class SparseReader {
         return SparseWeight(
             CsrMatrix(part("values"), part("indices"), part("offsets"), e.columns, source_.loc));
       if (e.format == "2:4") return SparseWeight(TwoFourMatrix(part("values"), part("places"), source_.loc));
+      if (e.format == "strips")
+        return SparseWeight(StripsMatrix(part("strips"), e.dtype, e.rows, e.columns, source_.loc));
       if (block_of_format(e.format) == 0)
         source_.reject("a known format for " + io::in_quotes(e.path), io::in_quotes(e.format), "TT-IO-04");
       return SparseWeight(
@@ -90,7 +93,14 @@ class SparseReader {
         source_.reject(std::string("a size '") + key + "' for " + io::in_quotes(path), io::in_quotes(value));
       return *n;
     };
-    return {path, *format->string(), number("rows"), number("columns")};
+    SparseEntry e{path, *format->string(), number("rows"), number("columns")};
+    if (e.format != "strips") return e;
+    const Json* const dtype = tree.find("dtype");
+    const std::string name = dtype && dtype->string() ? *dtype->string() : "";
+    if (name != "bf16" && name != "f16")
+      source_.reject("\"dtype\": \"bf16\" or \"f16\" for " + io::in_quotes(path), io::in_quotes(value));
+    e.dtype = name == "f16" ? DType::f16 : DType::bf16;
+    return e;
   }
 
   const TensorMap& tensors_;
@@ -98,7 +108,8 @@ class SparseReader {
   const io::Source& source_;
 };
 
-inline constexpr const char* kSparseParts[] = {"weight", "values", "bits", "indices", "offsets", "places"};
+inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",  "indices",
+                                               "offsets", "places", "strips"};
 
 }  // namespace pruning
 
@@ -112,7 +123,8 @@ inline void save_sparse(const Module& model, const std::string& path, TT_LOC) {
     const SparseWeight& w = sparse->weight();
     metadata[std::string(pruning::kSparseEntry) + at] =
         "{\"format\": " + to_json_string(w.format()) + ", \"rows\": " + std::to_string(w.shape()[0]) +
-        ", \"columns\": " + std::to_string(w.shape()[1]) + "}";
+        ", \"columns\": " + std::to_string(w.shape()[1]) +
+        (w.format() == "strips" ? std::string(", \"dtype\": \"") + name_of(w.dtype()) + "\"}" : "}");
   });
   const StateDict state = model.state_dict();
   metadata["sha256"] = quantization::packed_checksum(state, metadata, loc);

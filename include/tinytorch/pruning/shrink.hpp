@@ -5,10 +5,10 @@
 //   mask_channels(model, plan);            // zeros: the same outputs as the model that is shrunk,
 //   shrink(model, plan, &optimizer);       // and this one is smaller, with the state of its optimizer
 //
-// A group (groups.hpp) counts by the squares of all its weights. Groups that belong to the same tensors are
-// ranked together, and the number that stays is rounded up to a multiple of 8, which vectors and tensor cores
-// need. Layers take their sizes from their weights; a module that computes with a number of its own, such as
-// heads, must derive it from a weight.
+// A group (groups.hpp) counts by the squares of all its weights, or by given scores of them. Groups that
+// belong to the same tensors are ranked together, and the number that stays is rounded up to a multiple of 8,
+// which vectors and tensor cores need. Layers take their sizes from their weights; a module that computes
+// with a number of its own, such as heads, must derive it from a weight.
 #pragma once
 
 #include <tinytorch/layers/optimizer.hpp>
@@ -22,6 +22,9 @@ struct ShrinkOptions {
   int64_t multiple = 8;   // channels that stay are rounded up to a multiple of it; heads are not rounded
   // Whether a family may lose groups, by the names of its parameters; empty: all may.
   std::function<bool(const std::set<std::string>&)> choose{};
+  // Scores of single weights by the names of parameters, such as GradientScores::all(); a group counts by
+  // their sum. A tensor without scores counts by its squares.
+  std::map<std::string, Tensor> scores{};
 };
 
 struct ShrinkPlan {
@@ -42,16 +45,28 @@ inline std::map<std::string, Tensor> tensors_by_name(const Module& model) {
   return out;
 }
 
-// The sum of squares of each index along a dimension of w.
-inline std::vector<double> squares_along(const Tensor& w, int dim) {
-  const Tensor rows = w.detach().to(cpu).to(DType::f64).transpose(0, dim).contiguous();
+// The sum of scores of each index along a dimension.
+inline std::vector<double> sums_along(const Tensor& scores, int dim) {
+  const Tensor rows = scores.detach().to(cpu).to(DType::f64).transpose(0, dim).contiguous();
   const int64_t n = rows.size(0), each = n == 0 ? 0 : rows.numel() / n;
   std::vector<double> out(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n * each; ++i) {
-    const double v = rows.data<double>()[i];
-    out[static_cast<size_t>(i / each)] += v * v;
-  }
+  for (int64_t i = 0; i < n * each; ++i) out[static_cast<size_t>(i / each)] += rows.data<double>()[i];
   return out;
+}
+// The sum of squares of each index along a dimension of w.
+inline std::vector<double> squares_along(const Tensor& w, int dim) {
+  return sums_along(square(w.detach().to(DType::f64)), dim);
+}
+// The importance of each index of a parameter: by the given scores, or by squares.
+inline std::vector<double> importance_along(const std::string& name, const Tensor& w, int dim,
+                                            const ShrinkOptions& o, Loc loc) {
+  const auto given = o.scores.find(name);
+  if (given == o.scores.end()) return squares_along(w, dim);
+  if (!given->second.defined() || !(given->second.shape() == w.shape())) {
+    fail("TT-PRUNE-03", "plan_shrink: the scores of '" + name + "' do not have its shape, " + w.shape().str(),
+         loc);
+  }
+  return sums_along(given->second, dim);
 }
 
 inline Tensor without(const Tensor& t, const std::map<int, std::vector<int64_t>>& removed) {
@@ -94,15 +109,15 @@ inline std::vector<size_t> groups_to_remove(const std::vector<size_t>& family,
 
 }  // namespace pruning
 
-// Which channels go, for a model that runs on x. TT-PRUNE-02 for a sparsity outside [0, 1), TT-PRUNE-04 if a
-// family would lose all its groups.
+// Which channels go, for a model that runs on x. TT-PRUNE-02 for a sparsity outside [0, 1), TT-PRUNE-03 for
+// scores of other shapes, TT-PRUNE-04 if a family would lose all its groups.
 inline ShrinkPlan plan_shrink(Module& model, const Tensor& x, const ShrinkOptions& o = {}, TT_LOC) {
   const NoGrad no_grad;
   require_sparsity("plan_shrink", o.sparsity, loc);
   ChannelGraph graph(model, x, loc);
   const std::vector<ChannelGroup> groups = graph.groups();
   const std::map<std::string, Tensor> tensors = pruning::tensors_by_name(model);
-  std::map<std::pair<std::string, int>, std::vector<double>> squares;
+  std::map<std::pair<std::string, int>, std::vector<double>> sums;
   std::vector<double> importance(groups.size());
   std::map<pruning::Family, std::vector<size_t>> families;
   std::map<pruning::Family, int64_t> units;  // the least number of indices of a group along a dimension
@@ -112,8 +127,8 @@ inline ShrinkPlan plan_shrink(Module& model, const Tensor& x, const ShrinkOption
       const std::pair<std::string, int> at{m.name, m.dim};
       const Tensor& t = tensors.at(m.name);
       if (t.rank() >= 2) {
-        std::vector<double>& known = squares[at];
-        if (known.empty()) known = pruning::squares_along(t, m.dim);
+        std::vector<double>& known = sums[at];
+        if (known.empty()) known = pruning::importance_along(m.name, t, m.dim, o, loc);
         importance[g] += known[static_cast<size_t>(m.index)];
       }
       ++counts[at];

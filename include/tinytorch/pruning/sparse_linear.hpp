@@ -9,6 +9,7 @@
 
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/pruning/sparse_weight.hpp>
+#include <tinytorch/quantization/separate_mlp.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -42,17 +43,31 @@ inline std::shared_ptr<SparseLinear> store_sparse(Linear& layer, std::string_vie
   return replace_sparse(layer, sparse_weight(layer.weight, format, loc));
 }
 
-// Stores the linear layers of a model that are smaller in this format than dense. Returns how many.
+namespace pruning {
+// Whether a weight has the pattern and the dtype of a format. A format without a pattern takes any weight,
+// and an unknown name is refused later.
+inline bool can_store(const Tensor& w, std::string_view format) {
+  if (format != "2:4" && format != "strips") return true;
+  if (w.size(1) % 4 != 0 || (format == "strips" && !is_16_bit(w.dtype()))) return false;
+  if (w.numel() == 0) return true;
+  const Tensor kept = ne(w.detach(), zeros(Shape{}, w.dtype(), w.device())).to(DType::f32);
+  return max(sum(kept.reshape({w.numel() / 4, 4}), {1})).item<float>() <= 2;
+}
+}  // namespace pruning
+
+// Stores the linear layers of a model that are smaller in this format than dense; for 2:4 and strips, those
+// that have its pattern, and for strips 16 bits. Fused MLPs become separate calls. Returns how many.
 inline int64_t store_sparse(Module& model, std::string_view format, TT_LOC) {
   const NoGrad no_grad;
   std::vector<std::pair<Linear*, SparseWeight>> planned;
   model.for_each_module([&](const std::string&, Module& m) {
     auto* const layer = dynamic_cast<Linear*>(&m);
-    if (!layer || !layer->weight.defined()) return;
+    if (!layer || !layer->weight.defined() || !pruning::can_store(layer->weight, format)) return;
     const SparseWeight stored = sparse_weight(layer->weight, format, loc);
     const int64_t dense = layer->weight.numel() * static_cast<int64_t>(size_of(layer->weight.dtype()));
     if (stored.bytes() < dense) planned.emplace_back(layer, stored);
   });
+  if (!planned.empty()) quantization::separate_mlps(model);
   for (auto& [layer, stored] : planned) replace_sparse(*layer, stored);
   return static_cast<int64_t>(planned.size());
 }

@@ -1,9 +1,10 @@
 // SparseWeight: a weight [N, K] in one of the sparse formats, chosen by name, and the product that reads it.
 //
-//   SparseWeight w = sparse_weight(weight, "bitmap");      // or "csr", "bsr16", "bsr32", "bsr64", "2:4"
+//   SparseWeight w = sparse_weight(weight, "bitmap");      // or csr, bsr16, bsr32, bsr64, 2:4, strips
 //   Tensor y = sparse_linear(x, w, bias);                  // x [..., K] -> y [..., N]
 //
 // Bitmaps suit few rows of x, CSR many rows of x and few numbers, and blocks whatever was pruned by blocks.
+// "strips" are 2:4 of bf16 or f16 in the order of tensor cores (strips.hpp), for x of the same dtype.
 #pragma once
 
 #include <string_view>
@@ -13,7 +14,7 @@
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/csr.hpp>
-#include <tinytorch/pruning/two_four.hpp>
+#include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <variant>
 
@@ -26,7 +27,7 @@ struct NamedPart {
 
 class SparseWeight {
  public:
-  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix>;
+  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix, StripsMatrix>;
   SparseWeight() = default;
   SparseWeight(Matrix matrix) : matrix_(std::move(matrix)) {}  // NOLINT: a matrix is a weight
 
@@ -52,10 +53,10 @@ class SparseWeight {
   SparseWeight to(Device device, TT_LOC) const {
     return std::visit([&](const auto& m) { return SparseWeight(m.to(device, loc)); }, matrix_);
   }
-  // "bitmap", "csr", "bsr16", "bsr32", "bsr64" or "2:4".
+  // "bitmap", "csr", "bsr16", "bsr32", "bsr64", "2:4" or "strips".
   std::string format() const {
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_)) return "bsr" + std::to_string(m->block());
-    constexpr const char* kNames[] = {"bitmap", "csr", "bsr", "2:4"};
+    constexpr const char* kNames[] = {"bitmap", "csr", "bsr", "2:4", "strips"};
     return kNames[matrix_.index()];
   }
   // The tensors that make up the matrix, in the order of its constructor.
@@ -66,6 +67,7 @@ class SparseWeight {
       return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_))
       return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
+    if (const auto* const m = std::get_if<StripsMatrix>(&matrix_)) return {{"strips", m->strips()}};
     const TwoFourMatrix& m = std::get<TwoFourMatrix>(matrix_);
     return {{"values", m.values()}, {"places", m.places()}};
   }
@@ -78,7 +80,7 @@ namespace pruning {
 [[noreturn]] inline void refuse_format(std::string_view format, Loc loc) {
   fail("TT-PRUNE-01",
        "there is no sparse format '" + std::string(format) +
-           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64 and 2:4",
+           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64, 2:4 and strips",
        loc);
 }
 // 16, 32 or 64 for "bsr16", "bsr32", "bsr64"; else 0.
@@ -87,11 +89,13 @@ inline int64_t block_of_format(std::string_view format) {
 }
 }  // namespace pruning
 
-// The elements of w [N, K] that are not 0. TT-PRUNE-01 for an unknown format, or a w that "2:4" cannot store.
+// The elements of w [N, K] that are not 0. TT-PRUNE-01 for an unknown format, or a w that "2:4" and "strips"
+// cannot store; TT-DTYPE-02 for strips of other dtypes than bf16 and f16.
 inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_LOC) {
   if (format == "bitmap") return SparseWeight(to_bitmap(w, loc));
   if (format == "csr") return SparseWeight(to_csr(w, loc));
   if (format == "2:4") return SparseWeight(to_two_four(w, loc));
+  if (format == "strips") return SparseWeight(to_strips(to_two_four(w, loc), loc));
   const int64_t block = pruning::block_of_format(format);
   if (block == 0) pruning::refuse_format(format, loc);
   return SparseWeight(to_bsr(w, block, loc));
@@ -122,7 +126,7 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
            "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
                " on " + weight.device().str() +
                "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16; 2:4 is "
-               "multiplied in the order of to_strips()",
+               "multiplied in the format strips",
            loc);
     }
     return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
@@ -152,6 +156,8 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
 // this device.
 inline Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& bias = {}, TT_LOC) {
   require_defined("sparse_linear", loc, x);
+  if (const auto* const strips = std::get_if<StripsMatrix>(&weight.matrix()))
+    return linear(x, *strips, bias, loc);
   if (x.rank() == 0) fail("TT-SHAPE-04", "sparse_linear: x needs at least rank 1, got " + x.describe(), loc);
   Shape shape = x.shape();
   const int64_t K = shape.back();

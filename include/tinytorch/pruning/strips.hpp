@@ -11,6 +11,7 @@
 // results are the same, but not faster.
 #pragma once
 
+#include <cstring>
 #include <tinytorch/backend/cpu/sparse24.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/pruning/two_four.hpp>
@@ -45,6 +46,28 @@ class StripsMatrix {
     StripsMatrix moved = *this;
     moved.strips_ = strips_.to(device, loc);
     return moved;
+  }
+  // The matrix [N, K] on the same device.
+  Tensor dense(TT_LOC) const {
+    const Tensor here = strips_.to(cpu, loc), out = zeros({rows_, columns_}, dtype_, cpu, loc);
+    const auto* const from = static_cast<const uint8_t*>(here.raw());
+    auto* const to = static_cast<uint16_t*>(out.raw());
+    const int64_t parts = backend::Strips24::parts(columns_);
+    for (int64_t n = 0; n < rows_; ++n) {
+      const int64_t line = n % 8, half = n % 16 / 8;
+      for (int64_t group = 0; group < columns_ / 4; ++group) {
+        const int64_t in_part = group % 16, lane = line * 4 + in_part % 4, reg = in_part / 4 % 2 * 2 + half;
+        const uint8_t* const part = from + (n / 16 * parts + group / 16) * backend::Strips24::kPartBytes;
+        uint16_t two[2], places;
+        std::memcpy(two, part + in_part / 8 * 512 + lane * 16 + reg * 4, sizeof two);
+        std::memcpy(&places, part + backend::Strips24::kPlacesAt + (line * 4 + in_part / 4) * 4 + half * 2,
+                    sizeof places);
+        const int both = places >> (group % 4 * 4) & 15;
+        uint16_t* const four = to + n * columns_ + group * 4;
+        four[both & 3] = two[0], four[both >> 2] = two[1];
+      }
+    }
+    return out.to(device(), loc);
   }
 
  private:

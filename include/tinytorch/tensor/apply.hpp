@@ -98,7 +98,8 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   try {
     if (grad_enabled()) require_current(op.name(), inputs, loc);
     outputs = execute(op, inputs, loc);
-    if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
+    if ((op.differentiable() || derivative_recorded()) && records_grad(inputs))
+      record(op, inputs, outputs, loc);
   } catch (const Error& e) {
     if (observer) observer->failed(op);
     if (e.code() == kUndefined)

@@ -83,6 +83,14 @@ inline bool& grad_enabled() {
   return enabled;
 }
 
+// True while a derivative is computed that may be differentiated again (autograd/grad.hpp). Operations
+// without a derivative are then recorded as well, so that the second pass names them instead of losing a
+// term.
+inline bool& derivative_recorded() {
+  thread_local bool recorded = false;
+  return recorded;
+}
+
 inline bool tracks_grad(const Tensor& t) {
   return t.defined() && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
 }

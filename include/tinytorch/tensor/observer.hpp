@@ -23,6 +23,10 @@ class OpObserver {
   virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
   virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
   virtual void failed(const PrimitiveBase&) {}  // called instead of after() if the operation threw
+  // The elements of `destination` will be overwritten with the result of `op`, broadcast to its shape. The
+  // destination may be one of the inputs.
+  virtual void writing(const PrimitiveBase& /*op*/, const Tensor& /*destination*/,
+                       const Tensors& /*inputs*/) {}
   // The elements of a tensor were written in place.
   virtual void wrote(const Tensor& /*destination*/, Loc) {}
   // Work outside of apply() begins; the work begun last ends, with its cost.
@@ -43,6 +47,11 @@ inline OpObserver*& op_observer() {
   return observer;
 }
 
+// Tells the observer what an in-place write, which follows, computes. A write without this announcement
+// cannot be captured.
+inline void announce_write(const PrimitiveBase& op, const Tensor& destination, const Tensors& inputs) {
+  if (OpObserver* const observer = op_observer()) observer->writing(op, destination, inputs);
+}
 // Counts an in-place write to t's elements, which the caller has made.
 inline void count_write(const Tensor& t, Loc loc) {
   t.storage()->bump_version();

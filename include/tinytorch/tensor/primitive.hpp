@@ -6,9 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/pointwise.hpp>
+#include <tinytorch/core/random.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 
@@ -70,6 +72,10 @@ class PrimitiveBase {
   // True if each element of the result depends on one element of each input alone. Then `step` gets the
   // function, so that several such operations can be computed together (acceleration/fusion.hpp).
   virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
+  // For an operation that draws random numbers: the stream and the first block of this call
+  // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
+  virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }
+  virtual std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState) const { return clone(); }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
@@ -78,8 +84,27 @@ class PrimitiveBase {
   virtual int reader_of(size_t) const { return -1; }
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
+  // Number of results, counted from the first one, whose gradients vjp takes into account.
+  virtual size_t differentiable_outputs() const { return 1; }
+  // The same results by operations that can be differentiated any number of times, or nothing. An operation
+  // whose vjp is a fused kernel has it, and grad() uses it for a derivative that will be differentiated again
+  // (autograd/grad.hpp). `inputs` are those that were saved.
+  virtual Tensors composed(const Tensors& /*inputs*/) const { return {}; }
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
 };
+
+// Reports that an operation, or the derivative of one, has no derivative.
+[[noreturn]] inline void fail_no_derivative(const std::string& name) {
+  const size_t n = name.size();
+  if (n > 5 && name.compare(n - 5, 5, "_grad") == 0) {
+    fail("TT-GRAD-05", name + ": the derivative of '" + name.substr(0, n - 5) +
+                           "' cannot be differentiated again\n  hint: leave create_graph = false, or compose "
+                           "the op of others, such as matmul and softmax");
+  }
+  fail("TT-GRAD-05", name +
+                         ": this op has no derivative\n  hint: call it on x.detach(), or give its "
+                         "primitive a vjp");
+}
 
 // Implements what follows from the concrete type. Self defines kName and, if it has a derivative, `vjp`.
 template <class Self>
@@ -88,15 +113,28 @@ class Primitive : public PrimitiveBase {
   const char* name() const override { return Self::kName; }
   double flops(const Tensors&, const Tensors&) const override { return 0; }
   bool differentiable() const override { return true; }
-  Tensors vjp(const Saved&, const Tensors&) const override {
-    fail("TT-GRAD-05", std::string(name()) +
-                           ": this op has no derivative\n  hint: call it on x.detach(), or give "
-                           "its primitive a vjp");
-  }
+  Tensors vjp(const Saved&, const Tensors&) const override { fail_no_derivative(name()); }
   std::unique_ptr<const PrimitiveBase> clone() const override {
     // std::make_unique would instantiate a unique_ptr type for each primitive, which costs every file that
     // includes the operations a tenth of its compile time.
     return std::unique_ptr<const PrimitiveBase>(new Self(static_cast<const Self&>(*this)));
+  }
+};
+
+// A primitive that draws random numbers if its `parameters`, with the fields p, seed and first_block, have a
+// p above 0.
+template <class Self>
+class RandomPrimitive : public Primitive<Self> {
+ public:
+  std::optional<GeneratorState> draws_from() const override {
+    const auto& drawn = static_cast<const Self&>(*this).parameters;
+    if (!(drawn.p > 0)) return std::nullopt;
+    return GeneratorState{drawn.seed, drawn.first_block};
+  }
+  std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState place) const override {
+    auto other = std::unique_ptr<Self>(new Self(static_cast<const Self&>(*this)));
+    other->parameters.seed = place.seed, other->parameters.first_block = place.next_block;
+    return other;
   }
 };
 

@@ -4,6 +4,7 @@
 // in the backward pass if it has changed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
@@ -15,6 +16,10 @@ namespace tinytorch::inline TT_BUILD {
 
 class Storage {
  public:
+  // The number of storages of this process so far. A storage with a number of at least count() is younger.
+  static uint64_t count() { return counter().load(std::memory_order_relaxed); }
+  uint64_t number() const { return number_; }
+
   Storage(size_t bytes, Device device, Loc loc) : bytes_(bytes), device_(device) {
     if (device.is_cpu()) {
       data_ = HostAllocator::instance().allocate(bytes, loc);
@@ -49,11 +54,17 @@ class Storage {
   void count_recorded_write() { ++recorded_writes_; }
 
  private:
+  static std::atomic<uint64_t>& counter() {
+    static std::atomic<uint64_t> storages{0};
+    return storages;
+  }
+
   void* data_ = nullptr;
   size_t bytes_;
   Device device_;
   std::shared_ptr<const void> owner_{};  // null: the memory is this storage's own
   uint64_t version_ = 0, recorded_writes_ = 0;
+  uint64_t number_ = counter().fetch_add(1, std::memory_order_relaxed);
 };
 
 }  // namespace tinytorch::inline TT_BUILD

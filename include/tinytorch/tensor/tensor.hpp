@@ -6,6 +6,7 @@
 // declared in tensor/functions.hpp; the members below forward to them.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -23,8 +24,9 @@
 namespace tinytorch::inline TT_BUILD {
 
 class Tensor;
-class Selected;    // tensor/indexing.hpp
-struct GradState;  // tensor/graph.hpp
+class Selected;          // tensor/indexing.hpp
+struct GradState;        // tensor/graph.hpp
+struct BackwardOptions;  // autograd/grad.hpp
 struct TensorArg;
 struct IndexItem;
 using Tensors = SmallVector<Tensor, 4>;
@@ -170,16 +172,16 @@ class Tensor : public TensorMethods {
   // g must have this tensor's shape, device and dtype, or be undefined. For a 16-bit tensor it may be f32.
   void set_grad(const Tensor& g, TT_LOC);
   void zero_grad();
-  // Keeps the gradient of a tensor that an operation produced; leaves keep theirs in any case.
-  Tensor& retain_grad();
-  // backward calls hook(grad) when this tensor's gradient is complete, and uses the returned gradient
-  // instead. If the hook returns an undefined tensor, the gradient is unchanged.
+  Tensor& retain_grad();  // keeps the gradient of an operation's result; leaves keep theirs in any case
+  // backward calls hook(grad) when this gradient is complete, and uses the result instead, if it is defined.
   void register_hook(std::function<Tensor(const Tensor&)> hook);
   // A tensor with these values outside the graph. It shares the storage.
   Tensor detach() const;
-  // Adds to grad() of every leaf on which this tensor depends. Without `gradient`, the tensor must have one
-  // element.
+  // Adds to grad() of every leaf on which this tensor depends. Without `gradient`: for one element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, TT_LOC) const;
+  // With options (autograd/grad.hpp): loss.backward({.create_graph = true}).
+  template <std::same_as<BackwardOptions> Options = BackwardOptions>
+  void backward(const Options& options, TT_LOC) const;
 
   // --- in-place; an error where the backward pass would become wrong ---
   Tensor& fill_(Scalar value, TT_LOC);
@@ -198,8 +200,7 @@ class Tensor : public TensorMethods {
   Tensor unsqueeze(int dim, TT_LOC) const;
   // Elements start, start + step, ... below stop along dim; negative positions count from the end.
   Tensor slice(int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1, TT_LOC) const;
-  // Index `index` along dim; the dimension is removed.
-  Tensor select(int dim, int64_t index, TT_LOC) const;
+  Tensor select(int dim, int64_t index, TT_LOC) const;  // `index` along dim; the dimension is removed
   Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
   // x[{0, 1}] is one element of a matrix, x[{kWholeRange, Span{1, 3}}] some of its columns: views, as in
   // PyTorch's x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).

@@ -204,7 +204,7 @@ inline bool has_own_head(const TensorMap& file) {
   for (const char* name :
        {"wte.weight", "transformer.wte.weight", "embed_tokens.weight", "model.embed_tokens.weight"})
     if (const auto found = file.find(name); found != file.end())
-      return !same_bits(head->second, found->second);
+      return !hugging_face::same_bits(head->second, found->second);
   return false;
 }
 
@@ -236,7 +236,7 @@ inline void take_out_computed(const FileLayout& layout, StateDict& given, const 
   if (!head) return;
   const auto embedding = given.find(layout.tied_to);
   if (embedding != given.end())
-    return require(same_bits(head.mapped(), embedding->second), kHead,
+    return require(hugging_face::same_bits(head.mapped(), embedding->second), kHead,
                    "the token embedding, to which it is tied");
   head.key() = layout.tied_to;  // some writers save a tied tensor under only one of its names
   given.insert(std::move(head));

@@ -28,7 +28,7 @@ inline void require_lengths(const char* op, const Tensors& in, size_t place, Loc
 }
 
 // q, k, v (, lengths) -> out [B, T, H, D], lse [B, H, T] (log-sum-exp of the scores, for the derivative)
-struct AttentionOp final : Primitive<AttentionOp> {
+struct AttentionOp final : RandomPrimitive<AttentionOp> {
   static constexpr const char* kName = "scaled_dot_product_attention";
   backend::AttentionParameters parameters;
   explicit AttentionOp(const backend::AttentionParameters& p) : parameters(p) {}
@@ -66,7 +66,7 @@ struct AttentionOp final : Primitive<AttentionOp> {
 };
 
 // Packed QKV [B, T, (H + 2 G) D] (, lengths) -> out [B, T, H D], lse [B, H, T]
-struct JoinedAttention final : Primitive<JoinedAttention> {
+struct JoinedAttention final : RandomPrimitive<JoinedAttention> {
   static constexpr const char* kName = "joined_attention";
   backend::AttentionParameters parameters;
   int64_t H, G;

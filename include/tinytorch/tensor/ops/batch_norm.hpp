@@ -27,6 +27,22 @@ inline int64_t require_channels(const char* op, const Tensors& in, size_t first_
   return C;
 }
 
+// A parameter [C] as [1, C, 1, ...], which broadcasts to x [N, C, ...].
+inline Tensor per_channel(const Tensor& parameter, const Tensor& x) {
+  if (!parameter.defined()) return parameter;
+  Shape shape = Shape::filled(x.rank(), 1);
+  shape[1] = x.shape()[1];
+  return reshape(parameter, shape);
+}
+// The dimensions of x [N, C, ...] except C.
+inline Dims all_but_channels(const Tensor& x) {
+  Dims dims;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  return dims;
+}
+
 // x, weight, bias -> y, mean, var
 struct BatchNormTrain final : Primitive<BatchNormTrain> {
   static constexpr const char* kName = "batch_norm_train";
@@ -50,7 +66,15 @@ struct BatchNormTrain final : Primitive<BatchNormTrain> {
                                  view_or_none(in[1]), view_or_none(in[2]), eps));
   }
   Save saves() const override { return Save::both; }
+  size_t differentiable_outputs() const override { return 3; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_train(g, s, eps); }
+  Tensors composed(const Tensors& in) const override {
+    const Tensor &x = in[0], wide = x.to(statistics_dtype(x.dtype()));
+    const Dims dims = all_but_channels(x);
+    const Tensor y = composed_norm(x, dims, eps, true);
+    return {scaled_and_shifted(y, per_channel(in[1], x), per_channel(in[2], x)), mean(wide, dims),
+            var(wide, dims, 0)};
+  }
 };
 
 // x, mean, var, weight, bias -> y
@@ -77,6 +101,11 @@ struct BatchNormInfer final : Primitive<BatchNormInfer> {
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_infer(g[0], s, eps); }
+  Tensors composed(const Tensors& in) const override {
+    const Tensor &x = in[0], mean = per_channel(in[1], x), scale = rsqrt(per_channel(in[2], x) + eps);
+    const Tensor y = ((x.to(mean.dtype()) - mean) * scale).to(x.dtype());
+    return {scaled_and_shifted(y, per_channel(in[3], x), per_channel(in[4], x))};
+  }
 };
 
 // x, weight, bias -> y, mean, rstd [N, G]
@@ -106,6 +135,13 @@ struct GroupNormOp final : Primitive<GroupNormOp> {
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::group_norm(g[0], s, groups); }
+  Tensors composed(const Tensors& in) const override {
+    const Tensor& x = in[0];
+    const int64_t rows = x.shape()[0] * groups;
+    const Tensor flat = reshape(x, {rows, rows == 0 ? 1 : x.numel() / rows});
+    const Tensor y = reshape(composed_norm(flat, {1}, eps, true), x.shape());
+    return {scaled_and_shifted(y, per_channel(in[1], x), per_channel(in[2], x))};
+  }
 };
 
 TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,

@@ -17,6 +17,21 @@ inline double activation_flops(Activation fn) {
   return kFlops[static_cast<size_t>(fn)];
 }
 
+inline Tensor activated(const Tensor& z, Activation fn) {
+  switch (fn) {
+    case Activation::relu:
+      return relu(z);
+    case Activation::silu:
+      return silu(z);
+    case Activation::gelu:
+      return gelu(z);
+    case Activation::gelu_tanh:
+      return gelu_tanh(z);
+    default:
+      return z;
+  }
+}
+
 // x [..., C], bias [C] -> f(x + bias)
 struct BiasActivation final : Primitive<BiasActivation> {
   static constexpr const char* kName = "bias_activation";
@@ -39,6 +54,7 @@ struct BiasActivation final : Primitive<BiasActivation> {
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::bias_activation(g[0], s, fn); }
+  Tensors composed(const Tensors& in) const override { return {activated(in[0] + in[1], fn)}; }
 };
 
 TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn, Loc loc) {

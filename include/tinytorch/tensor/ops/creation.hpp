@@ -285,10 +285,23 @@ inline Tensor without_overlap(const Tensor& t, const Tensor& source, Loc loc) {
   return source.storage() != t.storage() || same ? source.detach() : source.detach().clone(loc);
 }
 
+// One number in all elements.
+struct Fill final : Primitive<Fill> {
+  static constexpr const char* kName = "fill";
+  Shape shape;
+  DType dtype;
+  Scalar value;
+  Fill(Shape s, DType d, Scalar v) : shape(std::move(s)), dtype(d), value(v) {}
+  Specs infer(const Tensors&, Loc) const override { return {{shape, dtype}}; }
+  void run(const Tensors&, Tensors& out) const override { fill_values(out[0], value); }
+  bool differentiable() const override { return false; }
+};
+
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   require_defined("fill_", loc, *this);
   require_writable("fill_", *this, {}, loc);
   require_holds(*this, value, loc);
+  announce_write(Fill(shape(), dtype(), value), *this, {});
   fill_values(*this, value);
   count_write(*this, loc);
   return *this;
@@ -298,6 +311,7 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
   const Tensor near = without_overlap(*this, source.detach().to(device(), loc), loc);
+  announce_write(Cast(near.dtype(), dtype()), *this, {near});
   TT_KERNEL(*this, copy(view_of(), near.view_of()));
   count_write(*this, loc);
   return *this;
@@ -310,6 +324,7 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   const bool plain = alpha.real == 1;
   const Tensor scaled =
       plain ? without_overlap(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
+  announce_write(Binary(backend::BinaryFn::add), *this, {*this, scaled});
   TT_KERNEL(*this, binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of()));
   count_write(*this, loc);
   return *this;
@@ -318,6 +333,7 @@ TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
   require_defined("mul_", loc, *this);
   require_writable("mul_", *this, {}, loc);
   const Tensor f = scalar_like(factor, *this, loc);
+  announce_write(Binary(backend::BinaryFn::mul), *this, {*this, f});
   TT_KERNEL(*this, binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of()));
   count_write(*this, loc);
   return *this;

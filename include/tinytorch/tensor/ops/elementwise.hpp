@@ -15,6 +15,7 @@
 #include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/elementwise.hpp>
+#include <tinytorch/tensor/vjp/second_derivative.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -107,8 +108,7 @@ struct BinaryRule {
   BinaryVjp vjp;
 };
 
-// Rows are in the order of BinaryFn. The *_grad functions compute derivatives, and have no derivative
-// themselves.
+// Rows are in the order of BinaryFn. *_grad: derivatives; theirs are in vjp/second_derivative.hpp.
 inline constexpr BinaryRule kBinaryRules[] = {
     {BinaryFn::add, "add", 1, Accepts::numbers, false, Save::nothing, vjp::add},
     {BinaryFn::sub, "sub", 1, Accepts::numbers, false, Save::nothing, vjp::sub},
@@ -125,17 +125,17 @@ inline constexpr BinaryRule kBinaryRules[] = {
     {BinaryFn::logical_or, "logical_or", 1, Accepts::anything, true, Save::nothing, nullptr},
     {BinaryFn::div, "div", 1, Accepts::floating, false, Save::inputs, vjp::div},
     {BinaryFn::pow, "pow", 20, Accepts::floating, false, Save::both, vjp::pow},
-    {BinaryFn::relu_grad, "relu_grad", 1, Accepts::numbers, false, Save::nothing, nullptr},
-    {BinaryFn::leaky_relu_grad, "leaky_relu_grad", 1, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::tanh_grad, "tanh_grad", 3, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::sigmoid_grad, "sigmoid_grad", 3, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::silu_grad, "silu_grad", 16, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::gelu_grad, "gelu_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::gelu_tanh_grad, "gelu_tanh_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::softplus_grad, "softplus_grad", 14, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::elu_grad, "elu_grad", 12, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::hardswish_grad, "hardswish_grad", 4, Accepts::floating, false, Save::nothing, nullptr},
-    {BinaryFn::mish_grad, "mish_grad", 22, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::relu_grad, "relu_grad", 1, Accepts::numbers, false, Save::inputs, nullptr},
+    {BinaryFn::leaky_relu_grad, "leaky_relu_grad", 1, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::tanh_grad, "tanh_grad", 3, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::sigmoid_grad, "sigmoid_grad", 3, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::silu_grad, "silu_grad", 16, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::gelu_grad, "gelu_grad", 28, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::gelu_tanh_grad, "gelu_tanh_grad", 28, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::softplus_grad, "softplus_grad", 14, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::elu_grad, "elu_grad", 12, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::hardswish_grad, "hardswish_grad", 4, Accepts::floating, false, Save::inputs, nullptr},
+    {BinaryFn::mish_grad, "mish_grad", 22, Accepts::floating, false, Save::inputs, nullptr},
 };
 static_assert(std::size(kBinaryRules) == backend::kBinaryCount, "one row per BinaryFn, in its order");
 
@@ -170,8 +170,9 @@ struct Binary final : Primitive<Binary> {
     if (fn == BinaryFn::mul) return i == 0 ? 1 : 0;
     return fn == BinaryFn::div && i == 0 ? 1 : -1;
   }
-  bool differentiable() const override { return rule().vjp != nullptr; }
+  bool differentiable() const override { return rule().vjp != nullptr || backend::is_activation_grad(fn); }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
+    if (!rule().vjp) return vjp::activation_grad(fn, p0, g[0], s);
     static const Tensor none;
     const bool has_inputs = !s.inputs.empty();
     const BinaryGrads grads =

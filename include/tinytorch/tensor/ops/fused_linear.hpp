@@ -34,7 +34,12 @@ struct LinearActivation final : Primitive<LinearActivation> {
                                         in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
   }
   Save saves() const override { return Save::inputs_and_extras; }
+  size_t differentiable_outputs() const override { return 2; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_activation(g, s, fn); }
+  Tensors composed(const Tensors& in) const override {
+    const Tensor z = linear(in[0], in[1], in[2]);
+    return {activated(z, fn), z};
+  }
 };
 
 // x [M, K], weight [N, K], bias [N] or undefined, residual [M, N] -> residual + x weight^T + bias [M, N]
@@ -99,6 +104,9 @@ struct MlpOp final : Primitive<MlpOp> {
   }
   Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::mlp(g[0], s, fn); }
+  Tensors composed(const Tensors& in) const override {
+    return {linear(activated(linear(in[0], in[1], in[2]), fn), in[3], in[4])};
+  }
 };
 
 TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,

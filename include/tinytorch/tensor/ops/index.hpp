@@ -207,6 +207,12 @@ struct IndexSelect final : Primitive<IndexSelect> {
 };
 
 TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
+  if (records_grad({g})) {  // by an operation that can be differentiated again
+    Shape column = Shape::filled(shape.size(), 1);
+    column[dim] = index.numel();
+    return scatter_add(zeros(shape, g.dtype(), g.device()), dim, expand(reshape(index, column), g.shape()),
+                       g);
+  }
   const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // many gradients may be added to one row
   Tensor out = zeros(shape, wide, g.device());
   const RowLayout l(shape, dim);

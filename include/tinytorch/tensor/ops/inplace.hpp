@@ -55,6 +55,7 @@ inline void require_not_leaf(const char* op, const Tensor& t, Loc loc) {
 // Overwrites the elements of y; `values` has its dtype and device and broadcasts to its shape.
 inline void overwrite(const Tensor& y, const Tensor& values, Loc loc) {
   const Tensor near = without_overlap(y, values, loc);
+  announce_write(Cast(near.dtype(), y.dtype()), y, {near});
   TT_KERNEL(y, copy(y.view_of(), near.view_of()));
   count_write(y, loc);
 }
@@ -116,6 +117,7 @@ inline Tensor compute_in_place(backend::BinaryFn fn, const char* op, const Tenso
   require_accepted(op, fn == backend::BinaryFn::div ? Accepts::floating : Accepts::numbers, y, loc);
   if (!recorded) {
     const Tensor near = without_overlap(y, b, loc);
+    announce_write(Binary(fn), y, {y, near});
     TT_KERNEL(y, binary(fn, y.view_of(), y.view_of(), near.view_of()));
     count_write(y, loc);
     return y;

@@ -2,28 +2,25 @@
 //
 //   #include <tinytorch/tensor/ops/linalg.hpp>   // not part of tinytorch.hpp
 //   const auto [values, vectors] = tt::linalg::eigh(covariance);
-//   const auto [u, s, vh] = tt::linalg::svd(x, false);
 //
-// Matrices are f32 or f64, [..., M, N], and leading dimensions are a batch. Names and semantics are those of
-// torch.linalg. The factorizations are those of Eigen, which must be installed, and run on the CPU: CUDA
-// tensors are copied to the host and back. All functions have derivatives.
-// Source of the derivatives: Giles, "Collected matrix derivative results", 2008; Walter and Lehmann,
-// "Algorithmic differentiation of linear algebra functions", 2010.
-// Errors: TT-DTYPE-02 for another dtype, TT-SHAPE-04 for less than two dimensions, TT-SHAPE-02 for a matrix
-// that is not square, TT-LINALG-01 for a matrix that has no such factorization.
+// Matrices are f32 or f64, [..., M, N], with a leading batch. Names and semantics are those of torch.linalg.
+// The factorizations are Eigen's, which must be installed, and run on the CPU: CUDA tensors are copied to the
+// host. Source of the derivatives, which all functions have: Giles, "Collected matrix derivative results",
+// 2008; Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2010. Errors:
+// TT-DTYPE-02 for another dtype, TT-SHAPE-04 for less than two dimensions, TT-SHAPE-02 for a matrix that is
+// not square, TT-LINALG-01 for a matrix that has no such factorization.
 #pragma once
 
 #if !__has_include(<Eigen/Dense>) && !__has_include(<eigen3/Eigen/Dense>)
 #error "tinytorch/tensor/ops/linalg.hpp needs Eigen: install libeigen3-dev, or add -I/path/to/eigen"
 #endif
 
-#include <string>
 #include <tinytorch/tensor/operators.hpp>
 
 namespace tinytorch::inline TT_BUILD::linalg {
 
-// The solution X of A X = B, by LU with partial pivoting. A [..., N, N], B [..., N, K] or a vector [..., N]
-// (rank 1, or A's shape without its last dimension). Batches broadcast. Singular A: TT-LINALG-01.
+// X of A X = B, by LU with partial pivoting. A [..., N, N], B [..., N, K] or a vector [..., N] (rank 1, or
+// A's shape without its last dimension). Batches broadcast. Singular A: TT-LINALG-01.
 TT_API Tensor solve(const Tensor& A, const Tensor& B, TT_LOC);
 TT_API Tensor inverse(const Tensor& A, TT_LOC);
 TT_API Tensor det(const Tensor& A, TT_LOC);  // [...]; the derivative needs an invertible A
@@ -215,6 +212,7 @@ struct Eigh final : Primitive<Eigh> {
       }
     });
   }
+  size_t differentiable_outputs() const override { return 2; }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const Tensor &values = s.outputs[0], &V = s.outputs[1];
@@ -242,6 +240,7 @@ struct Qr final : Primitive<Qr> {
         host::qr(part<T>(to[0], i, m * k), part<T>(to[1], i, k * n), part<T>(from[0], i, m * n), m, n, k);
     });
   }
+  size_t differentiable_outputs() const override { return 2; }
   Save saves() const override { return Save::outputs; }
   // (gQ + Q sym(M)) R^-T with M = R gR^T - gQ^T Q, where sym copies the lower triangle to the upper one.
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -280,6 +279,7 @@ struct Svd final : Primitive<Svd> {
       }
     });
   }
+  size_t differentiable_outputs() const override { return 3; }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const Tensor& S = s.outputs[0];

@@ -17,6 +17,18 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// cross_entropy in operations that can be differentiated again.
+inline Tensor composed_cross_entropy(const Tensor& logits, const Tensor& target,
+                                     const CrossEntropyOptions& o) {
+  const Tensor log_p = log_softmax(logits, 1), kept = target != o.ignore_index;
+  const Tensor at = where(kept, target, zeros_like(target));
+  const Tensor hit = reshape(gather(log_p, 1, reshape(at.to(DType::i64), {-1, 1})), target.shape());
+  const Tensor each = (hit * (1 - o.label_smoothing) + mean(log_p, {1}) * o.label_smoothing) * -1;
+  const Tensor losses = where(kept, each, scalar_like(0, each));
+  if (o.reduction == Reduction::none) return losses;
+  return o.reduction == Reduction::sum ? sum(losses) : sum(losses) / sum(kept.to(losses.dtype()));
+}
+
 // logits [N, V], target [N] -> loss [] or [N], and lse [N] for the derivative
 struct CrossEntropy final : Primitive<CrossEntropy> {
   static constexpr const char* kName = "cross_entropy";
@@ -49,6 +61,9 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::cross_entropy(g[0], s, options);
+  }
+  Tensors composed(const Tensors& in) const override {
+    return {composed_cross_entropy(in[0], in[1], options)};
   }
 };
 
@@ -200,6 +215,12 @@ struct ElementLoss final : Primitive<ElementLoss> {
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::pointwise_loss(g[0], s, fn, reduction);
+  }
+  Tensors composed(const Tensors& in) const override {
+    const Tensor &x = in[0], &target = in[1];
+    const Tensor each = fn == PointwiseLoss::mse ? square(x - target) : softplus(x) - x * target;
+    if (reduction == Reduction::none) return {each};
+    return {reduction == Reduction::sum ? sum(each) : mean(each)};
   }
 };
 

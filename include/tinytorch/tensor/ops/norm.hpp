@@ -40,6 +40,19 @@ inline Shape row_norm_shape(const char* op, const Tensors& in, Loc loc) {
   return rows;
 }
 
+// y w + b; both are optional.
+inline Tensor scaled_and_shifted(Tensor y, const Tensor& weight, const Tensor& bias) {
+  if (weight.defined()) y = y * weight;
+  return bias.defined() ? y + bias : y;
+}
+// (x - mean) / sqrt(var + eps) over `dims`, or x / sqrt(mean of x^2 + eps) unless `centred`, in operations
+// that can be differentiated again. Statistics of 16-bit data are f32, as in the kernels.
+inline Tensor composed_norm(const Tensor& x, const Dims& dims, double eps, bool centred) {
+  const Tensor wide = x.to(statistics_dtype(x.dtype()));
+  const Tensor d = centred ? wide - mean(wide, dims, true) : wide;
+  return (d * rsqrt(mean(square(d), dims, true) + eps)).to(x.dtype());
+}
+
 // x, weight, bias -> y, mean, rstd
 struct LayerNormOp final : Primitive<LayerNormOp> {
   static constexpr const char* kName = "layer_norm";
@@ -59,6 +72,9 @@ struct LayerNormOp final : Primitive<LayerNormOp> {
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::layer_norm(g[0], s); }
+  Tensors composed(const Tensors& in) const override {
+    return {scaled_and_shifted(composed_norm(in[0], {-1}, eps, true), in[1], in[2])};
+  }
 };
 
 // x, weight -> y, rstd
@@ -79,6 +95,9 @@ struct RmsNorm final : Primitive<RmsNorm> {
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::rms_norm(g[0], s); }
+  Tensors composed(const Tensors& in) const override {
+    return {scaled_and_shifted(composed_norm(in[0], {-1}, eps, false), in[1], Tensor())};
+  }
 };
 
 TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Loc loc) {

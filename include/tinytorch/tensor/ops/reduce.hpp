@@ -52,6 +52,14 @@ struct ReducedDims {
 };
 
 enum class ReduceKind : uint8_t { sum, mean, prod, max, min, any, all, norm };
+// The derivative of prod divides by the elements, or treats a zero as a constant, so that its own derivative
+// would be wrong at zeros.
+inline void refuse_zeros(const Tensor& x) {
+  if (!any(x.detach() == 0).item<bool>()) return;
+  fail("TT-GRAD-05", "prod: with create_graph, the derivative of " + x.describe() +
+                         " cannot be differentiated again, because an element is 0\n  hint: write the "
+                         "product as a chain of *");
+}
 
 struct Reduce final : Primitive<Reduce> {
   static constexpr const char* kName = "reduce";
@@ -119,6 +127,7 @@ struct Reduce final : Primitive<Reduce> {
       case ReduceKind::mean:
         return {vjp::mean(c)};
       case ReduceKind::prod:
+        if (grad_enabled()) refuse_zeros(x);
         return {vjp::prod(c, r.list)};
       case ReduceKind::norm:
         return {vjp::norm(c)};
@@ -176,7 +185,9 @@ struct Var final : Primitive<Var> {
                                s.input_shapes[0],
                                static_cast<double>(r.count),
                                static_cast<double>(correction)};
-    return {root ? vjp::stddev(c, s.outputs[1]) : vjp::var(c, s.outputs[1])};
+    // The saved mean is outside of the graph; a derivative that is differentiated again depends on x by it.
+    const Tensor centre = grad_enabled() ? mean(s.inputs[0], dims, true).reshape(r.kept_dims) : s.outputs[1];
+    return {root ? vjp::stddev(c, centre) : vjp::var(c, centre)};
   }
 };
 

@@ -13,7 +13,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // x, residual, weight, bias -> y, sum, mean, rstd; with rms: y, sum, rstd
-struct ResidualNormOp final : Primitive<ResidualNormOp> {
+struct ResidualNormOp final : RandomPrimitive<ResidualNormOp> {
   static constexpr const char* kName = "residual_layer_norm";
   backend::ResidualNorm parameters;
   bool rms;

@@ -58,7 +58,7 @@ inline double attention_flops(int64_t B, int64_t T, int64_t S, int64_t D,
 }
 
 // dout, q, k, v, out, lse (, lengths) -> dq [B, T, H, D], dk, dv [B, S, G, D]. dout and out are [B, T, H, D].
-struct AttentionGrad final : Primitive<AttentionGrad> {
+struct AttentionGrad final : RandomPrimitive<AttentionGrad> {
   static constexpr const char* kName = "scaled_dot_product_attention_grad";
   backend::AttentionParameters parameters;
   explicit AttentionGrad(const backend::AttentionParameters& p) : parameters(p) {}
@@ -82,7 +82,7 @@ struct AttentionGrad final : Primitive<AttentionGrad> {
 };
 
 // dout, qkv, out, lse (, lengths) -> dqkv [B, T, (H + 2 G) D]. dout and out are [B, T, H D].
-struct JoinedAttentionGrad final : Primitive<JoinedAttentionGrad> {
+struct JoinedAttentionGrad final : RandomPrimitive<JoinedAttentionGrad> {
   static constexpr const char* kName = "joined_attention_grad";
   backend::AttentionParameters parameters;
   int64_t H, G;

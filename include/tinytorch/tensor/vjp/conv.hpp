@@ -24,6 +24,15 @@ inline double conv2d_flops(const Shape& out, const Shape& weight) {
   return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weight[1] * weight[2] * weight[3]);
 }
 
+// conv2d without a bias (ops/conv.hpp).
+inline Tensor correlate(const Tensor& x, const Tensor& weight, const SquareConv& options);
+// The gradient of x [shape] or of the weight [shape]; each is linear in both operands, so that the
+// derivatives of these primitives are again the convolutions below.
+inline Tensor conv2d_grad_input(const Tensor& dy, const Tensor& weight, const Shape& shape,
+                                const SquareConv& options);
+inline Tensor conv2d_grad_weight(const Tensor& dy, const Tensor& x, const Shape& shape,
+                                 const SquareConv& options);
+
 // dy, weight -> dx
 struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
   static constexpr const char* kName = "conv2d_grad_input";
@@ -40,7 +49,11 @@ struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
     TT_KERNEL(out[0], conv2d_grad_input(out[0].view_of(), in[0].view_of(), in[1].view_of(),
                                         conv_window(in[1].shape(), options), options.groups));
   }
-  bool differentiable() const override { return false; }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {s.needs_grad[0] ? correlate(g[0], s.inputs[1], options) : Tensor(),
+            s.needs_grad[1] ? conv2d_grad_weight(s.inputs[0], g[0], s.input_shapes[1], options) : Tensor()};
+  }
 };
 
 // dy, x -> dW
@@ -57,8 +70,21 @@ struct Conv2dGradWeight final : Primitive<Conv2dGradWeight> {
     TT_KERNEL(out[0], conv2d_grad_weight(out[0].view_of(), in[0].view_of(), in[1].view_of(),
                                          conv_window(weight_shape, options), options.groups));
   }
-  bool differentiable() const override { return false; }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {s.needs_grad[0] ? correlate(s.inputs[1], g[0], options) : Tensor(),
+            s.needs_grad[1] ? conv2d_grad_input(s.inputs[0], g[0], s.input_shapes[1], options) : Tensor()};
+  }
 };
+
+inline Tensor conv2d_grad_input(const Tensor& dy, const Tensor& weight, const Shape& shape,
+                                const SquareConv& options) {
+  return apply(Conv2dGradInput(options, shape), {dy, weight});
+}
+inline Tensor conv2d_grad_weight(const Tensor& dy, const Tensor& x, const Shape& shape,
+                                 const SquareConv& options) {
+  return apply(Conv2dGradWeight(options, shape), {dy, x});
+}
 
 namespace vjp {
 

@@ -9,6 +9,7 @@
 #if TT_BODIES(TENSOR)
 #include <numbers>
 #include <tinytorch/backend/functors.hpp>
+#include <tinytorch/tensor/graph.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -34,7 +35,10 @@ Tensor at_x(const UnaryContext& c) {
   return derivative_times(fn, c.g, c.x, c.p0);
 }
 inline Tensor pass(const UnaryContext& c) { return c.g; }
-inline Tensor zero(const UnaryContext& c) { return zeros_like(c.g); }
+inline Tensor zero(const UnaryContext& c) {
+  const Tensor none = zeros_like(c.g);
+  return grad_enabled() ? where(none != 0, c.g, none) : none;  // recorded for a second derivative
+}
 inline Tensor neg(const UnaryContext& c) { return -c.g; }
 inline Tensor abs(const UnaryContext& c) { return c.g * sign(c.x); }
 inline Tensor square(const UnaryContext& c) { return c.g * c.x * 2; }

@@ -21,7 +21,11 @@ struct EmbeddingGrad final : Primitive<EmbeddingGrad> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], embedding_grad(out[0].view_of(), in[0].view_of(), in[1].view_of()));
   }
-  bool differentiable() const override { return false; }
+  Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 1; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {tinytorch::embedding(g[0], s.inputs[1]), Tensor()};
+  }
 };
 
 namespace vjp {

@@ -23,7 +23,15 @@ struct LinearGradWeight final : Primitive<LinearGradWeight> {
     TT_KERNEL(out[0],
               linear_grad_weight(out[0].view_of(), out[1].view_of(), in[0].view_of(), in[1].view_of()));
   }
-  bool differentiable() const override { return false; }
+  Save saves() const override { return Save::inputs; }
+  size_t differentiable_outputs() const override { return 2; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const Tensor &dy = s.inputs[0], &x = s.inputs[1];
+    const bool bias = g.size() > 1 && g[1].defined();
+    const Tensor of_dy = s.needs_grad[0] ? tinytorch::matmul(x, g[0].t()) : Tensor();
+    return {of_dy.defined() && bias ? of_dy + g[1] : of_dy,
+            s.needs_grad[1] ? tinytorch::matmul(dy, g[0]) : Tensor()};
+  }
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -35,7 +35,14 @@ struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
     TT_KERNEL(out[0],
               max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), pool_window(options)));
   }
-  bool differentiable() const override { return false; }
+  Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i == 1; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {  // the elements at the saved positions
+    const Shape &x = x_shape, &y = s.input_shapes[0];
+    const Tensor flat = reshape(g[0], {x[0], x[1], x[2] * x[3]});
+    const Tensor at = reshape(s.inputs[1].to(DType::i64), {y[0], y[1], y[2] * y[3]});
+    return {reshape(gather(flat, 2, at), y), Tensor()};
+  }
 };
 
 // dy -> dx
@@ -53,7 +60,11 @@ struct AvgPool2dGrad final : Primitive<AvgPool2dGrad> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], avg_pool2d_grad(out[0].view_of(), in[0].view_of(), pool_window(options)));
   }
-  bool differentiable() const override { return false; }
+  Tensors vjp(const Saved&, const Tensors& g) const override {
+    Pool2dOptions same;
+    same.kernel = options.kernel, same.stride = options.stride, same.padding = options.padding;
+    return {tinytorch::avg_pool2d(g[0], same)};
+  }
 };
 
 // dy -> dx
@@ -70,7 +81,9 @@ struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], adaptive_avg_pool2d_grad(out[0].view_of(), in[0].view_of()));
   }
-  bool differentiable() const override { return false; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {tinytorch::adaptive_avg_pool2d(g[0], s.input_shapes[0][2], s.input_shapes[0][3])};
+  }
 };
 
 namespace vjp {

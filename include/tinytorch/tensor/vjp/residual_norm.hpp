@@ -12,7 +12,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // dy, ds, sum, mean, rstd, weight -> dresidual, dx if there is dropout, and those needed of dweight, dbias
-struct ResidualNormGrad final : Primitive<ResidualNormGrad> {
+struct ResidualNormGrad final : RandomPrimitive<ResidualNormGrad> {
   static constexpr const char* kName = "residual_norm_grad";
   WantedGrads grads;  // gradients of weight and bias
   Shapes shapes;

@@ -28,7 +28,20 @@ struct SoftmaxGrad final : Primitive<SoftmaxGrad> {
       TT_KERNEL(out[0], softmax_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim));
     }
   }
-  bool differentiable() const override { return false; }
+  // With up = the gradient of dx:
+  //   softmax       of dy: the same kernel; of y: up (dy - sum(dy y)) - dy sum(up y)
+  //   log_softmax   of dy: up - sum(up exp(y)); of y: -up exp(y) sum(dy)
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const Tensor &up = g[0], &dy = s.inputs[0], &y = s.inputs[1];
+    const auto total = [this](const Tensor& x) { return sum(x, {dim}, true); };
+    if (logarithm) {
+      const Tensor p = exp(y);
+      return {up - total(up * p), s.needs_grad[1] ? -(up * p * total(dy)) : Tensor()};
+    }
+    return {apply(*this, {up, y}),
+            s.needs_grad[1] ? up * (dy - total(dy * y)) - dy * total(up * y) : Tensor()};
+  }
 };
 
 namespace vjp {

@@ -14,6 +14,7 @@
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
+#include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/backend/sparse_view.hpp>
 #include <tinytorch/backend/window.hpp>
 
@@ -28,6 +29,9 @@ void fill(const View& out, double value);
 void fill(const View& out, int64_t value);
 void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
 void division(Division fn, const View& out, const View& a, const View& b);
+// pointwise: fused elementwise steps (backend/cpu/pointwise.hpp); at most kDeviceOperands inputs,
+// kDeviceResults results and kDeviceSteps steps
+void pointwise(const PointwiseProgram& program, std::span<const View> out, std::span<const View> in);
 
 // reduce
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);

@@ -9,6 +9,7 @@
 #include <tinytorch/backend/cuda/runtime/errors.cuh>
 #include <tinytorch/backend/cuda/runtime/graph.cuh>
 #include <tinytorch/backend/cuda/runtime/launches.cuh>
+#include <tinytorch/backend/cuda/runtime/loaded_kernel.cuh>
 #include <tinytorch/backend/cuda/runtime/memory_report.cuh>
 #include <tinytorch/backend/cuda/runtime/pinned.cuh>
 #include <tinytorch/backend/cuda/runtime/range.cuh>

@@ -19,6 +19,18 @@ class NoGrad {
   bool before_;
 };
 
+// Turns recording on or off until the end of the C++ scope, also inside of a NoGrad.
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(grad_enabled()) { grad_enabled() = on; }
+  ~GradMode() { grad_enabled() = before_; }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Runs f without recording and returns its result.
 template <class F>
 decltype(auto) no_grad(F&& f) {
