@@ -293,7 +293,7 @@ class Queries final : public Source {
     r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
     r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
     for (const judge::AuditResult& a : c.audits)
-      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a)});
+      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a), judge::is_decided(a)});
     for (const Json* about : {&d.machine, &d.sandbox})
       for (const auto& [key, value] : about->items())
         r.system.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());

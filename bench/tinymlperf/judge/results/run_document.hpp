@@ -104,6 +104,9 @@ struct AuditResult {
 // An audit for which this machine lacks the means is not passed and not failed; its detail begins so.
 inline constexpr std::string_view kNotMade = "not made: ";
 inline bool was_made(const AuditResult& a) { return !a.detail.starts_with(kNotMade); }
+// The same for an audit whose samples are too few for the machine's noise.
+inline constexpr std::string_view kNotDecided = "not decided: ";
+inline bool is_decided(const AuditResult& a) { return a.passed || !a.detail.starts_with(kNotDecided); }
 
 struct ContenderRecord {
   std::string name;
