@@ -28,6 +28,8 @@ inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = 
     board::Queries queries(store);
     for (const board::TableKey& key : queries.table_keys())
       fmt::print(out, "{}\n", detail::text_of(queries.table(key).value()));
+    if (const int64_t older = store.database().integer("SELECT count(*) FROM older_runs").value_or(0))
+      fmt::print(out, "{} runs are of an older judge, which kept no evidence of its audits\n", older);
     fmt::print(out,
                "{}: every bundle and run is as it came, every rank follows from the raw samples; seal {}\n",
                path.string(), board::seal_of_board(store.database()));

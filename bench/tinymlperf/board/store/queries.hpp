@@ -242,13 +242,13 @@ class Queries final : public Source {
 
   // The lowest level that it has reached in its tables.
   Level level(const bundle::Manifest& m, int64_t id) {
-    Level least = Level::audited;
+    std::optional<Level> least;
     for (const std::string& benchmark : m.benchmarks) {
       const TableKey key{benchmark, m.division, m.hardware, m.tier};
       for (const Standing& s : standings(results(key), scenarios_of(key)))
-        if (s.submission == id) least = std::min(least, s.level);
+        if (s.submission == id) least = std::min(least.value_or(s.level), s.level);
     }
-    return least;
+    return least.value_or(Level::self_reported);
   }
 
   std::vector<File> files(int64_t id) {

@@ -202,7 +202,7 @@ inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
   std::vector<Interval> ratios;
   for (const Result* r : results) {
     if (s.not_ranked.empty()) s.not_ranked = objection(*r);
-    if (!r->audited) s.level = Level::rerun;
+    if (!r->audited || !r->gate.passed) s.level = Level::rerun;  // whoever is out was not audited
     if (r->value) values.push_back(*r->value);
     if (r->ratio) ratios.push_back(*r->ratio);
     if (r->quality && (!s.quality || r->quality->low < s.quality->low)) s.quality = r->quality;

@@ -198,6 +198,10 @@ inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<in
   return std::visit([&](const auto& d) { return detail::insert_run(db, d, job, now); }, any);
 }
 
+inline bool is_older_run(Database& db, int64_t run) {
+  return db.integer("SELECT run FROM older_runs WHERE run = ?", run).has_value();
+}
+
 // Empty: there is no such run.
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(

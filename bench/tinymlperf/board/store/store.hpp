@@ -210,7 +210,8 @@ class Store final : public Uploads {
 
   // Stores a run that was measured elsewhere; a known run is not stored again. Throws Refusal if a bundle of
   // it is unknown.
-  int64_t ingest(const AnyRun& d) {
+  // `older_schema`: the schema of the board on which an older run was kept (schema.hpp); 0: it is not one.
+  int64_t ingest(const AnyRun& d, int64_t older_schema = 0) {
     Transaction t(db_);
     if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
     const auto require_known = [&](const auto& run) {
@@ -221,6 +222,7 @@ class Store final : public Uploads {
     };
     std::visit(require_known, d);
     const int64_t run = insert_run(db_, d, {}, queue_.now());
+    if (older_schema > 0) db_.run("INSERT INTO older_runs VALUES(?, ?)", run, older_schema);
     note("ingest", {}, {}, "run " + std::to_string(run));
     t.commit();
     return run;

@@ -71,7 +71,10 @@ inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
     const AnyRun d = read_run(db, id).value();
     if (db.text("SELECT sha256 FROM runs WHERE id = ?", id) != digest_of(d))
       out.push_back(where + "it is not what was measured");
-    if (const std::string wrong = verify_run(judge::to_json(d)); !wrong.empty()) out.push_back(where + wrong);
+    if (const std::string wrong =
+            verify_run(judge::to_json(d), is_older_run(db, id) ? RunAge::older : RunAge::present);
+        !wrong.empty())
+      out.push_back(where + wrong);
   } catch (const std::exception& e) {
     out.push_back(where + e.what());
   }

@@ -41,7 +41,8 @@ inline std::vector<std::string> chain_of(const Json& document) {
 
 // Where the document was edited after its chain was made; empty: nowhere.
 inline std::string chain_complaint(const Json& document) {
-  if (!document.contains(kChain) || !document.at(kChain).is_array()) return "it has no chain of digests";
+  if (!document.contains(kChain) || !document.at(kChain).is_array())
+    return "it has no chain of digests: an older judge wrote it, or the chain was removed";
   const std::vector<std::string> now = chain_of(document);
   const Json& kept = document.at(kChain);
   if (kept.size() != now.size()) return "its chain has not one link for each contender";

@@ -11,6 +11,8 @@
 
 namespace tinymlperf {
 
+enum class RunAge { present, older };  // older: of a judge that kept no evidence of its audits
+
 inline bool is_run(const Json& document) {
   if (judge::is_kernel_run(document)) return true;
   if (!document.is_object() || !document.contains("schema")) return false;
@@ -34,7 +36,8 @@ inline bool is_measured_audit(const std::string& id) {
 }
 
 // A failed audit other than the clock's puts its contender out, and the reason names it.
-inline std::string audit_complaint(judge::Scenario s, const judge::ContenderRecord& c) {
+inline std::string audit_complaint(judge::Scenario s, const judge::ContenderRecord& c, RunAge age) {
+  if (age == RunAge::older && c.evidence.empty()) return "";
   std::vector<judge::AuditResult> measured;
   if (!c.evidence.empty()) measured = judge::measured_audits(s, c.turns, c.evidence);
   const auto named = [](const std::vector<judge::AuditResult>& all, const std::string& id) {
@@ -57,7 +60,7 @@ inline std::string audit_complaint(judge::Scenario s, const judge::ContenderReco
 }
 
 // What a document of models says without the means to recompute it; empty: nothing.
-inline std::string samples_complaint(const judge::RunDocument& d) {
+inline std::string samples_complaint(const judge::RunDocument& d, RunAge age) {
   if (d.scenario == judge::Scenario::time_to_quality) return "";
   for (const judge::ContenderRecord& c : d.contenders) {
     const std::string of = Json(c.name).dump(-1, ' ', true, Json::error_handler_t::replace) + ": ";
@@ -66,7 +69,7 @@ inline std::string samples_complaint(const judge::RunDocument& d) {
         found && (!c.quality || !agree(interval_to_json(*found), interval_to_json(*c.quality))))
       return of + "quality is " + (c.quality ? show(interval_to_json(*c.quality)) : "missing") +
              ", the samples say " + show(interval_to_json(*found));
-    if (const std::string complaint = audit_complaint(d.scenario, c); !complaint.empty())
+    if (const std::string complaint = audit_complaint(d.scenario, c, age); !complaint.empty())
       return of + complaint;
   }
   return "";
@@ -76,7 +79,10 @@ inline std::string samples_complaint(const judge::RunDocument& d) {
 
 // The first number that does not follow from the samples; empty if all do. Throws std::invalid_argument if it
 // is not a run.
-inline std::string verify_run(const Json& document) {
+inline std::string verify_run(const Json& given, RunAge age = RunAge::present) {
+  Json document = given;
+  if (age == RunAge::older && !document.contains(judge::kChain))
+    document[judge::kChain] = judge::chain_of(document);
   const judge::AnyRun run = judge::read_any_run(document);
   const Json again = judge::to_json(run);
   const Json& contenders = document.at("contenders");
@@ -87,7 +93,8 @@ inline std::string verify_run(const Json& document) {
                (contenders[i].contains(key) ? detail::show(contenders[i].at(key)) : "missing") +
                ", the samples say " + detail::show(value);
   if (const auto* d = std::get_if<judge::RunDocument>(&run))
-    if (const std::string complaint = detail::samples_complaint(*d); !complaint.empty()) return complaint;
+    if (const std::string complaint = detail::samples_complaint(*d, age); !complaint.empty())
+      return complaint;
   if (const std::string complaint = judge::chain_complaint(document); !complaint.empty()) return complaint;
   return detail::agree(document, again) ? "" : "keys or values that a run does not have";
 }
