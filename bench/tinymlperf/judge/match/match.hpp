@@ -28,6 +28,7 @@
 #include <tinymlperf/judge/match/audits.hpp>
 #include <tinymlperf/judge/match/contender_process.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
+#include <tinymlperf/judge/match/run_class.hpp>
 #include <tinymlperf/judge/scenarios/mixed_stream.hpp>
 #include <tinymlperf/judge/scenarios/plugin_system.hpp>
 #include <tinymlperf/judge/scenarios/sample_stream.hpp>
@@ -37,21 +38,6 @@
 
 namespace tinymlperf::judge {
 
-// How much is measured. The class smoke shows that everything works, and ranks nothing.
-struct RunClass {
-  const char* name;
-  double seconds;   // time of all timed turns of each contender and scenario
-  int64_t queries;  // at least, in each turn
-  size_t blocks;
-  int64_t hidden;        // samples of the hidden set
-  double patience = 30;  // seconds without a reply after which a contender is out
-  size_t processes = 1;  // processes of each contender, one after the other
-};
-inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12},
-    kOfficial{"official", 300, 662, 12, 10000, 30, 12};
-// The classes of `race`. Its two matches take as long as the training of its models. Quick only shows that
-// everything works.
-inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
 inline constexpr size_t kAuditBlocks = 12;  // with eight, one disturbed block could hide a gain at 99 %
 
 struct Contender {
@@ -359,7 +345,7 @@ class Match {
       std::vector<AuditResult> all = measured_audits(scenario_, c.record.turns, c.record.evidence);
       const bool open = std::ranges::any_of(
           all, [](const AuditResult& a) { return !is_decided(a) && (a.id == "A2" || a.id == "A3"); });
-      if (!open || look == kLooks || clock() - start > std::max(1.0, class_.seconds)) return all;
+      if (!open || look == kLooks || clock() - start > std::max(3.0, class_.seconds)) return all;
       // No sample of a fresh set may repeat.
       sets_.fresh.draw(sets_.fresh.size(), seed_ ^ (0xE7037ED1A0B428DBu * static_cast<uint64_t>(look)));
     }
