@@ -14,8 +14,10 @@ from headers import Scanner, summary
 
 PAGE = "include/tinytorch/API.md"
 GROUPS = (
-    ("Tensor functions", ("tensor/functions.hpp", "tensor/ops/division.hpp", "tensor/ops/interpolate.hpp",
-                          "tensor/ops/sampling.hpp", "tensor/ops/statistics.hpp")),
+    ("Tensor functions", ("tensor/functions.hpp", "tensor/indexing.hpp", "tensor/ops/composed_losses.hpp",
+                          "tensor/ops/composed_math.hpp", "tensor/ops/composed_shape.hpp", "tensor/ops/conv_transpose.hpp",
+                          "tensor/ops/division.hpp", "tensor/ops/interpolate.hpp", "tensor/ops/sampling.hpp",
+                          "tensor/ops/statistics.hpp", "tensor/ops/volume.hpp", "tensor/ops/windows.hpp")),
     ("Linear algebra", ("tensor/ops/linalg.hpp",)),
     ("Tensor", ("tensor/tensor.hpp", "tensor/operators.hpp", "tensor/scalar.hpp", "tensor/print.hpp")),
     ("Automatic differentiation", ("autograd/*.hpp",)),
@@ -23,7 +25,7 @@ GROUPS = (
         "core/dtype.hpp", "core/device.hpp", "core/shape.hpp", "core/random.hpp", "core/error.hpp", "core/parallel.hpp",
         "core/allocation_observer.hpp")),
     ("CUDA", ("backend/cuda/runtime/runtime.hpp", "backend/cuda/runtime/graph.hpp")),
-    ("Layers", ("layers/activation.hpp", "layers/batch_norm.hpp", "layers/conv2d.hpp", "layers/dropout.hpp",
+    ("Layers", ("layers/activation.hpp", "layers/batch_norm.hpp", "layers/conv*.hpp", "layers/dropout.hpp",
                 "layers/embedding.hpp", "layers/init.hpp", "layers/linear.hpp", "layers/module.hpp", "layers/module_list.hpp",
                 "layers/norm.hpp", "layers/pooling.hpp", "layers/sequential.hpp", "layers/state_dict.hpp")),
     ("Optimizers and schedules", ("layers/adam.hpp", "layers/clip.hpp", "layers/gradient_sum.hpp", "layers/optimizer.hpp",

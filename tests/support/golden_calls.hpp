@@ -1,6 +1,6 @@
 // Calls whose values and gradients are compared with golden cases {name, options, inputs, results,
-// gradients}, which make_layer_ops.py writes. The loss of the gradients is the sum of results times cos(0),
-// cos(1), ...
+// gradients}, which make_layer_ops.py and make_volume.py write. The loss of the gradients is the sum of
+// results times cos(0), cos(1), ...
 #pragma once
 
 #include <doctest/doctest.h>
@@ -40,9 +40,9 @@ using Call =
     std::function<tinytorch::Tensors(const nlohmann::json& options, const tinytorch::Tensors& inputs)>;
 
 // Runs every case called `name`, in f64, f32 and bf16, and with strided inputs.
-inline int check_calls(const std::string& name, const Call& call) {
+inline int check_calls(const std::string& name, const Call& call, const std::string& file = "layer_ops") {
   int cases = 0;
-  const nlohmann::json golden = read_golden("layer_ops");
+  const nlohmann::json golden = read_golden(file);
   for (const nlohmann::json& c : golden["cases"]) {
     if (c["name"] != name) continue;
     ++cases;

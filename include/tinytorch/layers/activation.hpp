@@ -3,6 +3,7 @@
 
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/tensor/ops/composed_math.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -66,6 +67,60 @@ class Softmax : public Module {
   explicit Softmax(int dimension = -1) : dim(dimension) {}
   Tensor forward(const Tensor& x) override { return softmax(x, dim); }
   int dim;
+};
+class LogSoftmax : public Module {
+ public:
+  explicit LogSoftmax(int dimension = -1) : dim(dimension) {}
+  Tensor forward(const Tensor& x) override { return log_softmax(x, dim); }
+  int dim;
+};
+class LogSigmoid : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return logsigmoid(x); }
+};
+// x / (1 + |x|)
+class Softsign : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return softsign(x); }
+};
+// clamp(x, 0, 6)
+class ReLU6 : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return relu6(x); }
+};
+// clamp(x, low, high)
+class Hardtanh : public Module {
+ public:
+  explicit Hardtanh(double minimum = -1, double maximum = 1) : low(minimum), high(maximum) {}
+  Tensor forward(const Tensor& x) override { return hardtanh(x, low, high); }
+  double low, high;
+};
+// clamp(x / 6 + 1 / 2, 0, 1)
+class Hardsigmoid : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return hardsigmoid(x); }
+};
+// 1.0507 elu(x, 1.6733) (Klambauer et al., "Self-Normalizing Neural Networks", 2017)
+class SELU : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return selu(x); }
+};
+// The first half of a dimension times sigmoid of the second (Dauphin et al., 2017)
+class GLU : public Module {
+ public:
+  explicit GLU(int dimension = -1) : dim(dimension) {}
+  Tensor forward(const Tensor& x) override { return glu(x, dim); }
+  int dim;
+};
+// x where x > 0, else weight x, with one learned weight, or one for each channel of x [N, C, ...] (He et al.,
+// 2015)
+class PReLU : public Module {
+ public:
+  explicit PReLU(int64_t channels = 1, double start = 0.25) {
+    weight = add_parameter("weight", full({channels}, start));
+  }
+  Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+  Tensor weight;  // [channels]
 };
 
 }  // namespace tinytorch::inline TT_BUILD

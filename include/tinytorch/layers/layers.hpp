@@ -13,6 +13,7 @@
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/conv1d.hpp>
 #include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/conv3d.hpp>
 #include <tinytorch/layers/conv_transpose.hpp>
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/dropout.hpp>

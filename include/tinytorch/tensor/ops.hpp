@@ -7,6 +7,8 @@
 #include <tinytorch/tensor/ops/cached_attention.hpp>
 #include <tinytorch/tensor/ops/composed.hpp>
 #include <tinytorch/tensor/ops/composed_losses.hpp>
+#include <tinytorch/tensor/ops/composed_math.hpp>
+#include <tinytorch/tensor/ops/composed_shape.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/conv_transpose.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
@@ -33,4 +35,5 @@
 #include <tinytorch/tensor/ops/statistics.hpp>
 #include <tinytorch/tensor/ops/to_string.hpp>
 #include <tinytorch/tensor/ops/unbind.hpp>
+#include <tinytorch/tensor/ops/volume.hpp>
 #include <tinytorch/tensor/ops/windows.hpp>

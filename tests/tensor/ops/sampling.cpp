@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <support/errors.hpp>
+#include <support/everyday.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -63,6 +64,43 @@ TEST_CASE("unique of scalars, no elements, NaN, zeros of both signs, and bool") 
   CHECK(special.counts.to_vector<int64_t>() == Integers{2, 1, 1, 1});
   CHECK(tt::unique(tt::from_data({1.0f, 0.0f, 1.0f}).to(tt::boolean)).counts.to_vector<int64_t>() ==
         Integers{1, 2});
+}
+
+TEST_CASE("unique along a dimension and unique_consecutive are PyTorch's") {
+  using tt::Tensors;
+  const auto dim = [](const Tensor& index) { return static_cast<int>(index.item<int64_t>()); };
+  everyday::check(
+      {{"unique_0", [&](const Tensors& in, const Tensor& d) { return tt::unique(in[0], dim(d)).values; }},
+       {"unique_1", [&](const Tensors& in, const Tensor& d) { return tt::unique(in[0], dim(d)).inverse; }},
+       {"unique_2", [&](const Tensors& in, const Tensor& d) { return tt::unique(in[0], dim(d)).counts; }},
+       {"unique_consecutive_0",
+        [](const Tensors& in, const Tensor&) { return tt::unique_consecutive(in[0]).values; }},
+       {"unique_consecutive_1",
+        [](const Tensors& in, const Tensor&) { return tt::unique_consecutive(in[0]).inverse; }},
+       {"unique_consecutive_2",
+        [](const Tensors& in, const Tensor&) { return tt::unique_consecutive(in[0]).counts; }}},
+      true);
+}
+
+TEST_CASE("unique along a dimension: every dtype, NaN, no slices, errors") {
+  for (const tt::DType t :
+       {tt::f64, tt::f32, tt::f16, tt::bf16, tt::i64, tt::i32, tt::i8, tt::u8, tt::boolean}) {
+    const auto u = tt::unique(tt::from_data<int64_t>({1, 0, 0, 1, 1, 0, 0, 0}, {4, 2}).to(t), 0);
+    CHECK(u.values.dtype() == t);
+    CHECK(u.values.to_vector<double>() == std::vector<double>{0, 0, 0, 1, 1, 0});
+    CHECK(u.inverse.to_vector<int64_t>() == Integers{2, 1, 2, 0});
+    CHECK(u.counts.to_vector<int64_t>() == Integers{1, 1, 2});
+  }
+  const int64_t large = int64_t{1} << 60;  // beyond the integers of f64
+  CHECK(tt::unique(tt::from_data<int64_t>({large + 1, large, large + 1}), 0).values.to_vector<int64_t>() ==
+        Integers{large, large + 1});
+  const float nan = std::nanf("");
+  CHECK(tt::unique(tt::from_data({nan, nan, 0.0f, -0.0f}), 0).counts.to_vector<int64_t>() ==
+        Integers{2, 1, 1});
+  CHECK(tt::unique(tt::zeros({0, 3}), 0).values.shape() == tt::Shape{0, 3});
+  CHECK(tt::unique_consecutive(tt::zeros({0, 3})).inverse.shape() == tt::Shape{0, 3});
+  test::expect_error("TT-SHAPE-10", "unique", [] { tt::unique(tt::zeros({3, 0}), 0); });
+  test::expect_error("TT-SHAPE-03", "unique", [] { tt::unique(tt::zeros({}), 0); });
 }
 
 TEST_CASE("randperm holds every number once, and all orders are equally likely") {

@@ -19,6 +19,11 @@ struct UniqueValues {
   Tensor values, inverse, counts;
 };
 TT_API UniqueValues unique(const Tensor& x, TT_LOC);
+// The distinct slices of x along dim in lexicographic order: values has the shape of x with K along dim;
+// inverse is i64 [size of dim]. The order is found on the CPU. Errors: TT-SHAPE-10 for slices of no elements.
+TT_API UniqueValues unique(const Tensor& x, int dim, TT_LOC);
+// The same as unique, but only neighbours in row-major order are compared, and nothing is sorted.
+TT_API UniqueValues unique_consecutive(const Tensor& x, TT_LOC);
 
 // 0, ..., n - 1 in random order. The dtype must hold n - 1. Errors: TT-SHAPE-01, TT-DTYPE-07.
 TT_API Tensor randperm(int64_t n, DType dtype = DType::i64, Device device = default_device(),
@@ -38,6 +43,7 @@ TT_API Tensor multinomial(const Tensor& weights, int64_t count, bool replacement
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tinytorch/tensor/ops/composed_shape.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <utility>
@@ -45,21 +51,66 @@ TT_API Tensor multinomial(const Tensor& weights, int64_t count, bool replacement
 
 namespace tinytorch::inline TT_BUILD {
 
-TT_API UniqueValues unique(const Tensor& x, Loc loc) {
-  require_defined("unique", loc, x);
-  const int64_t n = x.numel();
-  const Tensor none = zeros({0}, DType::i64, x.device(), loc);
-  if (n == 0) return {reshape(x.detach(), {0}, loc).clone(), reshape(none, x.shape(), loc), none};
-  const ValuesAndIndices sorted = sort(reshape(x.detach(), {n}, loc), 0, false, loc);
-  const Tensor one = ones({1}, DType::i64, x.device(), loc);
-  const Tensor changes =
-      ne(slice(sorted.values, 0, 1, kEnd, 1, loc), slice(sorted.values, 0, 0, n - 1, 1, loc), loc);
+// Runs of equal neighbours in values [n], n > 0; order [n]: the position in x of each value.
+inline UniqueValues runs_of_equals(const Tensor& values, const Tensor& order, const Shape& shape, Loc loc) {
+  const int64_t n = values.numel();
+  const Tensor one = ones({1}, DType::i64, values.device(), loc);
+  const Tensor changes = ne(slice(values, 0, 1, kEnd, 1, loc), slice(values, 0, 0, n - 1, 1, loc), loc);
   const Tensor first = cat({one, cast(changes, DType::i64, loc)}, 0, loc);  // 1 at the first of equal values
   const Tensor starts = reshape(nonzero(first, loc), {-1}, loc);
   const Tensor ends = cat({slice(starts, 0, 1, kEnd, 1, loc), one * n}, 0, loc);
   const Tensor group = cumsum(first, 0, loc) - one;
-  const Tensor inverse = scatter_add(zeros({n}, DType::i64, x.device(), loc), 0, sorted.indices, group, loc);
-  return {index_select(sorted.values, 0, starts, loc), reshape(inverse, x.shape(), loc), ends - starts};
+  const Tensor inverse = scatter_add(zeros({n}, DType::i64, values.device(), loc), 0, order, group, loc);
+  return {index_select(values, 0, starts, loc), reshape(inverse, shape, loc), ends - starts};
+}
+inline UniqueValues no_unique_values(const Tensor& x, Loc loc) {
+  const Tensor none = zeros({0}, DType::i64, x.device(), loc);
+  return {reshape(x.detach(), {0}, loc).clone(), reshape(none, x.shape(), loc), none};
+}
+
+TT_API UniqueValues unique(const Tensor& x, Loc loc) {
+  require_defined("unique", loc, x);
+  if (x.numel() == 0) return no_unique_values(x, loc);
+  const ValuesAndIndices sorted = sort(reshape(x.detach(), {x.numel()}, loc), 0, false, loc);
+  return runs_of_equals(sorted.values, sorted.indices, x.shape(), loc);
+}
+TT_API UniqueValues unique_consecutive(const Tensor& x, Loc loc) {
+  require_defined("unique_consecutive", loc, x);
+  const int64_t n = x.numel();
+  if (n == 0) return no_unique_values(x, loc);
+  const Tensor order = arange(Scalar(0), Scalar(n), Scalar(1), DType::i64, x.device(), loc);
+  return runs_of_equals(reshape(x.detach(), {n}, loc), order, x.shape(), loc);
+}
+
+TT_API UniqueValues unique(const Tensor& x, int dim, Loc loc) {
+  require_defined("unique", loc, x);
+  const int d = indexed_dim("unique", x, dim, loc);
+  const int64_t n = x.shape()[d];
+  if (x.numel() == 0 && n > 0) {
+    fail("TT-SHAPE-10",
+         "unique: the slices of " + x.describe() + " along dimension " + std::to_string(d) +
+             " have no elements",
+         loc);
+  }
+  // The position of each element among the distinct ones has the order of the values for every dtype.
+  const Tensor ranks =
+      reshape(movedim(unique(x, loc).inverse, d, 0, loc), {n, n > 0 ? x.numel() / n : 0}, loc);
+  const std::vector<int64_t> all = ranks.to(cpu, loc).to_vector<int64_t>();
+  const auto width = static_cast<std::ptrdiff_t>(ranks.shape()[1]);
+  const auto row = [&](int64_t i) { return all.begin() + i * width; };
+  const auto compare = [&](int64_t a, int64_t b) {
+    return std::lexicographical_compare(row(a), row(a) + width, row(b), row(b) + width);
+  };
+  std::vector<int64_t> order(static_cast<size_t>(n)), inverse(order.size()), first, counts;
+  for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
+  std::stable_sort(order.begin(), order.end(), compare);
+  for (const int64_t i : order) {
+    if (first.empty() || compare(first.back(), i)) first.push_back(i), counts.push_back(0);
+    ++counts.back();
+    inverse[static_cast<size_t>(i)] = static_cast<int64_t>(first.size()) - 1;
+  }
+  const auto on_device = [&](const std::vector<int64_t>& v) { return from_data(v).to(x.device(), loc); };
+  return {index_select(x.detach(), d, on_device(first), loc), on_device(inverse), on_device(counts)};
 }
 
 TT_API Tensor randperm(int64_t n, DType dtype, Device device, Generator& generator, Loc loc) {
