@@ -2,6 +2,8 @@
 // of heads, so that a layer may have fewer than its options say. D and the queries of a group stay.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <tinytorch/kv_cache/attention_cache.hpp>
 
 namespace tinytorch::inline TT_BUILD {
