@@ -1,10 +1,14 @@
 #include <tinytorch/pruning/shrink.hpp>
 
 #include <pruning/formats.hpp>
+
+#include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
 #include <tinytorch/layers/conv2d.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/transformer/decoder.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
 
 using namespace test;
 
@@ -58,6 +62,36 @@ struct Attention : tt::Module {
   }
 };
 
+// GPT-2 with 4 heads of 4 and a hidden width of 40.
+struct SmallGpt2 : tt::Gpt2 {
+  static tt::Gpt2Config sizes() {
+    tt::Gpt2Config c;
+    c.vocabulary = 30, c.context = 12, c.features = 16, c.layers = 2, c.heads = 4, c.hidden = 40;
+    c.deviation = 0.3;
+    return c;
+  }
+  SmallGpt2() : tt::Gpt2((tt::manual_seed(6), sizes())) {}
+};
+// 8 heads of 4, of which two share keys and values; rotary positions and a gated MLP.
+struct SmallLlama : tt::Llama {
+  template <class Config = tt::LlamaConfig>
+  static Config sizes() {
+    Config c;
+    c.vocabulary = 30, c.context = 12, c.features = 16, c.layers = 2, c.heads = 8, c.groups = 4;
+    c.head_size = 4, c.hidden = 40, c.deviation = 0.3;
+    return c;
+  }
+  SmallLlama() : tt::Llama((tt::manual_seed(7), sizes())) {}
+};
+struct SmallDecoder : tt::Decoder {
+  SmallDecoder() : tt::Decoder((tt::manual_seed(7), SmallLlama::sizes<tt::DecoderConfig>())) {}
+};
+
+tt::Tensor tokens(int64_t B, int64_t T) {
+  tt::Generator g(10);
+  return tt::randint(0, 30, {B, T}, tt::i64, tt::default_device(), g);
+}
+
 // Random statistics and norms, so that channels differ.
 void stir(tt::Module& net) {
   const tt::NoGrad no_grad;
@@ -102,6 +136,79 @@ TEST_CASE("the masked net equals the shrunk net: residual, concatenation, attent
   CHECK(difference<Attention>(input({2, 6, 16}), {.sparsity = 0.5}, numbers) < 1e-6);
   // 2 of 4 groups of heads and 24 of 40 hidden features stay.
   CHECK(numbers == 16 * 16 + 16 + 8 * 16 + 8 * 16 + 8 + 16 * 16 + 16 + 24 * 16 + 24 + 24 * 16 + 16);
+}
+
+TEST_CASE(
+    "heads and hidden features of language models: the masked net equals the shrunk net, also by a cache") {
+  const auto check = [&](auto make, int64_t qkv_rows, int64_t projection_columns, int64_t groups) {
+    using Net = decltype(make());
+    int64_t numbers = 0;
+    const tt::Tensor x = tokens(2, 7);
+    CHECK(difference<Net>(x, {.sparsity = 0.5}, numbers) < 1e-6);
+    Net net;
+    stir(net);
+    const tt::NoGrad no_grad;
+    const tt::ShrinkPlan plan = tt::plan_shrink(net, x, {.sparsity = 0.5});
+    tt::shrink(net, plan);
+    for (const auto& block : net.blocks) {
+      CHECK(block.attention.qkv.weight.shape() == tt::Shape{qkv_rows, 16});
+      CHECK(block.attention.projection.weight.shape() == tt::Shape{16, projection_columns});
+      CHECK(block.mlp.down.weight.shape() == tt::Shape{16, 24});  // 24 of 40
+    }
+    CHECK(net.token_embedding.weight.shape() == tt::Shape{30, 16});
+    // Removed heads are whole: D rows each of queries, keys and values.
+    for (const auto& [name, dims] : plan.removed)
+      if (name.ends_with("qkv.weight")) CHECK(dims.at(0).size() % 4 == 0);
+    // Token by token through a cache of the new size: the logits of the whole text.
+    CHECK(net.kv_shape().groups == groups);
+    tt::ContiguousCache cache(net.kv_shape(), {.sequences = 2, .capacity = 12});
+    const tt::Tensor whole = net(x);
+    for (int64_t t = 0; t < 7; ++t) {
+      const tt::Tensor step = net.forward(x.slice(1, t, t + 1).contiguous(), &cache);
+      CHECK(tt::max(tt::abs(step - whole.slice(1, t, t + 1))).template item<double>() < 1e-4);
+    }
+  };
+  check([] { return SmallGpt2(); }, 3 * 2 * 4, 2 * 4, 2);
+  // 2 of 4 groups stay: 4 heads of queries, 2 of keys, 2 of values.
+  check([] { return SmallLlama(); }, (4 + 2 * 2) * 4, 4 * 4, 2);
+  check([] { return SmallDecoder(); }, (4 + 2 * 2) * 4, 4 * 4, 2);
+}
+
+TEST_CASE("layers with different numbers of heads run, and a cache for them is refused") {
+  SmallGpt2 net;
+  stir(net);
+  const tt::Tensor x = tokens(1, 5);
+  tt::shrink(net, tt::plan_shrink(net, x, {.sparsity = 0.5, .choose = [](const std::set<std::string>& names) {
+                                             return names.count("blocks.1.attention.qkv.weight") > 0;
+                                           }}));
+  CHECK(net.blocks[0].attention.qkv.weight.size(0) == 48);
+  CHECK(net.blocks[1].attention.qkv.weight.size(0) == 24);
+  CHECK(net(x).shape() == tt::Shape{1, 5, 30});
+  CHECK(errors::thrown_by([&] { (void)net.kv_shape(); }).code == "TT-KV-01");
+}
+
+TEST_CASE("training goes on after heads are removed: gradients and moments have the new shapes") {
+  SmallGpt2 net;
+  stir(net);
+  tt::AdamW optimizer(net.named_parameters(), {.lr = 0.01});
+  const tt::Tensor x = tokens(2, 6);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    const tt::Tensor loss = net.loss(x, x);
+    loss.backward();
+    optimizer.step();
+    return loss.item<double>();
+  };
+  step();
+  const tt::ShrinkPlan plan = tt::plan_shrink(net, x, {.sparsity = 0.5});
+  tt::shrink(net, plan, &optimizer);
+  for (const auto& [key, tensor] : optimizer.state_dict())
+    if (key.starts_with("blocks.0.attention.qkv.weight.") && tensor.rank() == 2)
+      CHECK(tensor.shape() == tt::Shape{24, 16});
+  const double first = step();
+  for (int i = 0; i < 10; ++i) step();
+  CHECK(step() < first);
+  CHECK(net.blocks[0].attention.qkv.weight.grad().shape() == tt::Shape{24, 16});
 }
 
 TEST_CASE("channels that stay are a multiple; a shortcut's channels go together with all that add to it") {
@@ -169,4 +276,9 @@ TEST_CASE("plans that would remove everything, or do not fit, are refused") {
   const tt::ShrinkPlan plan = tt::plan_shrink(net, x, {.sparsity = 0.5});
   tt::shrink(net, plan);
   CHECK(code([&] { tt::shrink(net, plan); }) == "TT-PRUNE-03");
+  // All heads of a layer: the message names its weight.
+  SmallGpt2 gpt2;
+  const auto error = errors::thrown_by([&] { tt::plan_shrink(gpt2, tokens(1, 2), {.sparsity = 0.97}); });
+  CHECK(error.code == "TT-PRUNE-04");
+  CHECK(error.text.find("blocks.0.attention") != std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <quantization/planted.hpp>
 #include <support/errors.hpp>
+#include <tinytorch/quantization/granularity.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace test;
@@ -96,4 +97,38 @@ TEST_CASE("dtype, device and shape stay; empty tensors; odd widths and integers 
                      [] { (void)tt::hadamard_unrotate(tt::full({}, 1), 1); });
   test::expect_error("TT-DTYPE-02", "hadamard_rotate",
                      [] { (void)tt::hadamard_rotate(tt::arange(0, 8), 1); });
+}
+
+// Keys [512, 64] of which three channels have a mean of 8, as some have in real models, and queries. The
+// error of a logit q k / sqrt(D), if the keys have 4 bits.
+TEST_CASE("planted cases: keys of 4 bits, by token, by channel (KIVI), and rotated") {
+  constexpr int64_t T = 512, D = 64;
+  tt::Generator g(17);
+  const tt::Tensor q = tt::randn({256, D}, tt::f32, tt::cpu, g);
+  tt::Tensor k = tt::randn({T, D}, tt::f32, tt::cpu, g);
+  for (const int64_t channel : {5, 20, 43}) {
+    tt::Tensor column = k.slice(1, channel, channel + 1);
+    column.copy_(column + 8);
+  }
+  const auto four_bits = [](const tt::Tensor& x, tt::Fit fit) {
+    return tt::dequantize(tt::scaled_codes(
+        x.contiguous(), {.bits = 4, .granularity = tt::Granularity::group, .group = 32, .fit = fit}));
+  };
+  const auto error = [](const tt::Tensor& queries, const tt::Tensor& keys, const tt::Tensor& stored) {
+    const tt::Tensor wrong = tt::matmul(queries.to(tt::f64), (keys - stored).to(tt::f64).t());
+    return std::sqrt(tt::mean(tt::square(wrong)).item<double>() / static_cast<double>(D));
+  };
+  const auto near = [](double got, double expected) {
+    INFO(got, ", expected ", expected);
+    CHECK(std::abs(20 * std::log10(got / expected)) <= 1);  // dB
+  };
+  const tt::Fit symmetric = tt::Fit::absmax, affine = tt::Fit::minmax;
+  const tt::Tensor turned_q = tt::hadamard_rotate(q, 7), turned_k = tt::hadamard_rotate(k, 7);
+  near(error(q, k, four_bits(k, symmetric)), 0.346);
+  near(error(q, k, four_bits(k, affine)), 0.197);
+  near(error(q, k, four_bits(k.t(), affine).t()), 0.081);
+  near(error(turned_q, turned_k, four_bits(turned_k, symmetric)), 0.182);
+  near(error(turned_q, turned_k, four_bits(turned_k, affine)), 0.153);
+  // Keys that are rotated without the queries give other logits.
+  CHECK(error(q, k, four_bits(turned_k, symmetric)) > 1);
 }

@@ -196,6 +196,16 @@ class ChannelGraph : private OpObserver {
     for (int64_t h = 0; h < H; ++h) of_head.push_back(groups[static_cast<size_t>(h / (H / G))]);
     return along(out, out_head_dim, of_head);
   }
+  // Packed QKV [B, T, (H + 2 G) D], the queries first: the same groups as with separate tensors.
+  Tensor joined_heads(const Tensor& qkv, const Shape& out, int64_t H) {
+    const int64_t B = out[0], T = out[1], D = H == 0 ? 0 : out[2] / H;
+    if (qkv.numel() == 0 || D == 0) return zeros(out, DType::i64, cpu);
+    const Tensor all = qkv.reshape({B, T, qkv.size(2) / D, D});
+    const int64_t G = (all.size(2) - H) / 2;
+    return heads({all.slice(2, 0, H), all.slice(2, H, H + G), all.slice(2, H + G, H + 2 * G)}, {B, T, H, D},
+                 2, 2)
+        .reshape(out);
+  }
 
   inline void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost) override;
 
@@ -243,6 +253,8 @@ inline void ChannelGraph::after(const PrimitiveBase& op, const Tensors& in, cons
     tags = expand(first, shape).contiguous();
   } else if (name == "scaled_dot_product_attention" && in.size() == 3) {
     tags = heads({tags_of(in[0]), tags_of(in[1]), tags_of(in[2])}, shape, 1, 2);
+  } else if (name == "joined_attention" && in.size() == 1) {
+    tags = joined_heads(tags_of(in[0]), shape, out[1].size(1));
   } else if (is("reshape", "permute", "slice", "region", "cat", "expand", "flip", "unbind")) {
     Tensors given;
     for (const Tensor& t : in) given.push_back(tags_of(t));

@@ -139,7 +139,11 @@ std::vector<LoraPlace> lora_places_of(Model& model, bool packed) {
     auto& block = model.blocks[i];
     const std::string path = "model.layers." + std::to_string(i) + ".";
     const auto& o = block.attention.options;
-    const int64_t q = o.heads * o.head_size, kv = o.groups * o.head_size, F = block.mlp.hidden;
+    // Rows are counted by the weights, which structured pruning shrinks; packed layers are no places.
+    const auto rows = [](const Linear& layer) { return layer.weight.defined() ? layer.weight.size(0) : 0; };
+    const HeadCounts heads = head_counts(o, rows(block.attention.qkv));
+    const int64_t q = heads.heads * o.head_size, kv = heads.groups * o.head_size;
+    const int64_t F = rows(block.mlp.gate_up) / 2;
     if (packed) {
       add_lora_place(out, path + "self_attn.qkv_proj", block.attention.qkv);
     } else {

@@ -31,9 +31,10 @@ inline Tensors made_by(const OffsetRmsNorm& norm) {
   return norm.offset == 0 ? Tensors{norm.weight} : Tensors{};
 }
 
-// Rows [first, end of the weight) of a layer; empty if it is packed already.
-inline Tensors last_rows(const Linear& layer, int64_t first) {
+// The last of `parts` equal blocks of rows of a layer; empty if it is packed already.
+inline Tensors last_rows(const Linear& layer, int64_t parts) {
   if (!layer.weight.defined()) return {};
+  const int64_t first = layer.weight.size(0) / parts * (parts - 1);
   Tensors rows{slice(layer.weight.detach(), 0, first, layer.weight.size(0))};
   if (layer.bias.defined()) rows.push_back(slice(layer.bias.detach(), 0, first, layer.bias.size(0)));
   return rows;
@@ -43,19 +44,18 @@ inline void add_feed(InputMakers& makers, const Tensors& norm, const Mlp& mlp) {
 template <class Gated>  // SwiGlu or GatedMlp
 void add_feed(InputMakers& makers, const Tensors& norm, const Gated& mlp) {
   makers[&mlp.gate_up] = norm;
-  makers[&mlp.down] = last_rows(mlp.gate_up, mlp.hidden);
+  makers[&mlp.down] = last_rows(mlp.gate_up, 2);
 }
 template <class Block>
 void add_block(InputMakers& makers, Block& block) {
   const auto& o = block.attention.options;
   makers[&block.attention.qkv] = made_by(block.attention_norm);
-  if (o.heads == o.groups)
-    makers[&block.attention.projection] = last_rows(block.attention.qkv, 2 * o.heads * o.head_size);
+  if (o.heads == o.groups) makers[&block.attention.projection] = last_rows(block.attention.qkv, 3);
   add_feed(makers, made_by(block.mlp_norm), block.mlp);
 }
 
 inline void add_mlp(InputMakers& makers, const Mlp& mlp) {
-  if (mlp.fn == Activation::relu) makers[&mlp.down] = last_rows(mlp.up, 0);
+  if (mlp.fn == Activation::relu) makers[&mlp.down] = last_rows(mlp.up, 1);
 }
 
 // Call it before the layers are packed, and after the head of the model became a layer.

@@ -11,6 +11,7 @@
 #include <tinytorch/kv_cache/attention_cache.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 #include <tinytorch/transformer/positions.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -40,10 +41,10 @@ class SelfAttention : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
   Tensor forward(const Tensor& x, const SequencePlace& place) {
     const Scope scope = forward_scope();
-    const int64_t H = options.heads, G = options.groups;
     const AttentionOptions rules{
         .causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
-    const Tensor packed = qkv(x);  // [B, T, (H + 2G) D]
+    const Tensor packed = qkv(x);                               // [B, T, (H + 2G) D]
+    const auto [H, G] = head_counts(options, packed.size(-1));  // pruning may have removed some
     if (!options.rotary && !place.cache) return projection(joined_attention(packed, H, G, rules));
 
     const int64_t B = x.size(0), T = x.size(1), D = options.head_size;

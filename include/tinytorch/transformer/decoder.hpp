@@ -45,12 +45,13 @@ class GatedMlp : public Module {
     add("gate_up", gate_up), add("down", down);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor both = gate_up(x), gate = slice(both, -1, 0, hidden);  // [B, T, 2F]
-    return down(open(gate) * slice(both, -1, hidden));
+    const Tensor both = gate_up(x);       // [B, T, 2F]
+    const int64_t F = both.size(-1) / 2;  // pruning may have removed some of `hidden`
+    return down(open(slice(both, -1, 0, F)) * slice(both, -1, F));
   }
 
   Activation fn;   // silu, gelu or gelu_tanh
-  int64_t hidden;  // F
+  int64_t hidden;  // F, before pruning
   Linear gate_up, down;
 
  private:
@@ -136,7 +137,9 @@ class Decoder : public LanguageModel {
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.rotary.context(config.context); }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
-  KvShape kv_shape() const override { return {config.layers, config.kv_groups(), config.head_features()}; }
+  KvShape kv_shape() const override {
+    return kept_kv_shape(blocks, {config.layers, config.kv_groups(), config.head_features()});
+  }
 
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);

@@ -15,6 +15,7 @@
 #include <tinytorch/transformer/attention.hpp>
 #include <tinytorch/transformer/block.hpp>
 #include <tinytorch/transformer/composed_attention.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -105,10 +106,11 @@ class DecoderAttention : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
   Tensor forward(const Tensor& x, const SequencePlace& place) {
     const Scope scope = forward_scope();
-    const int64_t B = x.size(0), T = x.size(1), H = options.heads, G = options.groups, D = options.head_size;
+    const int64_t B = x.size(0), T = x.size(1), D = options.head_size;
     const Tensor packed = qkv(x);                                             // [B, T, (H + 2G) D]
+    const auto [H, G] = head_counts(options, packed.size(-1));                // pruning may have removed some
     const Tensor all = packed.reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
-    const Tensor turned = options.rotary->turn(normed(slice(all, 1, 0, H + G)), place.start);
+    const Tensor turned = options.rotary->turn(normed(slice(all, 1, 0, H + G), H), place.start);
     const Tensor q = slice(turned, 1, 0, H), k = slice(turned, 1, H, H + G), v = slice(all, 1, H + G);
     const Tensor y = attend(place, q, k, v);  // [B, H, T, D]
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));
@@ -120,9 +122,8 @@ class DecoderAttention : public Module {
 
  private:
   // x [B, H + G, T, D]: the queries, then the keys
-  Tensor normed(const Tensor& x) {
+  Tensor normed(const Tensor& x, int64_t H) {
     if (!query_norm) return x;
-    const int64_t H = options.heads;
     return cat({(*query_norm)(slice(x, 1, 0, H)), (*key_norm)(slice(x, 1, H))}, 1);
   }
   Tensor attend(const SequencePlace& place, const Tensor& q, const Tensor& k, const Tensor& v) {

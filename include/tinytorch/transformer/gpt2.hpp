@@ -8,6 +8,7 @@
 
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/transformer/block.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -61,7 +62,9 @@ class Gpt2 : public LanguageModel {
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
-  KvShape kv_shape() const override { return {config.layers, config.heads, config.features / config.heads}; }
+  KvShape kv_shape() const override {
+    return kept_kv_shape(blocks, {config.layers, config.heads, config.features / config.heads});
+  }
 
   // tokens i64 [B, T] -> [B, T, C]: the embedding of each token plus that of its position
   // (position_embedding.rows), dropout in training, all blocks, and the final norm of their residual stream.

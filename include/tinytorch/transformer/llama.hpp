@@ -8,6 +8,7 @@
 
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/transformer/block.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -62,8 +63,8 @@ class Llama : public LanguageModel {
   int64_t context() const override { return config.rotary.context(config.context); }
   std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
   KvShape kv_shape() const override {
-    return {config.layers, config.groups > 0 ? config.groups : config.heads,
-            config.head_size > 0 ? config.head_size : config.features / config.heads};
+    return kept_kv_shape(blocks, {config.layers, config.groups > 0 ? config.groups : config.heads,
+                                  config.head_size > 0 ? config.head_size : config.features / config.heads});
   }
 
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {

@@ -30,11 +30,12 @@ class SwiGlu : public Module {
     add("gate_up", gate_up), add("down", down);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor both = gate_up(x);  // [B, T, 2F]
-    return down(silu(slice(both, -1, 0, hidden)) * slice(both, -1, hidden));
+    const Tensor both = gate_up(x);       // [B, T, 2F]
+    const int64_t F = both.size(-1) / 2;  // pruning may have removed some of `hidden`
+    return down(silu(slice(both, -1, 0, F)) * slice(both, -1, F));
   }
 
-  int64_t hidden;  // F
+  int64_t hidden;  // F, before pruning
   Linear gate_up, down;
 };
 

@@ -1,0 +1,46 @@
+// The heads of an attention layer, counted by its weights: pruning (pruning/shrink.hpp) removes whole groups
+// of heads, so that a layer may have fewer than its options say. D and the queries of a group stay.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tinytorch/kv_cache/attention_cache.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct HeadCounts {
+  int64_t heads = 0, groups = 0;  // H of the queries, G of the keys and values
+};
+
+// Of a layer with these options, whose packed QKV has (H + 2 G) D = `width` features.
+template <class Options>
+HeadCounts head_counts(const Options& o, int64_t width) {
+  const int64_t share = o.heads / o.groups, each = (share + 2) * o.head_size;
+  return {each == 0 ? 0 : width / each * share, each == 0 ? 0 : width / each};
+}
+
+// What a cache of these blocks holds, if it was `built` before heads were removed. A cache has one number of
+// groups for all layers: TT-KV-01 if the layers have different numbers. A layer that is packed
+// (quantization/) has no float weight to count; it counts as the others do.
+template <class Blocks>
+KvShape kept_kv_shape(const Blocks& blocks, KvShape built, TT_LOC) {
+  int64_t known = -1;
+  for (const auto& block : blocks) {
+    const Tensor& w = block.attention.qkv.weight;
+    if (!w.defined()) continue;
+    const int64_t groups = head_counts(block.attention.options, w.size(0)).groups;
+    if (known >= 0 && groups != known) {
+      fail(
+          "TT-KV-01",
+          "the layers of this model have " + std::to_string(known) + " and " + std::to_string(groups) +
+              " groups of heads\n  rule: a cache has one number of groups for all layers\n  hint: remove the "
+              "same share of heads from every layer (ShrinkOptions::choose)",
+          loc);
+    }
+    known = groups;
+  }
+  if (known >= 0) built.groups = known;
+  return built;
+}
+
+}  // namespace tinytorch::inline TT_BUILD
