@@ -1,10 +1,11 @@
-#include <tinytorch/transformer/kept_heads.hpp>
+#include <doctest/doctest.h>
 
-#include <vector>
-
-#include <tinytorch/tinytorch.hpp>
-
+#include <io/files.hpp>
 #include <support/errors.hpp>
+#include <tinytorch/transformer/gguf.hpp>
+#include <tinytorch/transformer/hugging_face.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
+#include <vector>
 
 namespace tt = tinytorch;
 
@@ -57,4 +58,40 @@ TEST_CASE(
   const auto error = errors::thrown_by([&] { (void)tt::kept_kv_shape(layers(4, 2, 4), built); });
   CHECK(error.code == "TT-KV-01");
   CHECK(error.text.find("4 and 2 groups") != std::string::npos);
+}
+
+TEST_CASE("files with one configuration for all layers refuse a pruned model, and nothing is written") {
+  const files::TempFolder folder;
+  const auto check = [&](auto& model, auto&& layer, int64_t rows, const char* name) {
+    const tt::NoGrad no_grad;
+    tt::Linear& l = layer(model);
+    const tt::Tensor whole = l.weight;
+    l.weight = tt::slice(whole, 0, 0, rows);
+    for (const bool gguf : {false, true}) {
+      const auto error = errors::thrown_by([&] {
+        if (gguf)
+          tt::save_gguf(model, folder / "model.gguf");
+        else
+          tt::save_hugging_face(model, folder / "model");
+      });
+      CHECK(error.code == "TT-NN-24");
+      CHECK(error.text.find(name) != std::string::npos);
+    }
+    l.weight = whole;
+    CHECK(std::filesystem::exists(folder / "model.gguf") == false);
+    CHECK(std::filesystem::exists(folder / "model/model.safetensors") == false);
+  };
+  tt::Gpt2 gpt2({.vocabulary = 9, .context = 8, .features = 16, .layers = 2, .heads = 4});
+  check(
+      gpt2, [](auto& m) -> tt::Linear& { return m.blocks[1].attention.qkv; }, 24, "blocks.1.attention.qkv");
+  check(
+      gpt2, [](auto& m) -> tt::Linear& { return m.blocks[0].mlp.up; }, 8, "blocks.0.mlp.up");
+  tt::Llama llama(
+      {.vocabulary = 9, .context = 8, .features = 16, .layers = 2, .heads = 4, .groups = 2, .hidden = 24});
+  check(
+      llama, [](auto& m) -> tt::Linear& { return m.blocks[1].attention.qkv; }, 16, "blocks.1.attention.qkv");
+  check(
+      llama, [](auto& m) -> tt::Linear& { return m.blocks[0].mlp.gate_up; }, 16, "blocks.0.mlp.gate_up");
+  tt::save_gguf(llama, folder / "model.gguf");
+  tt::save_hugging_face(gpt2, folder / "model");
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/transformer/gguf_weights.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -123,8 +124,12 @@ inline std::pair<GgufFile, std::string> open_model(const std::string& path, Loc 
 }
 
 // What stands before the weights.
-inline GgufContent content_of(const Gpt2& model, Loc loc) { return {write_gpt2(model.config, loc), {}}; }
+inline GgufContent content_of(const Gpt2& model, Loc loc) {
+  require_configured_sizes("save_gguf", model, loc);
+  return {write_gpt2(model.config, loc), {}};
+}
 inline GgufContent content_of(const Llama& model, Loc loc) {
+  require_configured_sizes("save_gguf", model, loc);
   GgufContent content{write_llama(model.config, loc), {}};
   if (model.config.rotary.scaling) {
     const std::vector<float> factors = rope_factors(model.kv_shape().head_size, model.config.rotary);
@@ -149,7 +154,7 @@ inline std::unique_ptr<LanguageModel> load_gguf(const std::string& path, const G
 
 // Writes the model in its dtype. An existing file is replaced only when the new one is complete. Throws
 // TT-IO-02 if it cannot be written or if GGUF cannot express a setting, and TT-NN-24 for models other than
-// Gpt2 and Llama.
+// Gpt2 and Llama, and for pruned ones.
 inline void save_gguf(const Gpt2& model, const std::string& path, const GgufSaveOptions& options = {},
                       TT_LOC) {
   gguf::save(model, gguf::content_of(model, loc), path, options, loc);

@@ -20,6 +20,7 @@
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -187,6 +188,7 @@ Config config_of(const std::string& folder, const char* expected, Loc loc) {
 
 template <class Model>
 void save(const std::string& folder, const Model& model, const std::string& config, Loc loc) {
+  require_configured_sizes("save_hugging_face", model, loc);
   std::error_code ignored;  // a problem with the folder is reported when a file in it is written
   std::filesystem::create_directories(folder, ignored);
   save_safetensors(in_folder(folder, "model.safetensors"), copy_out(layout_of(model)), {{"format", "pt"}},
@@ -231,7 +233,7 @@ inline std::unique_ptr<LanguageModel> load_language_model(const std::string& fol
 
 // Writes model.safetensors in the model's dtype, config.json and generation_config.json, and creates the
 // folder. Throws TT-IO-02 if they cannot be written, and TT-NN-24 for models other than Gpt2, Llama and
-// Decoder.
+// Decoder, and for pruned ones.
 inline void save_hugging_face(const Gpt2& model, const std::string& folder, TT_LOC) {
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_gpt2(model.config, dtype), loc);

@@ -43,4 +43,33 @@ KvShape kept_kv_shape(const Blocks& blocks, KvShape built, TT_LOC) {
   return built;
 }
 
+// Formats with one configuration for all layers cannot hold a model some of whose heads or features were
+// removed: TT-NN-24 if a layer has other sizes than the configuration says. Packed layers have no sizes here.
+template <class Model>
+void require_configured_sizes(const char* what, const Model& model, Loc loc) {
+  const auto require = [&](const std::string& name, const Tensor& weight, int dim, int64_t configured) {
+    if (!weight.defined() || weight.size(dim) == configured) return;
+    fail("TT-NN-24",
+         std::string(what) + ": " + name + " is " + weight.shape().str() + ", the configuration says " +
+             std::to_string(configured) +
+             "\n  rule: the format has one configuration for all layers, so it cannot hold a pruned model"
+             "\n  hint: save_safetensors(path, model.state_dict()) keeps the weights as they are",
+         loc);
+  };
+  const auto& config = model.config;
+  require("token_embedding", model.token_embedding.weight, 1, config.features);
+  for (int64_t i = 0; i < model.blocks.size(); ++i) {
+    const auto& block = model.blocks[i];
+    const std::string path = "blocks." + std::to_string(i) + ".";
+    const auto& o = block.attention.options;
+    require(path + "attention.qkv", block.attention.qkv.weight, 0, (o.heads + 2 * o.groups) * o.head_size);
+    if constexpr (requires { block.mlp.gate_up; }) {
+      require(path + "mlp.gate_up", block.mlp.gate_up.weight, 0, 2 * config.hidden);
+    } else {
+      require(path + "mlp.up", block.mlp.up.weight, 0,
+              config.hidden > 0 ? config.hidden : 4 * config.features);
+    }
+  }
+}
+
 }  // namespace tinytorch::inline TT_BUILD
