@@ -70,6 +70,7 @@ class Recorder final : public OpObserver {
   void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) override {
     if (outer_) outer_->after(op, inputs, outputs, cost);
     if (--depth_ > 0) return;  // a part of another operation
+    if (std::string(op.name()) == "write_region") refuse_write_of_part(inputs[0]);
     GraphStep step;
     for (const Tensor& t : inputs) step.inputs.push_back(t.defined() ? value_of(t) : -1);
     const int number = static_cast<int>(graph_.steps.size());
@@ -177,6 +178,11 @@ class Recorder final : public OpObserver {
     } else if (derivatives_.empty() || drawn->seed != next.seed || !draws_.contains(drawn->next_block)) {
       refuse_draw("'" + std::string(op.name()) + "'");
     }
+  }
+  [[noreturn]] static void refuse_write_of_part(const Tensor& base) {
+    fail("TT-COMPILE-04", "capture: a view of " + base.describe() +
+                              " is written in place, and needs a derivative\n  hint: use cat(), where() or "
+                              "scatter_add(), or leave this function uncompiled");
   }
   static bool is_zero(const Tensor& t) {
     OpObserver* const self = std::exchange(op_observer(), nullptr);
