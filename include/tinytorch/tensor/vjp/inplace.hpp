@@ -54,8 +54,8 @@ inline Tensor from_memory(const Tensor& memory, const Region& at) {
   return tinytorch::permute(tinytorch::reshape(memory, shape), inverse);
 }
 
-Tensors write_region(const Tensor& g, const Region& at);
-Tensor region(const Tensor& g, const Region& at);
+inline Tensors write_region(const Tensor& g, const Region& at);
+inline Tensor region(const Tensor& g, const Region& at);
 
 }  // namespace vjp
 
