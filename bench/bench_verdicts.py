@@ -1,5 +1,6 @@
 """Times the check of every task of the course: a comment is added to the student's header, then the check is rebuilt and
-run. CUDA tasks run on the emulator or, with --device cuda, on the GPU.
+run. CUDA tasks run on the emulator or, with --device cuda, on the GPU. The last rows are syntax errors in a folder where nothing is
+built yet, which is the worst case.
 
   python3 bench/bench_verdicts.py [--rounds 3] [--only 1.4] [--out bench/results/verdicts.json]
 """
@@ -20,7 +21,8 @@ import course
 import tools
 from compare_cuda import gpu_state
 
-LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0}  # upper bounds of a verdict, in seconds
+LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0, "syntax": 1.5}  # upper bounds of a verdict, in seconds
+SYNTAX = ("1.1", "2.1", "4.5", "1.8")  # tasks with few and with many includes
 
 
 def measure(task, device, shop, folder, rounds):
@@ -36,6 +38,28 @@ def measure(task, device, shop, folder, rounds):
             raise SystemExit(f"{task.id}: {verdict.stage}: {verdict.text}")
         if turn:
             samples.append(time.monotonic() - began)
+    return samples
+
+
+def show(row):
+    print(f"{row['task']:<6}{row['title']:<44}{row['device']:<7}{row['seconds']:6.2f} s   at most {row['worst']:.2f}", flush=True)
+
+
+def measure_syntax(task, rounds):
+    """Seconds until a syntax error is reported if nothing is built."""
+    samples = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as held:
+            student = Path(held) / "student"
+            for path in task.module.files():
+                course.write_whole(student / path, task.module.whole(path))
+            header = student / task.path
+            header.write_text(header.read_text(encoding="utf-8") + "int missing_semicolon\nint other;\n", encoding="utf-8")
+            began = time.monotonic()
+            verdict = course.Workshop(Path(held) / "build", tools.call).check(task, [student], name="verdicts")
+            samples.append(time.monotonic() - began)
+            if verdict.stage != "compile":
+                raise SystemExit(f"{task.id}: a syntax error was not reported, but {verdict.stage}")
     return samples
 
 
@@ -55,16 +79,21 @@ def main():
             samples = measure(task, device, shop, Path(folder), options.rounds)
         rows.append({"task": task.id, "title": task.title, "device": device, "seconds": statistics.median(samples),
                      "worst": max(samples)})
-        print(f"{task.id:<6}{task.title:<44}{device:<5}{rows[-1]['seconds']:6.2f} s   at most {rows[-1]['worst']:.2f}", flush=True)
+        show(rows[-1])
         if options.out:  # the results so far survive if a later task fails
             course.write_whole(Path(options.out + ".partial"), json.dumps({"tasks": rows}, indent=1) + "\n")
+    for task in (t for t in course.Course().tasks if t.id in SYNTAX and t.id.startswith(options.only) and options.device == "sim"):
+        samples = measure_syntax(task, options.rounds)
+        rows.append({"task": task.id, "title": "a syntax error, nothing built", "device": "syntax",
+                     "seconds": statistics.median(samples), "worst": max(samples)})
+        show(rows[-1])
     summary = {}
     for device in sorted({r["device"] for r in rows}):
         times = sorted(r["seconds"] for r in rows if r["device"] == device)
         summary[device] = {"tasks": len(times), "median": statistics.median(times), "limit": LIMITS[device],
                            "p90": times[min(len(times) - 1, int(0.9 * len(times)))], "worst": times[-1]}
         print(f"{device}: {len(times)} tasks, median {summary[device]['median']:.2f} s, p90 {summary[device]['p90']:.2f} s, "
-              f"worst {times[-1]:.2f} s (limit {LIMITS[device]:.0f} s)")
+              f"worst {times[-1]:.2f} s (limit {LIMITS[device]:g} s)")
     if options.out:
         # COMMIT names the commit on a machine that has the files without .git (cuda_session.sh).
         commit = os.environ.get("COMMIT") or tools.call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20).text.strip()

@@ -3,6 +3,7 @@
 A task names functions of one header. Its starter is the solution (modules/NN/solution/, else cut from the library's own header
 by frames.py) with the bodies of these functions removed, so that starter and solution always agree.
 """
+import difflib
 import hashlib
 import json
 import os
@@ -166,13 +167,21 @@ class Course:
                     raise CourseError(f"{m.id} is not yet released ({m.status}); there are "
                                       + ", ".join(x.id for x in self.modules if x.released))
                 return m
-        raise CourseError(f"no module {name}; there are " + ", ".join(m.id for m in self.modules))
+        raise CourseError(f"no module {name}{similar(name, [m.id[3:] for m in self.modules])}\n  there are "
+                          + ", ".join(m.id for m in self.modules))
 
     def task(self, name):
         for t in self.tasks:
             if name in (t.id, t.slug):
                 return t
-        raise CourseError(f"no task {name}; `modules/tt list` shows all")
+        known = [t.slug for t in self.tasks] + [t.id for t in self.tasks] + [m.id[3:] for m in self.modules]
+        raise CourseError(f"no task {name}{similar(name, known)}\n  `modules/tt list` shows all")
+
+
+def similar(name, known):
+    """", did you mean ...?" if there are similar words, else nothing."""
+    near = difflib.get_close_matches(str(name).lower().replace("-", "_"), known, 3, 0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 # --- The workshop: objects, programs, verdicts --------------------------------------------------------------------
@@ -184,6 +193,9 @@ SIGNALS = {  # possible reasons why the system stopped a program
     "SIGFPE": "an integer division by 0, or its remainder",
     "SIGABRT": "the program was aborted: is there a failed assert, an exception that is not caught, or a write past the end of memory?",
 }
+
+NO_MEMORY = "the program asked for more memory than there is: is a size negative, or too large, or does something grow in an endless loop?"
+MUCH_MEMORY = 4.0  # GiB, more than any check uses
 
 
 class Verdict:
@@ -233,22 +245,29 @@ class Workshop:
 
     # An object is compiled again if its command or one of its source files has changed.
     def compile(self, source, name, flags, compiler=None):
-        target = self.folder / name
-        record = target.with_name(target.name + ".json")
-        command = [compiler or self.compiler, *flags]
-        command += ["-x", "c++-header", str(source)] if target.suffix == ".gch" else ["-c", str(source)]
         with self.guard:
             lock = self.locks.setdefault(name, threading.Lock())
         with lock:
-            return self.compile_if_changed(target, record, command)
+            return self.compile_if_changed(*self.object(source, name, flags, compiler))
 
-    def compile_if_changed(self, target, record, command):
+    def object(self, source, name, flags, compiler=None):
+        """(object, the record of its last compilation, the command that compiles it)"""
+        target = self.folder / name
+        command = [compiler or self.compiler, *flags]
+        command += ["-x", "c++-header", str(source)] if target.suffix == ".gch" else ["-c", str(source)]
+        return target, target.with_name(target.name + ".json"), command
+
+    @staticmethod
+    def is_current(target, record, command):
         try:
             known = json.loads(record.read_text())
-            if known["command"] == command and target.exists() and all(stamp(p) == s for p, s in known["files"].items()):
-                return None, target
+            return known["command"] == command and target.exists() and all(stamp(p) == s for p, s in known["files"].items())
         except (OSError, ValueError, KeyError):
-            pass
+            return False
+
+    def compile_if_changed(self, target, record, command):
+        if self.is_current(target, record, command):
+            return None, target
         target.parent.mkdir(parents=True, exist_ok=True)
         source = command[-1]
         began, before, made = time.time_ns(), stamp(source), target.with_name(f"{target.name}.{os.getpid()}")
@@ -380,6 +399,10 @@ class Workshop:
             how = NVCC_QUICK if device == "cuda" else use_header if quick else []
             jobs += self.kernels(task, student, below, device, place, how) + self.runtime(device)
         library = self.library([*student, *below] if clean else list(below), task.needs, device)
+        if student and device != "cuda" and not all(self.is_current(*self.object(*job)) for job in [*headers, *library, *self.support(device)]):
+            wrong = self.syntax_error(task, student, [*self.base_flags(device), *task_flags, *self.include_flags([*student, *below])])
+            if wrong:
+                return Verdict(task, "compile", wrong, seconds=time.monotonic() - began)
         if not all((self.folder / job[1]).exists() for job in headers + ([] if clean else library)):
             self.say(FIRST_BUILD)
         failed, _ = self.build(headers)
@@ -394,6 +417,14 @@ class Workshop:
         verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60" if self.sanitize else "20")))
         verdict.seconds = time.monotonic() - began
         return verdict
+
+    def syntax_error(self, task, student, flags):
+        """The compiler's errors in the student's file, or "". The header is read alone, before the parts of the library that are not
+        built yet, because these take a minute. Errors elsewhere are left to the build."""
+        source = self.generated(f"{task.slug}-alone.cpp", f"#include <{task.header}>\n")
+        done = self.call([self.compiler, *flags, "-fsyntax-only", str(source)], 120)
+        path = re.escape(str(task.file_in(student[0])))
+        return done.text if done.code != 0 and re.search(rf"^{path}:\d+(?::\d+)?: (?:fatal )?error", done.text, re.M) else ""
 
     def judge(self, task, student, below=(), device="sim", **more):
         """The verdict of the emulator and, on device "cuda", then that of the GPU: a GPU does not report data races and accesses out of
@@ -465,8 +496,12 @@ class Workshop:
         ended = bool(lines) and lines[-1].get("done") == nonce
         bad = next((t for t in tests if not t["passed"]), None)
         if bad:
-            hint = SIGNALS.get(bad["message"].partition(" ")[0])
+            hint = SIGNALS.get(bad["message"].partition(" ")[0]) or (NO_MEMORY if "bad_alloc" in bad["message"] else None)
             return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
+        memory = getattr(done, "memory", 0.0)
+        if done.timed_out and memory >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
+            return Verdict(task, "memory", f"{in_test}the program was stopped when it used {memory:.1f} GiB of memory: does something grow "
+                           "in an endless loop, or is a size wrong?", tests)
         if done.timed_out:
             return Verdict(task, "time", f"{in_test}the test was stopped after {seconds} s: is there an endless loop?", tests)
         if not ended or done.code != 0:

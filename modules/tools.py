@@ -53,16 +53,18 @@ running = set()  # child processes to stop after an interruption
 
 
 class Finished:
-    """The result of a process. processor: the seconds of processor time of the process and its children."""
+    """The result of a process. processor: the seconds of processor time of the process and its children; memory: the most memory that
+    the process had at once, in GiB."""
 
-    def __init__(self, code, text, seconds, timed_out=False, processor=0.0):
+    def __init__(self, code, text, seconds, timed_out=False, processor=0.0, memory=0.0):
         self.code, self.text, self.seconds, self.timed_out, self.processor = code, text, seconds, timed_out, processor
+        self.memory = memory
 
 
 class Child(subprocess.Popen):
-    """A process that records its processor time when it ends."""
+    """A process that records its processor time and its memory when it ends."""
 
-    processor = 0.0
+    processor = memory = 0.0
 
     def _try_wait(self, wait_flags):
         try:
@@ -70,7 +72,7 @@ class Child(subprocess.Popen):
         except ChildProcessError:  # another thread has waited for it
             return self.pid, 0
         if pid == self.pid:
-            self.processor = usage.ru_utime + usage.ru_stime
+            self.processor, self.memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20
         return pid, status
 
 
@@ -92,7 +94,7 @@ def finish(child, seconds, began):
         out, _ = child.communicate()
     running.discard(child)
     text = (out or b"").decode("utf-8", "replace")
-    return Finished(child.returncode, text, time.monotonic() - began, timed_out, child.processor)
+    return Finished(child.returncode, text, time.monotonic() - began, timed_out, child.processor, child.memory)
 
 
 def call(command, seconds=600, capture=True, cwd=ROOT, env=None, log=None):
@@ -229,7 +231,8 @@ def set_up(console, command, may_install=True):
     missing = missing_for(command)
     if not missing:
         return
-    console.say("missing: " + ", ".join(f"{n.name} ({n.check()[1]})" for n in missing))
+    details = [n.check()[1] for n in missing]
+    console.say("missing: " + ", ".join(n.name + (f" ({d})" if d != "missing" else "") for n, d in zip(missing, details)))
     prefix = apt_prefix() if may_install else None
     if prefix is None:
         raise SetupProblem("install it with\n  " + install_line(missing))

@@ -113,3 +113,41 @@ TEST_CASE("replaced modules keep their replacement when they move") {
   for (int i = 0; i < 9; ++i) layers.emplace_back(32, 8);
   CHECK(equal(layers[0](x), y));
 }
+
+TEST_CASE("ranges of packed rows: joined if they are alike, beside floats if they are not") {
+  const NoGrad no_grad;
+  const Tensor x = randn({4, 64}), reversed = flip(arange(0, 64).to(DType::i64), {0});
+  const auto rows_of = [](const Tensor& w, int64_t from, int64_t to, const char* format) {
+    return quantize(slice(w, 0, from, to).contiguous(), format);
+  };
+  struct Range {
+    int64_t from, to;
+    const char* format;
+    bool reverse;
+  };
+  const auto check = [&](const std::vector<Range>& ranges, bool one) {
+    Linear layer(64, 32);
+    const Tensor weight = layer.weight.clone(), bias = layer.bias.clone();
+    std::vector<PackedRows> packed;
+    Tensor want = weight.clone();
+    for (const Range& r : ranges) {
+      packed.push_back({r.from, rows_of(weight, r.from, r.to, r.format), r.reverse ? reversed : Tensor()});
+      const Tensor numbers = packed.back().weight.dequantize();
+      slice(want, 0, r.from, r.to).copy_(r.reverse ? index_select(numbers, -1, reversed) : numbers);
+    }
+    replace_rows(layer, packed, Activations::floats);
+    CHECK(max(abs(layer(x) - linear(x, want, bias))).item<float>() < 1e-4f);
+    int parts = 0;
+    layer.for_each_module(
+        [&](const std::string&, Module& m) { parts += dynamic_cast<JoinedLinear*>(&m) != nullptr ? 1 : 0; });
+    CHECK(parts == (one ? 0 : 1));
+  };
+  check({{0, 32, "Q4_0", false}}, true);
+  check({{0, 32, "Q4_0", true}}, true);
+  check({{0, 8, "Q4_0", false}, {8, 32, "Q4_0", false}}, true);
+  check({{0, 8, "Q4_0", true}, {8, 32, "Q4_0", true}}, true);
+  check({{0, 8, "Q4_0", true}, {8, 32, "Q4_0", false}}, false);
+  check({{0, 8, "Q4_0", false}, {8, 32, "Q8_0", false}}, false);
+  check({{8, 16, "Q4_0", false}}, false);
+  check({{0, 8, "Q4_0", false}, {24, 32, "Q4_0", false}}, false);
+}

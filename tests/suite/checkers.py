@@ -103,6 +103,11 @@ def stage_answers(module):
     return run
 
 
+def stage_mutants(tally):
+    """Two randomly chosen mutants of each solution whose survivors are all explained: the check must reject them."""
+    run_checker(tally, "course/mutate.py", "--proven", "--limit", "2", "--draw", commit(), env=cached_environment())
+
+
 def stage_lessons(tally):
     """Every command and every code block of the lessons is executed."""
     run_checker(tally, "course/lessons.py", env=cached_environment("/"))

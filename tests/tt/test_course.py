@@ -1,5 +1,7 @@
 """Tests of the course commands of modules/tt: starters, verdicts, dated copies, migration, watch mode on a pseudo-terminal, and
 environments without compilers or with files that cannot be written."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pty
@@ -21,6 +23,19 @@ sys.path.insert(0, str(ROOT / "modules"))
 import course
 import migrate
 import speed
+
+# Runs tt with an import that takes a second, so that an interruption meets it.
+HOLD_IMPORTS = """
+import runpy, sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "difflib":
+            print("importing", flush=True)
+            time.sleep(1)
+sys.meta_path.insert(0, Slow())
+sys.argv = ["tt", "list"]
+runpy.run_path({tt!r}, run_name="__main__")
+"""
 
 STRIDES = "01_tensor/student/tasks/tensor/strides.hpp"
 
@@ -460,6 +475,24 @@ class Starting(Clone):
         self.tt("start", "1", code=0)
         self.assertIn("// mine", (self.modules / STRIDES).read_text())
 
+    def test_a_task_can_be_started_and_watched_by_its_number_or_slug(self):
+        self.assertIn("task 1.3", self.tt("start", "strided_iteration", code=0))
+        self.assertIn("task 1.3", self.tt("status", code=0))
+        self.assertIn("task 1.2", self.tt("start", "1.2", code=0))
+        self.assertIn("task 2.4", self.tt("start", "2.4", code=0))
+        text = self.tt("watch", "1.1", PATH=str(self.root))  # without a compiler: only the set-up problem
+        self.assertIn("sudo apt-get install", text)
+
+    def test_similar_words_are_suggested(self):
+        for arguments, want in ((["lsit"], "did you mean list"), (["start", "viewz"], "did you mean views"),
+                                (["hint", "strided-iteration"], "did you mean strided_iteration"),
+                                (["explain", "shpe-02"], "did you mean TT-SHAPE-02")):
+            with self.subTest(arguments):
+                self.assertIn(want, self.tt(*arguments, code=2))
+        for code in ("shape-02", "SHAPE2", "tt-shape-2", "TT-SHAPE-02"):
+            with self.subTest(code):
+                self.assertIn("TT-SHAPE-02  ", self.tt("explain", code, code=0))
+
     def test_start_refuses_modules_that_are_not_released_or_do_not_exist(self):
         manifest = self.modules / "course.json"
         text = manifest.read_text()
@@ -505,6 +538,31 @@ class Checking(Clone):
         text = self.tt("check", "1.1", code=1)
         self.assertRegex(text, r"  modules/01_tensor/student/tasks/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
         self.assertNotIn("build/tt", text)  # the message names the student's file, not the copy that was compiled
+
+    def test_a_syntax_error_is_reported_before_anything_is_built(self):
+        build = self.root / "build" / "tt"
+        for name, path in (("1.1", STRIDES), ("1.8", "01_tensor/student/tasks/backend/cuda/kernels/elementwise.cuh")):
+            with self.subTest(task=name):
+                shutil.rmtree(build, ignore_errors=True)
+                self.solve(name)
+                header = self.modules / path
+                header.write_text(header.read_text() + "int missing_semicolon\nint other;\n")
+                text = self.tt("check", name, code=1)
+                self.assertRegex(text, rf"  modules/{path}:\d+:\d+: error: expected")
+                self.assertNotIn("building the library", text)
+                self.assertEqual([p for p in build.rglob("*") if p.suffix in (".o", ".gch")], [])
+
+    def test_a_program_that_uses_too_much_memory_is_called_that(self):
+        task, shop = course.Course().task("1.1"), course.Workshop(self.root / "build" / "hog")
+        shop.folder.mkdir(parents=True, exist_ok=True)
+        for done in (types.SimpleNamespace(code=-9, timed_out=False, text="", memory=7.5),
+                     types.SimpleNamespace(code=-9, timed_out=True, text="", memory=7.5)):
+            shop.call = lambda *_, **__: done
+            verdict = shop.run(task, shop.folder / "program", 20)
+            self.assertEqual(verdict.stage, "memory")
+            self.assertIn("used 7.5 GiB of memory", verdict.text)
+        done.memory = 0.1
+        self.assertEqual(shop.run(task, shop.folder / "program", 20).stage, "time")
 
     def test_an_error_is_shown_with_its_note_and_a_missing_return_is_an_error(self):
         self.tt("start", "01", code=0)
@@ -598,6 +656,21 @@ class MovingOn(Clone):
         text = self.tt("next", code=0)
         self.assertIn("01_tensor is complete: `modules/tt check 01`, then `modules/tt milestone perceptron`", text)
         self.assertIn("task 2.1", text)
+
+    def test_the_milestone_that_opens_is_named(self):
+        self.assertEqual(self.opened_after(), [])
+        self.finish()
+        self.assertEqual(self.opened_after(), ["perceptron"])
+
+    def opened_after(self):
+        """The milestones that tt calls open after module 01."""
+        state = json.loads((self.modules / ".tt-state.json").read_text()) if (self.modules / ".tt-state.json").exists() else {"passed": {}}
+        loader = importlib.machinery.SourceFileLoader("tt_program", str(self.modules / "tt"))
+        tt = importlib.util.module_from_spec(importlib.util.spec_from_loader("tt_program", loader))
+        loader.exec_module(tt)
+        whole = course.Course()
+        student = types.SimpleNamespace(course=whole, state=types.SimpleNamespace(passed=lambda t: t.id in state["passed"]))
+        return [m["name"] for m in tt.opened(student, whole.module("01"))]
 
     def test_within_a_module_next_is_just_the_next_task(self):
         self.assertNotIn("complete", self.tt("next", "--skip", code=0))
@@ -778,6 +851,25 @@ class Surroundings(Clone):
     def test_without_a_compiler_the_command_that_installs_it_is_printed(self):
         text = self.tt(code=2, PATH="/nonexistent")
         self.assertIn("apt-get install", text)
+
+    def test_a_closed_pipe_and_an_early_interruption_give_no_traceback(self):
+        for arguments in (["list"], ["list", "--json"], ["explain", "TT-SHAPE-02"]):
+            with self.subTest(arguments):
+                reader, writer = os.pipe()
+                os.close(reader)
+                done = subprocess.run([sys.executable, str(self.modules / "tt"), *arguments], stdin=subprocess.DEVNULL, stdout=writer,
+                                      stderr=subprocess.PIPE, timeout=60)
+                os.close(writer)
+                self.assertEqual(done.returncode, 1)
+                self.assertNotRegex(done.stderr.decode(), "Traceback|BrokenPipe")
+        for delay in (0.02, 0.05, 0.1, 0.2):
+            with self.subTest(delay=delay):
+                job = subprocess.Popen([sys.executable, "-c", HOLD_IMPORTS.format(tt=str(self.modules / "tt"))], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                job.stdout.readline()  # "importing": the interpreter itself has started
+                time.sleep(delay)
+                job.send_signal(signal.SIGINT)
+                self.assertNotIn("Traceback", job.communicate(timeout=60)[0].decode())
 
     def test_a_console_of_another_encoding(self):
         self.tt("start", "01", code=0)

@@ -110,45 +110,9 @@ class PackedFiller {
   }
   // `places` are the packed ranges of rows of the layer; other rows have floats in it by now.
   void pack(Linear& layer, const std::vector<Place>& places) {
-    const int64_t N = layer.weight.size(0);
-    std::vector<QuantizedTensor> weights;
-    bool same_format = true;
-    int64_t rows = 0;
-    for (const Place& place : places) {
-      weights.push_back(weight_of(place));
-      rows += weights.back().shape()[0];
-      same_format = same_format && &weights.back().format() == &weights.front().format();
-    }
-    if (rows == N && same_format) {
-      replace_packed(layer, weights.size() == 1 ? weights.front() : joined(weights), options_.activations);
-      return;
-    }
-    std::vector<std::shared_ptr<Module>> parts;
-    int64_t at = 0;
-    for (size_t i = 0; i <= places.size(); ++i) {
-      const int64_t next = i < places.size() ? places[i].first : N;
-      if (at < next) parts.push_back(float_rows(layer, at, next));
-      if (i == places.size()) break;
-      at = next + weights[i].shape()[0];
-      const Tensor bias = layer.bias.defined() ? slice(layer.bias.detach(), 0, next, at).clone() : Tensor();
-      parts.push_back(std::make_shared<QuantizedLinear>(weights[i], bias, options_.activations));
-    }
-    layer.replace(std::make_shared<JoinedLinear>(std::move(parts)));
-    layer.forget_own_tensors();
-    layer.weight = Tensor(), layer.bias = Tensor();
-  }
-  static QuantizedTensor joined(const std::vector<QuantizedTensor>& weights) {
-    Tensors blocks;
-    for (const QuantizedTensor& w : weights) blocks.push_back(w.blocks());
-    return {weights.front().format(), weights.front().shape()[1], cat(blocks, 0)};
-  }
-  static std::shared_ptr<Linear> float_rows(const Linear& from, int64_t begin, int64_t end) {
-    auto part = std::make_shared<Linear>(1, 1, false);
-    part->forget_own_tensors();
-    part->weight = part->add_parameter("weight", slice(from.weight.detach(), 0, begin, end).clone());
-    if (from.bias.defined())
-      part->bias = part->add_parameter("bias", slice(from.bias.detach(), 0, begin, end).clone());
-    return part;
+    std::vector<PackedRows> ranges;
+    for (const Place& place : places) ranges.push_back({place.first, weight_of(place)});
+    replace_rows(layer, ranges, options_.activations);
   }
 
   Model& model_;

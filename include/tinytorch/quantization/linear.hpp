@@ -133,4 +133,66 @@ inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFo
   return replace_packed(layer, quantize(layer.weight, format, loc), activations);
 }
 
+// A range of the rows of a layer's weight.
+struct PackedRows {
+  int64_t first = 0;
+  QuantizedTensor weight;
+  Tensor input_order{};  // as in QuantizedLinear::set_input_order
+};
+
+namespace quantization {
+
+inline bool same_order(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  return a.shape() == b.shape() && all(a == b).item<bool>();
+}
+inline std::shared_ptr<Linear> float_rows(const Linear& from, int64_t begin, int64_t end) {
+  auto part = std::make_shared<Linear>(1, 1, false);
+  part->forget_own_tensors();
+  part->weight = part->add_parameter("weight", slice(from.weight.detach(), 0, begin, end).clone());
+  if (from.bias.defined())
+    part->bias = part->add_parameter("bias", slice(from.bias.detach(), 0, begin, end).clone());
+  return part;
+}
+
+}  // namespace quantization
+
+// Replaces the weight of a layer by ranges of packed rows, in ascending order. Rows between them stay floats.
+// Ranges of one format that fill the layer become one QuantizedLinear, others the parts of a JoinedLinear.
+inline void replace_rows(Linear& layer, const std::vector<PackedRows>& ranges, Activations activations) {
+  const int64_t N = layer.weight.size(0);
+  int64_t rows = 0;
+  bool alike = true;
+  Tensors blocks;
+  for (const PackedRows& r : ranges) {
+    rows += r.weight.shape()[0];
+    alike = alike && &r.weight.format() == &ranges.front().weight.format() &&
+            quantization::same_order(r.input_order, ranges.front().input_order);
+    blocks.push_back(r.weight.blocks());
+  }
+  const auto ordered = [](const std::shared_ptr<QuantizedLinear>& packed, const Tensor& order) {
+    if (order.defined()) packed->set_input_order(order);
+    return packed;
+  };
+  if (rows == N && alike) {
+    const QuantizedTensor& first = ranges.front().weight;
+    const QuantizedTensor whole =
+        ranges.size() == 1 ? first : QuantizedTensor(first.format(), first.shape()[1], cat(blocks, 0));
+    ordered(replace_packed(layer, whole, activations), ranges.front().input_order);
+    return;
+  }
+  std::vector<std::shared_ptr<Module>> parts;
+  int64_t at = 0;
+  for (const PackedRows& r : ranges) {
+    if (at < r.first) parts.push_back(quantization::float_rows(layer, at, r.first));
+    at = r.first + r.weight.shape()[0];
+    const Tensor bias = layer.bias.defined() ? slice(layer.bias.detach(), 0, r.first, at).clone() : Tensor();
+    parts.push_back(ordered(std::make_shared<QuantizedLinear>(r.weight, bias, activations), r.input_order));
+  }
+  if (at < N) parts.push_back(quantization::float_rows(layer, at, N));
+  layer.replace(std::make_shared<JoinedLinear>(std::move(parts)));
+  layer.forget_own_tensors();
+  layer.weight = Tensor(), layer.bias = Tensor();
+}
+
 }  // namespace tinytorch::inline TT_BUILD

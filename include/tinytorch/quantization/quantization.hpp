@@ -20,6 +20,7 @@
 //   files.hpp             files of models with packed weights, with formats and a checksum
 //   gguf.hpp              GGUF files of llama.cpp whose weights stay packed
 //   int4_import.hpp       weights of 4 bits from files of GPTQ and AWQ
+//   int4_model.hpp        whole models from such files
 //   fake_quant.hpp        training with rounded weights: straight-through gradient, learned step size
 //
 // It includes every header of the folder but report_page.hpp, which needs the library fmt. A program that
@@ -40,6 +41,7 @@
 #include <tinytorch/quantization/hadamard.hpp>
 #include <tinytorch/quantization/input_statistics.hpp>
 #include <tinytorch/quantization/int4_import.hpp>
+#include <tinytorch/quantization/int4_model.hpp>
 #include <tinytorch/quantization/int8_linear.hpp>
 #include <tinytorch/quantization/linear.hpp>
 #include <tinytorch/quantization/methods.hpp>

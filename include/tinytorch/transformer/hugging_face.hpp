@@ -135,8 +135,10 @@ inline WeightFiles read_weights(const std::string& folder, Loc loc) {
   return all;
 }
 
-template <class Model, class Config>
-std::unique_ptr<Model> build(Config config, const std::string& folder, const LoadOptions& options, Loc loc) {
+// Makes the model of `config` and calls fill(model, weights) with the files of the folder.
+template <class Model, class Config, class Fill>
+std::unique_ptr<Model> build_with(Config config, const std::string& folder, const LoadOptions& options,
+                                  const Fill& fill, Loc loc) {
   const std::string generation = in_folder(folder, "generation_config.json");
   if (exists(generation))
     read_generation_config(read_file(generation, uint64_t{1} << 24, loc), config, generation, loc);
@@ -146,12 +148,26 @@ std::unique_ptr<Model> build(Config config, const std::string& folder, const Loa
   auto model = std::make_unique<Model>(config);
   model->to(options.dtype, loc);
   model->to(options.device, loc);
-  for (const Tensor& p : model->parameters())
-    if (p.device().is_cpu()) io::use_large_pages(p.raw(), p.bytes());
-  copy_in(
-      layout_of(*model), weights.tensors, folder, [&](const Tensor& t) { weights.release(t); }, loc);
+  fill(*model, weights);
   model->eval();
   return model;
+}
+
+template <class Model, class Config>
+std::unique_ptr<Model> build(const Config& config, const std::string& folder, const LoadOptions& options,
+                             Loc loc) {
+  const auto fill = [&](Model& model, const WeightFiles& weights) {
+    for (const auto& [name, tensor] : weights.tensors) {
+      if (!name.ends_with(".qweight")) continue;
+      io::Source{folder, "a model", loc}.reject("weights of floats", io::in_quotes(name), "TT-IO-04",
+                                                "load_int4_model() loads files of GPTQ and AWQ");
+    }
+    for (const Tensor& p : model.parameters())
+      if (p.device().is_cpu()) io::use_large_pages(p.raw(), p.bytes());
+    copy_in(
+        layout_of(model), weights.tensors, folder, [&](const Tensor& t) { weights.release(t); }, loc);
+  };
+  return build_with<Model>(config, folder, options, fill, loc);
 }
 
 inline std::variant<Gpt2Config, LlamaConfig, DecoderConfig> read_config(const std::string& folder, Loc loc) {

@@ -138,3 +138,22 @@ TEST_CASE("1.7 x W^T + b") {
     }
   }
 }
+
+TEST_CASE("1.7 a matrix may be more than 2^31 elements away") {
+  // No memory is needed: matrix_of only computes an address.
+  const int64_t k2_20 = int64_t{1} << 20, k2_30 = int64_t{1} << 30;
+  const View v{reinterpret_cast<void*>(k2_20), f32, {k2_20, 3, 2, 2}, {8 * k2_30, k2_30, 2, 1}};
+  const auto check = [&](int64_t batch, int64_t elements) {
+    const View got = cpu::matrix_of(v, {k2_20, 3}, batch);
+    const std::string what = "matrix_of(f32 [2^20, 3, 2, 2] with strides [2^33, 2^30, 2, 1], [2^20, 3], " +
+                             std::to_string(batch) + ")";
+    expect_equal(what + ": bytes from the first matrix",
+                 static_cast<int64_t>(reinterpret_cast<intptr_t>(got.data)) - k2_20, 4 * elements);
+    expect_equal(what + ": shape", got.shape, Shape{2, 2});
+    expect_equal(what + ": strides", got.strides, Strides{2, 1});
+  };
+  check(1, k2_30);      // 2^32 bytes
+  check(2, 2 * k2_30);  // 2^31 elements
+  check(3 * 5 + 1, 41 * k2_30);
+  check(3 * k2_20 - 1, 8 * k2_30 * (k2_20 - 1) + 2 * k2_30);
+}

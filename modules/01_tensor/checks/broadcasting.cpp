@@ -58,6 +58,8 @@ TEST_CASE("1.2 a broadcast dimension has stride 0, each other dimension keeps it
   expect_equal("broadcast_strides([2, 1], [7, 5], [2, 3])", broadcast_strides({2, 1}, {7, 5}, {2, 3}),
                Strides{7, 0});
   expect_equal("broadcast_strides([], [], [2, 3])", broadcast_strides({}, {}, {2, 3}), Strides{0, 0});
+  expect_equal("broadcast_strides([1], [7], [5, 1]): a size of 1 that is not stretched keeps its stride",
+               broadcast_strides({1}, {7}, {5, 1}), Strides{0, 7});
   expect_equal("broadcast_strides([4, 3], [1, 4], [4, 3])", broadcast_strides({4, 3}, {1, 4}, {4, 3}),
                Strides{1, 4});
 }
@@ -74,4 +76,16 @@ TEST_CASE("1.2 the strides lead to the right elements") {
     for (int64_t& s : strides) s = s * 2 + 1;
     check_strides(from, strides, to);
   }
+}
+
+TEST_CASE("1.2 sizes and strides have 64 bits") {
+  const int64_t k2_32 = int64_t{1} << 32, k2_33 = 2 * k2_32;  // no memory is needed: a shape is only numbers
+  check_shapes({k2_33, 1}, {3}, Shape{k2_33, 3});
+  check_shapes({k2_33 + 3}, {3}, std::nullopt);  // equal in 32 bits
+  check_shapes({k2_33 + 1}, {3}, std::nullopt);  // 1 in 32 bits
+  check_shapes({2, k2_33 + 1}, {1}, Shape{2, k2_33 + 1});
+  expect_equal("broadcast_strides([2^32 + 1, 1], [2^33, 1], [5, 2^32 + 1, 4])",
+               broadcast_strides({k2_32 + 1, 1}, {k2_33, 1}, {5, k2_32 + 1, 4}), Strides{0, k2_33, 0});
+  expect_equal("broadcast_strides([1], [7], [2^32 + 1])", broadcast_strides({1}, {7}, {k2_32 + 1}),
+               Strides{0});
 }

@@ -156,3 +156,18 @@ TEST_CASE("1.4 copies convert between dtypes and layouts") {
   expect_close("fill of [3, 5] with 7", seven, Numbers(15, 7.0));
   cpu::unary(UnaryFn::neg, none.view(), none.view());  // an empty tensor
 }
+
+TEST_CASE("1.4 rows may be more than 2^31 elements apart") {
+  const std::string what = " of i8 [2, 3] with strides [2^31 + 4096, 1]";
+  const Numbers left{1, 2, 3, 4, 5, 6}, right{10, 30, 50, 20, 40, 60};
+  const FarRows a(left), b(right), out(Numbers(6, 0)), chosen(Numbers(6, 0));
+  cpu::unary(UnaryFn::neg, out.view(), a.view());
+  expect_equal("neg" + what, out.numbers(), Numbers{-1, -2, -3, -4, -5, -6});
+  cpu::binary(BinaryFn::sub, out.view(), b.view(), a.view());
+  expect_equal("sub" + what, out.numbers(), Numbers{9, 28, 47, 16, 35, 54});
+  const FarRows bits({1, 0, 1, 0, 1, 0});
+  View condition = bits.view();
+  condition.dtype = boolean;
+  cpu::where(chosen.view(), condition, a.view(), b.view());
+  expect_equal("where" + what, chosen.numbers(), Numbers{1, 30, 3, 20, 5, 60});
+}

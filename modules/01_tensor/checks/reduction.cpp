@@ -104,6 +104,7 @@ TEST_CASE("1.5 products, squares, extremes, any and all") {
                  Layout::contiguous);
     check_reduce(kind, Values::random(f32, {8, 2}, Layout::contiguous, 0.1, 0.9), boolean, {1},
                  Layout::contiguous);
+    check_reduce(kind, Values::random(i32, {8, 2}, Layout::contiguous, 2, 9), i64, {1}, Layout::contiguous);
   }
 }
 
@@ -147,9 +148,34 @@ TEST_CASE("1.5 integers are added up in 64 bits") {
   check_exact(kMin, {5, kExact, -kExact}, -kExact);
 }
 
+TEST_CASE("1.5 sums, squares and products of integers wrap around") {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max(),
+                    kLeast = std::numeric_limits<int64_t>::min();
+  check_exact(kSum, {kLargest, 1}, kLeast);
+  check_exact(kSum, {kLeast, -1}, kLargest);
+  check_exact(kProd, {kLargest, 2}, -2);
+  check_exact(kSquares, {int64_t{1} << 32, 3}, 9);  // the square of 2^32 is 0 in 64 bits
+}
+
+TEST_CASE("1.5 infinities are values like any other") {
+  const bool flags[] = {true};
+  for (const Kind& kind : {kMax, kMin}) {
+    const double far = kind.fn == ReduceFn::max ? -HUGE_VAL : HUGE_VAL;
+    for (const DType dtype : {f32, f64}) {
+      Values both = Values::of(dtype, {2}, {far, far}), out(dtype, {});
+      cpu::reduce(kind.fn, out.view(), both.view(), flags);
+      expect_close(std::string(kind.name) + " of " + shown(Numbers{far, far}) + ", " + name_of(dtype), out,
+                   {far});
+    }
+  }
+  check_position({-HUGE_VAL, -HUGE_VAL}, true, 0);
+  check_position({HUGE_VAL, -HUGE_VAL, HUGE_VAL}, false, 1);
+}
+
 TEST_CASE("1.5 a sum divided by its count is a mean") {
   check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::contiguous, 8);
   check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::contiguous, 3);
+  check_reduce(kSum, Values::random(f64, {3, 8}), f64, {1}, Layout::contiguous, 7);
   Values ones = Values::of(f64, {49}, Numbers(49, 1.0)), mean(f64, {});
   const bool flags[] = {true};
   cpu::reduce(ReduceFn::sum, mean.view(), ones.view(), flags, 49);

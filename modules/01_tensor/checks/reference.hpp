@@ -1,6 +1,8 @@
 // Reference results of this module's checks: plain loops over indices, in double.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <support/check.hpp>
 
 namespace course {
@@ -76,5 +78,33 @@ inline Numbers product(const Numbers& a, const Numbers& b, int64_t M, int64_t N,
   }
   return out;
 }
+
+// Two rows of three i8 whose distance in memory is more than 2^31 elements, so that the second one is reached
+// only by an offset of 64 bits. The system gives memory to the pages that are used: two.
+class FarRows {
+ public:
+  explicit FarRows(const Numbers& numbers) {
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    expect("the system has 2 GiB of addresses for a test", memory != MAP_FAILED);
+    data_ = static_cast<int8_t*>(memory);
+    for (int64_t i = 0; i < 6; ++i) at(i) = static_cast<int8_t>(numbers[static_cast<size_t>(i)]);
+  }
+  ~FarRows() { munmap(data_, kBytes); }
+  FarRows(const FarRows&) = delete;
+  FarRows& operator=(const FarRows&) = delete;
+  View view() const { return {data_, i8, {2, 3}, {kStep, 1}}; }
+  Numbers numbers() const {
+    Numbers out;
+    for (int64_t i = 0; i < 6; ++i) out.push_back(at(i));
+    return out;
+  }
+
+ private:
+  static constexpr int64_t kStep = (int64_t{1} << 31) + 4096;
+  static constexpr size_t kBytes = static_cast<size_t>(kStep) + 4096;
+  int8_t& at(int64_t i) const { return data_[i / 3 * kStep + i % 3]; }
+  int8_t* data_;
+};
 
 }  // namespace course

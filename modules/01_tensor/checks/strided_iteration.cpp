@@ -94,3 +94,30 @@ TEST_CASE("1.3 collapse merges dimensions only if they can be merged for every o
   check_collapse<3>({2, 3, 4}, {{12, 4, 1}, {4, 0, 1}, {12, 4, 1}}, 3);
   check_collapse<3>({2, 3, 4}, {{12, 4, 1}, {0, 4, 1}, {12, 4, 1}}, 2);
 }
+
+TEST_CASE("1.3 sizes, numbers and offsets have 64 bits") {
+  // No memory is needed: a layout is only numbers.
+  const int64_t k2_20 = int64_t{1} << 20, k2_32 = int64_t{1} << 32, k2_40 = int64_t{1} << 40;
+  const Shape shape{3, k2_20, k2_32 + 5};
+  const Shape at{2, k2_20 - 1, k2_32 + 4};
+  const Strides strides{7 * k2_40, k2_32 + 9, -3};
+  Shape index = Shape::filled(3, -1);
+  const int64_t number = (at[0] * shape[1] + at[1]) * shape[2] + at[2];
+  const int64_t offset = locate(shape, strides, number, index.begin());
+  const std::string what =
+      "locate(" + shape.str() + ", " + strides.str() + ", " + std::to_string(number) + ")";
+  expect_equal(what + ": index", index, at);
+  expect_equal(what + ": offset", offset, offset_of(at, strides));
+  expect_equal("stretch([2^32 + 1] with stride 2^40, [3, 2^32 + 1])",
+               stretch(View{nullptr, f32, {k2_32 + 1}, {k2_40}}, {3, k2_32 + 1}), Strides{0, k2_40});
+  Shape merged{k2_20, k2_20}, apart{3, 65536, 65536};
+  Strides of_merged[1] = {{k2_20, 1}}, of_apart[1] = {{0, 65536, 1}};
+  collapse(merged, of_merged, 1);
+  collapse(apart, of_apart, 1);
+  expect_equal("collapse of [2^20, 2^20] with strides [2^20, 1]: sizes", merged, Shape{k2_40});
+  expect_equal("collapse of [2^20, 2^20] with strides [2^20, 1]: strides", of_merged[0], Strides{1});
+  expect_equal("collapse of [3, 65536, 65536] with strides [0, 65536, 1], where 65536 * 65536 = 2^32: sizes",
+               apart, Shape{3, k2_32});
+  expect_equal("collapse of [3, 65536, 65536] with strides [0, 65536, 1]: strides", of_apart[0],
+               Strides{0, 1});
+}

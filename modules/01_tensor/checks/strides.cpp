@@ -63,3 +63,16 @@ TEST_CASE("1.1 a dimension of size 1 may have any stride") {
   expect_equal("is_contiguous([1], [7])", is_contiguous({1}, {7}), true);
   expect_equal("is_contiguous([2, 0, 3], [5, 5, 5])", is_contiguous({2, 0, 3}, {5, 5, 5}), true);
 }
+
+TEST_CASE("1.1 sizes and strides have 64 bits") {
+  const int64_t k2_20 = int64_t{1} << 20,
+                k2_40 = int64_t{1} << 40;  // no memory is needed: a shape is only numbers
+  expect_equal("contiguous_strides([3, 2^20, 2^20])", contiguous_strides({3, k2_20, k2_20}),
+               Strides{k2_40, k2_20, 1});
+  expect_equal("contiguous_strides([2, 2^33])", contiguous_strides({2, k2_40 >> 7}), Strides{k2_40 >> 7, 1});
+  expect_equal("is_contiguous([3, 2^20, 2^20], [2^40, 2^20, 1])",
+               is_contiguous({3, k2_20, k2_20}, {k2_40, k2_20, 1}), true);
+  expect_equal("is_contiguous([3, 65536, 65536], [0, 65536, 1]), where 65536 * 65536 = 2^32",
+               is_contiguous({3, 65536, 65536}, {0, 65536, 1}), false);
+  expect_equal("is_contiguous([2, 3], [2^32 + 3, 1])", is_contiguous({2, 3}, {(k2_40 >> 8) + 3, 1}), false);
+}

@@ -137,3 +137,25 @@ TEST_CASE("1.6 an empty tensor can take any empty shape") {
   expect("reshape_strides([0, 3], [7, 2], [3, 0, 2])",
          reshape_strides({0, 3}, {7, 2}, {3, 0, 2}).has_value());
 }
+
+TEST_CASE("1.6 sizes, strides and positions have 64 bits") {
+  // No memory is needed: a view is only numbers.
+  const int64_t k2_20 = int64_t{1} << 20, k2_33 = int64_t{1} << 33, k2_40 = int64_t{1} << 40;
+  check_permuted({2, k2_33}, {k2_40, 1}, {1, 0});
+  expect_equal("slice_position(-1, 2^40)", slice_position(-1, k2_40), k2_40 - 1);
+  expect_equal("slice_position(2^33, 2^40)", slice_position(k2_33, k2_40), k2_33);
+  const StridedShape part = sliced({k2_40}, {k2_20}, 0, k2_33, k2_40, k2_20);
+  expect_equal("sliced([2^40], [2^20], 0, 2^33, 2^40, 2^20): shape", part.shape,
+               Shape{(k2_40 - k2_33) / k2_20});
+  expect_equal("sliced([2^40], [2^20], 0, 2^33, 2^40, 2^20): strides", part.strides, Strides{k2_40});
+  expect_equal("sliced([2^40], [2^20], 0, 2^33, 2^40, 2^20): first", part.first, k2_33 * k2_20);
+  expect_equal("reshape_strides([2^20, 2^20], [2^20, 1], [2^33, 2^7])",
+               reshape_strides({k2_20, k2_20}, {k2_20, 1}, {k2_33, 128}),
+               std::optional<Strides>(Strides{128, 1}));
+  expect_equal("reshape_strides([2^33, 128], [2^33, 2^20], [2^40])",
+               reshape_strides({k2_33, 128}, {128 * k2_20, k2_20}, {k2_40}),
+               std::optional<Strides>(Strides{k2_20}));
+  expect_equal("reshape_strides([6], [2^40], [2, 3])", reshape_strides({6}, {k2_40}, {2, 3}),
+               std::optional<Strides>(Strides{3 * k2_40, k2_40}));
+  check_copy({3, 65536, 65536}, {0, 65536, 1}, {3 * k2_33 / 2});  // 65536 * 65536 is 0 in 32 bits
+}

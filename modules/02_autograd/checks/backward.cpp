@@ -38,6 +38,19 @@ struct WithoutSlope final : Primitive<WithoutSlope> {
   Tensors vjp(const Saved&, const Tensors&) const override { return {Tensor()}; }
 };
 
+// An op that returns x, and notes whether recording is on while its gradient is computed.
+struct NotesRecording final : Primitive<NotesRecording> {
+  static constexpr const char* kName = "notes_recording";
+  explicit NotesRecording(bool* on) : recording(on) {}
+  bool* recording;
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  void run(const Tensors& in, Tensors& out) const override { out[0].copy_(in[0].detach()); }
+  Tensors vjp(const Saved&, const Tensors& g) const override {
+    *recording = grad_enabled();
+    return {g[0]};
+  }
+};
+
 // A number with its derivative by one chosen leaf. Forward-mode differentiation needs no graph, so it is the
 // reference here.
 struct Dual {
@@ -248,6 +261,10 @@ TEST_CASE("2.6 the backward pass itself is not recorded") {
   expect("(x x).backward(g) with a g that requires grad: x.grad() is a plain tensor",
          !x.grad().requires_grad(), "it is part of a graph, which grows with each pass");
   expect("recording is on again after backward()", (x * 2).requires_grad());
+  bool recording = true;
+  sum(apply(NotesRecording(&recording), {x * 2})).backward();
+  expect("recording is off while backward() computes gradients", !recording,
+         "each pass would build a graph of its own");
   try {
     y.backward(g);
   } catch (const Error&) {

@@ -148,3 +148,18 @@ TEST_CASE("4.13 a draw takes one number from the generator, or none at temperatu
   sample_token(logits, {}, {.temperature = 0}, generator);
   expect("temperature 0 takes no number from the generator", generator.uniform() == other.uniform());
 }
+
+TEST_CASE("4.13 a token is drawn if the sum exceeds u, not if it equals u") {
+  // The probabilities are u and 1 - u for the u that the generator gives next, so the first sum is u itself.
+  int equal = 0;
+  for (uint64_t number = 0; number < 400 && equal < 20; ++number) {
+    Generator generator(seed() + number), same(seed() + number);
+    const double u = same.uniform();
+    const Numbers logits{std::log(u), std::log(1 - u)};
+    if (probabilities(logits)[0] != u) continue;  // the softmax was rounded
+    ++equal;
+    expect_equal("sample_token of the probabilities {u, 1 - u} with u = " + shown(u),
+                 sample_token(logits_of(logits), {}, {}, generator), 1);
+  }
+  expect("the softmax of {log u, log(1 - u)} is u for some of 400 u", equal > 0, "it never is");
+}

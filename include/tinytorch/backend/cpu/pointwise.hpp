@@ -10,6 +10,7 @@
 
 #include <span>
 #include <tinytorch/backend/pointwise.hpp>
+#include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

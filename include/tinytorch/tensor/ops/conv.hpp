@@ -86,9 +86,6 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
          loc);
   }
 };
-inline Tensor correlate(const Tensor& x, const Tensor& weight, const SquareConv& options) {
-  return apply(Conv2dOp(options), {x, weight, Tensor()});
-}
 
 // The weight with zeros between its taps: side `dim` is dilated by `factor`.
 inline Tensor dilated(const Tensor& weight, int dim, int64_t factor, Loc loc) {

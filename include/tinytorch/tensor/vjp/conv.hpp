@@ -24,8 +24,10 @@ inline double conv2d_flops(const Shape& out, const Shape& weight) {
   return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weight[1] * weight[2] * weight[3]);
 }
 
-// conv2d without a bias (ops/conv.hpp).
-inline Tensor correlate(const Tensor& x, const Tensor& weight, const SquareConv& options);
+// conv2d without a bias.
+inline Tensor correlate(const Tensor& x, const Tensor& weight, const SquareConv& o) {
+  return tinytorch::conv2d(x, weight, {}, {o.stride, o.padding, o.dilation, o.groups});
+}
 // The gradient of x [shape] or of the weight [shape]; each is linear in both operands, so that the
 // derivatives of these primitives are again the convolutions below.
 inline Tensor conv2d_grad_input(const Tensor& dy, const Tensor& weight, const Shape& shape,
