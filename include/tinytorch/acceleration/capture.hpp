@@ -12,13 +12,15 @@
 // replay. Writes in place are steps, too: those to tensors of the function become new values, and those to
 // tensors of the program, such as the running statistics of a norm, happen in each replay. What a graph
 // cannot repeat is an error: the host reads elements of a captured value (TT-COMPILE-03); an argument is
-// written in place, random numbers are drawn without an operation, or an optimizer steps (TT-COMPILE-04).
+// written in place, random numbers are drawn without an operation, an optimizer steps, or a derivative calls
+// a kernel outside of an operation (TT-COMPILE-04).
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <set>
-#include <string_view>
 #include <tinytorch/acceleration/graph.hpp>
+#include <tinytorch/acceleration/undo.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -41,14 +43,6 @@ struct ConstantCopy final : Primitive<ConstantCopy> {
   bool pointwise(backend::PointwiseStep& s) const override { return s.set(backend::PointwiseKind::convert); }
   bool differentiable() const override { return false; }
 };
-
-// Puts back what was overwritten.
-inline void restore(const std::vector<WrittenTensor>& written) {
-  OpObserver* const observer = std::exchange(op_observer(), nullptr);
-  const NoGrad guard;
-  for (const WrittenTensor& w : written) Tensor(w.place).copy_(w.before);
-  op_observer() = observer;
-}
 
 class Recorder final : public OpObserver {
  public:
@@ -76,7 +70,7 @@ class Recorder final : public OpObserver {
   void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) override {
     if (outer_) outer_->after(op, inputs, outputs, cost);
     if (--depth_ > 0) return;  // a part of another operation
-    if (std::string_view(op.name()) == "write_region") refuse_write_of_gradient(inputs[0]);
+    if (std::string(op.name()) == "write_region") refuse_write_of_part(inputs[0]);
     GraphStep step;
     for (const Tensor& t : inputs) step.inputs.push_back(t.defined() ? value_of(t) : -1);
     const int number = static_cast<int>(graph_.steps.size());
@@ -85,7 +79,7 @@ class Recorder final : public OpObserver {
     step.op = op.clone();
     step.cost = cost;
     step.module = path();
-    step.backward = backward_ > 0;
+    step.backward = !derivatives_.empty();
     graph_.steps.push_back(std::move(step));
   }
   void begin_work(const char* name, Device device) override {
@@ -108,11 +102,26 @@ class Recorder final : public OpObserver {
   }
   void begin_backward(const Node& node) override {
     if (outer_) outer_->begin_backward(node);
-    ++backward_;
+    derivatives_.push_back(graph_.steps.size());
+  }
+  // A derivative is linear in the gradients, so a result that no step computes from them is zero. Otherwise a
+  // kernel outside of an operation has computed it, and each replay would repeat the elements of this run.
+  void differentiated(const Node& node, const Tensors& gradients, const Tensors& results) override {
+    if (outer_) outer_->differentiated(node, gradients, results);
+    std::set<int> roots;
+    for (const Tensor& t : gradients) {
+      if (t.defined() && known(t)) roots.insert(known(t)->values[0]);
+    }
+    roots = graph_.computed_from(std::move(roots), derivatives_.back());
+    for (const Tensor& t : results) {
+      if (!t.defined()) continue;
+      const Block* const block = known(t);
+      if (!(block && roots.contains(block->values[0])) && !is_zero(t)) refuse_derivative(node);
+    }
   }
   void end_backward() override {
     if (outer_) outer_->end_backward();
-    --backward_;
+    derivatives_.pop_back();
   }
   void writing(const PrimitiveBase& op, const Tensor& destination, const Tensors& inputs) override {
     if (outer_) outer_->writing(op, destination, inputs);
@@ -166,15 +175,30 @@ class Recorder final : public OpObserver {
     if (*drawn == next && now.seed == next.seed && moved) {
       draws_.insert(drawn->next_block);
       graph_.random_blocks = now.next_block - graph_.random.next_block;
-    } else if (backward_ == 0 || drawn->seed != next.seed || !draws_.contains(drawn->next_block)) {
+    } else if (derivatives_.empty() || drawn->seed != next.seed || !draws_.contains(drawn->next_block)) {
       refuse_draw("'" + std::string(op.name()) + "'");
     }
   }
-  // The derivative of such a write is not made of operations (tensor/vjp/inplace.hpp).
-  [[noreturn]] static void refuse_write_of_gradient(const Tensor& base) {
-    fail("TT-COMPILE-04", "capture: a part of " + base.describe() +
+  [[noreturn]] static void refuse_write_of_part(const Tensor& base) {
+    fail("TT-COMPILE-04", "capture: a view of " + base.describe() +
                               " is written in place, and needs a derivative\n  hint: use cat(), where() or "
-                              "scatter(), or leave this function uncompiled");
+                              "scatter_add(), or leave this function uncompiled");
+  }
+  static bool is_zero(const Tensor& t) {
+    OpObserver* const self = std::exchange(op_observer(), nullptr);
+    const HostReadWatcher watcher = std::exchange(host_read_watcher(), HostReadWatcher{});
+    const std::vector<double> values = t.detach().to_vector<double>();
+    host_read_watcher() = watcher;
+    op_observer() = self;
+    return std::ranges::all_of(values, [](double v) { return v == 0; });
+  }
+  [[noreturn]] static void refuse_derivative(const Node& node) {
+    fail("TT-COMPILE-04",
+         "capture: the derivative of '" + std::string(node.op->name()) +
+             "' calls a kernel outside of an operation, so a captured graph would repeat this run's gradient"
+             "\n  hint: compute the derivative by operations, or by a Primitive of its own, or leave this "
+             "function uncompiled",
+         node.loc);
   }
   [[noreturn]] static void refuse_draw(const std::string& who, TT_LOC) {
     fail(
@@ -197,7 +221,7 @@ class Recorder final : public OpObserver {
   bool record_write(const PrimitiveBase& op, const Tensor& to, const Tensors& inputs) {
     if (!known(to)) add_root(to, ValueKind::external), graph_.values.back().external = to.detach();
     int root = known(to)->values[0];
-    if (backward_ > 0 || graph_.value(root).kind == ValueKind::input) return false;
+    if (!derivatives_.empty() || graph_.value(root).kind == ValueKind::input) return false;
     if (graph_.value(root).kind == ValueKind::external && !keep_before(root, to)) return false;
     root = known(to)->values[0];
     GraphStep step;
@@ -313,8 +337,9 @@ class Recorder final : public OpObserver {
   std::unordered_map<const Storage*, Block> blocks_;
   std::vector<int64_t> first_;  // offset in its storage of each value
   std::vector<std::string> scopes_;
-  std::set<uint64_t> draws_;  // first blocks of the steps that draw
-  int depth_ = 0, backward_ = 0;
+  std::set<uint64_t> draws_;         // first blocks of the steps that draw
+  std::vector<size_t> derivatives_;  // first step of each derivative that is being computed
+  int depth_ = 0;
   const uint64_t first_storage_ = Storage::count();  // of those that the function makes
   bool announced_ = false, finished_ = false;
 };
@@ -345,23 +370,6 @@ class Recording {
   Observing observing_;
   const Recorder* before_;
   HostReadWatcher watcher_;
-};
-
-// Moves the default generator back at the end of the C++ scope, unless keep() was called: a run that failed
-// has drawn no numbers.
-class GeneratorUse {
- public:
-  GeneratorUse() = default;
-  ~GeneratorUse() {
-    if (!kept_) default_generator().set_state(before_);
-  }
-  GeneratorUse(const GeneratorUse&) = delete;
-  GeneratorUse& operator=(const GeneratorUse&) = delete;
-  void keep() { kept_ = true; }
-
- private:
-  GeneratorState before_ = default_generator().state();
-  bool kept_ = false;
 };
 
 using TensorFunction = std::function<Tensors(const Tensors&)>;

@@ -5,7 +5,9 @@
 // fusion.hpp rewrites it, plan.hpp places its values in memory, and executable.hpp runs it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <tinytorch/tensor/primitive.hpp>
 #include <vector>
@@ -77,6 +79,17 @@ struct OpGraph {
         if (writes_in_place(s, k)) found[static_cast<size_t>(root(steps[s].outputs[k]))] = true;
     }
     return found;
+  }
+  // The given roots, and those of all values that steps from `first` on compute from them.
+  std::set<int> computed_from(std::set<int> roots, size_t first) const {
+    for (size_t s = first; s < steps.size(); ++s) {
+      const bool reads =
+          std::ranges::any_of(steps[s].inputs, [&](int v) { return v >= 0 && roots.contains(root(v)); });
+      for (const int v : steps[s].outputs) {
+        if (reads) roots.insert(root(v));
+      }
+    }
+    return roots;
   }
   int root(int v) const { return value(v).kind == ValueKind::view ? value(v).root : v; }
 

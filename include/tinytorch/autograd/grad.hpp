@@ -249,6 +249,7 @@ inline Tensors GradientPass::gradients_of_inputs(const std::shared_ptr<Node>& no
   if (create_ && by_composition(*node, saved, grads, results, loc)) return results;
   saved.outputs = create_ ? recorded_outputs(node) : restore(node->outputs, *node);
   results = node->op->vjp(saved, grads);
+  scope.gave(grads, results);
   if (create_) mark_lost(*node, saved, grads, results);
   return results;
 }

@@ -39,6 +39,8 @@ class OpObserver {
   // Operations between these two calls compute the gradients of the node's inputs.
   virtual void begin_backward(const Node&) {}
   virtual void end_backward() {}
+  // Before end_backward(): the derivative gave `results` from `gradients`. Undefined tensors mean zero.
+  virtual void differentiated(const Node&, const Tensors& /*gradients*/, const Tensors& /*results*/) {}
 };
 
 // The observer of this thread, or null.
@@ -121,7 +123,7 @@ class ObservedWork {
 // The computation of one recorded operation's derivative, until the end of the C++ scope.
 class BackwardScope {
  public:
-  explicit BackwardScope(const Node& node) : observer_(op_observer()) {
+  explicit BackwardScope(const Node& node) : node_(node), observer_(op_observer()) {
     if (observer_) observer_->begin_backward(node);
   }
   ~BackwardScope() {
@@ -130,7 +132,12 @@ class BackwardScope {
   BackwardScope(const BackwardScope&) = delete;
   BackwardScope& operator=(const BackwardScope&) = delete;
 
+  void gave(const Tensors& gradients, const Tensors& results) const {
+    if (observer_ && observer_ == op_observer()) observer_->differentiated(node_, gradients, results);
+  }
+
  private:
+  const Node& node_;
   OpObserver* observer_;
 };
 

@@ -172,15 +172,6 @@ struct Triangle final : Primitive<Triangle> {
   }
 };
 
-// Sizes of a shape before, along and after one dimension.
-struct RowLayout {
-  int64_t outer = 1, size = 1, inner = 1;
-  RowLayout(const Shape& shape, int dim) : size(shape[dim]) {
-    for (int d = 0; d < dim; ++d) outer *= shape[d];
-    for (int d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
-  }
-};
-
 struct IndexSelect final : Primitive<IndexSelect> {
   static constexpr const char* kName = "index_select";
   int dim;
@@ -205,22 +196,6 @@ struct IndexSelect final : Primitive<IndexSelect> {
     return {vjp::index_select(g[0], s.input_shapes[0], dim, s.inputs[1]), Tensor()};
   }
 };
-
-TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
-  if (records_grad({g})) {  // by an operation that can be differentiated again
-    Shape column = Shape::filled(shape.size(), 1);
-    column[dim] = index.numel();
-    return scatter_add(zeros(shape, g.dtype(), g.device()), dim, expand(reshape(index, column), g.shape()),
-                       g);
-  }
-  const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // many gradients may be added to one row
-  Tensor out = zeros(shape, wide, g.device());
-  const RowLayout l(shape, dim);
-  const Tensor source = g.to(wide).contiguous(), at = index.contiguous();
-  TT_KERNEL(out,
-            add_rows(out.view_of(), source.view_of(), at.view_of(), l.outer, at.numel(), l.size, l.inner));
-  return out.to(g.dtype());
-}
 
 // Checks the index of gather and scatter_add: it has the rank of x, and along dimensions other than dim it is
 // not larger than x.

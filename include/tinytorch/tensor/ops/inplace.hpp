@@ -28,17 +28,6 @@ struct WriteRegion final : ViewPrimitive<WriteRegion> {
   Tensors vjp(const Saved&, const Tensors& g) const override { return vjp::write_region(g[0], at); }
 };
 
-struct RegionOf final : ViewPrimitive<RegionOf> {
-  static constexpr const char* kName = "region";
-  vjp::Region at;
-  explicit RegionOf(const vjp::Region& r) : at(r) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{at.shape, in[0].dtype()}}; }
-  Tensor view(const Tensor& x) const override {
-    return alias(x, at.shape, at.strides, x.offset() + at.offset);
-  }
-  Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::region(g[0], at)}; }
-};
-
 // The tensor of which y is a view, or an undefined tensor.
 inline Tensor base_of(const Tensor& y) { return y.impl()->view ? Tensor(y.impl()->base.lock()) : Tensor(); }
 
