@@ -91,10 +91,7 @@ struct Outside final : tt::Primitive<Outside> {
 };
 }  // namespace
 
-// Not yet part of the suite: max(x, {-1}, true) in bf16 has other gradients when compiled, and what comes
-// after it in the list is not known. --no-skip runs it.
-TEST_CASE("every operation: compiled gradients are the function's, or the capture is refused" *
-          doctest::skip(true)) {
+TEST_CASE("every operation: compiled gradients are the function's, or the capture is refused") {
   const GoldenInputs golden = golden_inputs();
   int compared = 0, refused = 0;
   for (const cases::OpCase& row : cases::all_calls()) {
@@ -186,6 +183,40 @@ TEST_CASE("index_select: new gradients in each call") {
       };
       const auto got = run(compiled), want = run(functions[k]);
       for (size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == want[i]);
+    }
+  }
+}
+
+TEST_CASE("results that the derivative reads, and arguments that are results, keep their gradients") {
+  const Tensor w = tt::randn({2, 3, 4, 5}).requires_grad_();
+  const std::vector<std::function<Tensors(const Tensor&)>> functions = {
+      [&](const Tensor& x) { return Tensors{tt::max(x, {1}, true)}; },
+      [&](const Tensor& x) {
+        return Tensors{tt::tanh(x), tt::exp(x)};
+      },
+      [&](const Tensor& x) { return Tensors{x}; },
+      [&](const Tensor& x) {
+        return Tensors{x, x * 2, w};
+      },
+      [&](const Tensor& x) {
+        return Tensors{x.transpose(1, 2), w * x};
+      },
+  };
+  for (const bool channels_last : {false, true}) {
+    for (size_t k = 0; k < functions.size(); ++k) {
+      CAPTURE(k);
+      CAPTURE(channels_last);
+      auto compiled = tt::compile(functions[k], kStrict);
+      for (uint64_t call = 0; call < 4; ++call) {
+        Tensor x = tt::randn({2, 3, 4, 5});
+        if (channels_last) x = tt::randn({2, 4, 5, 3}).permute({0, 3, 1, 2});
+        x.requires_grad_();
+        const auto run = [&](auto& f) {
+          return gradients_of([&](const Tensors& t) { return f(t[0]); }, {x, w}, call);
+        };
+        const auto got = run(compiled), want = run(functions[k]);
+        for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == want[i]);
+      }
     }
   }
 }

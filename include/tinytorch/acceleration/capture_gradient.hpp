@@ -6,6 +6,7 @@
 // first part and inputs of the second.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/acceleration/capture.hpp>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/tensor/graph.hpp>
@@ -98,9 +99,15 @@ inline CapturedGradient capture_gradient(const TensorFunction& f, const Tensors&
   for (const Tensor& t : out.outputs) require_defined("capture", loc, t);
   out.forward_steps = static_cast<int>(recorder.graph().steps.size());
   out.leaves = leaves_of(recorder.graph(), loc);
+  for (const Tensor& t : out.outputs) {  // a parameter that is a result, but no operand
+    const auto is_t = [&](const Tensor& other) { return other.impl() == t.impl(); };
+    if (tracks_grad(t) && t.is_leaf() && std::ranges::none_of(inputs, is_t) &&
+        std::ranges::none_of(out.leaves, is_t))
+      out.leaves.push_back(t);
+  }
   for (size_t k = 0; k < out.outputs.size(); ++k) {
-    if (!tracks_grad(out.outputs[k]) || !out.outputs[k].impl()->grad_state->producer) continue;
-    refuse_hooks(out.outputs[k], loc);
+    if (!tracks_grad(out.outputs[k])) continue;
+    if (!out.outputs[k].is_leaf()) refuse_hooks(out.outputs[k], loc);  // a leaf: an argument is a result
     out.tracked.push_back(static_cast<int>(k));
     const NoGrad guard;
     starts.push_back(full(out.outputs[k].shape(), 1, out.outputs[k].dtype(), out.outputs[k].device(), loc));

@@ -196,7 +196,11 @@ class Executable {
     for (size_t k = 0; k < results.size(); ++k) {
       if (direct_[k]) continue;
       const Tensor value = at_[static_cast<size_t>(graph_.outputs[k])];
-      TT_KERNEL(results[k], copy(results[k].view_of(), value.view_of()));
+      const GraphValue& x = graph_.value(graph_.outputs[k]);
+      const bool is_memory = !(results[k].shape() == x.shape);  // memory_spec: it has the layout of the value
+      const Tensor place =
+          is_memory ? alias(results[k], x.shape, x.strides, results[k].offset()) : results[k];
+      TT_KERNEL(place, copy(place.view_of(), value.view_of()));
     }
     forget(inputs.size(), results.size());
   }
