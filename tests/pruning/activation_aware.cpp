@@ -45,7 +45,7 @@ TEST_CASE("scores are magnitudes times the root of the sum of squares, for batch
       CHECK(scores[n * 12 + j] == doctest::Approx(std::abs(W[n * 12 + j]) * std::sqrt(squares)));
   }
   const tt::Tensor mask = tt::wanda_mask(w, halves, 0.25);
-  for (int64_t n = 0; n < 5; ++n) CHECK(count_nonzero(mask.select(0, n).to(tt::f32)) == 9);
+  for (int64_t n = 0; n < 5; ++n) CHECK(nonzero_count(mask.select(0, n).to(tt::f32)) == 9);
 }
 
 TEST_CASE("statistics that do not fit are refused") {

@@ -12,7 +12,7 @@ TEST_CASE("bitmap: round trip of every dtype, shape and density, with exact byte
         const tt::Tensor w = sparse_matrix(N, K, density, 5, dtype);
         const tt::BitmapMatrix s = tt::to_bitmap(w);
         CHECK(same_values(s.dense(), w));
-        CHECK(s.nnz() == count_nonzero(w));
+        CHECK(s.nnz() == nonzero_count(w));
         CHECK(s.bytes() ==
               s.nnz() * static_cast<int64_t>(tt::size_of(dtype)) + N * ((K + 63) / 64) * 8 + (N + 1) * 8);
       }

@@ -12,7 +12,7 @@ TEST_CASE("CSR: round trip of every dtype, shape and density, with exact bytes")
         const tt::Tensor w = sparse_matrix(N, K, density, 5, dtype);
         const tt::CsrMatrix s = tt::to_csr(w);
         CHECK(same_values(s.dense(), w));
-        CHECK(s.nnz() == count_nonzero(w));
+        CHECK(s.nnz() == nonzero_count(w));
         CHECK(s.bytes() == s.nnz() * (static_cast<int64_t>(tt::size_of(dtype)) + 2) + (N + 1) * 8);
       }
     }

@@ -34,7 +34,7 @@ inline bool same_values(const tt::Tensor& a, const tt::Tensor& b) {
   return true;
 }
 
-inline int64_t count_nonzero(const tt::Tensor& w) {
+inline int64_t nonzero_count(const tt::Tensor& w) {
   int64_t count = 0;
   for (const double x : w.to_vector<double>()) count += x != 0 ? 1 : 0;
   return count;

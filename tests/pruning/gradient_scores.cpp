@@ -73,7 +73,7 @@ TEST_CASE("global masks share one threshold with exact counts, and do not empty 
   REQUIRE(masks.size() == 2);
   CHECK(masks[0].shape() == tt::Shape{12, 5});
   CHECK(masks[0].device() == net.hidden.weight.device());
-  CHECK(count_nonzero(masks[0].to(tt::f32)) + count_nonzero(masks[1].to(tt::f32)) == 42);
+  CHECK(nonzero_count(masks[0].to(tt::f32)) + nonzero_count(masks[1].to(tt::f32)) == 42);
   double removed = 0, kept = 1e300;  // the largest that went, and the least that stays
   for (size_t m = 0; m < 2; ++m) {
     const std::vector<double> s = scores.of(m == 0 ? "hidden.weight" : "out.weight").to_vector<double>(),

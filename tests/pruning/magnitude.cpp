@@ -6,7 +6,7 @@ using namespace test;
 
 namespace {
 
-int64_t removed(const tt::Tensor& mask) { return mask.numel() - count_nonzero(mask.to(tt::f32)); }
+int64_t removed(const tt::Tensor& mask) { return mask.numel() - nonzero_count(mask.to(tt::f32)); }
 
 }  // namespace
 

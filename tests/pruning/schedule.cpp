@@ -60,7 +60,7 @@ TEST_CASE("iterative pruning trains between rounds, rewinds, and ends at the exa
     CHECK(seen.size() == 5);
     for (size_t r = 0; r < seen.size(); ++r)
       CHECK(seen[r] == doctest::Approx(tt::sparsity_of_round(0.8, static_cast<int64_t>(r), 4)).epsilon(0.02));
-    CHECK(count_nonzero(net.weight) == 40);
+    CHECK(nonzero_count(net.weight) == 40);
     CHECK(masks.sparsity() == doctest::Approx(0.8));
   }
 }

@@ -8,7 +8,7 @@ TEST_CASE("kept elements are those other than 0, of every dtype and layout; NaN 
   for (const tt::DType dtype : kStoredTypes) {
     const tt::Tensor w = sparse_matrix(9, 20, 0.4, 2, dtype).t();
     const tt::pruning::KeptElements kept("test", w, tt::Loc::current());
-    CHECK(kept.count() == count_nonzero(w));
+    CHECK(kept.count() == nonzero_count(w));
     const std::vector<double> values = w.to_vector<double>();
     for (int64_t n = 0; n < 20; ++n)
       for (int64_t k = 0; k < 9; ++k) CHECK(kept.at(n, k) == (values[static_cast<size_t>(n * 9 + k)] != 0));

@@ -56,18 +56,18 @@ TEST_CASE("exact counts in each block and group, removed elements are 0, the sam
   const tt::Tensor w = layer.w.slice(0, 0, 10);
   const tt::Tensor blocks = tt::sparsegpt(w, inputs, {.sparsity = 0.7, .block = 100});
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 100}, {100, 200}, {200, 256}})
-    CHECK(count_nonzero(blocks.slice(1, begin, end)) ==
+    CHECK(nonzero_count(blocks.slice(1, begin, end)) ==
           10 * (end - begin) - std::llround(0.7 * 10 * static_cast<double>(end - begin)));
   const tt::Tensor groups = tt::sparsegpt(w, inputs, {.keep = 1, .of = 8});
   for (int64_t k = 0; k < 256; k += 8)
-    for (int64_t n = 0; n < 10; ++n) CHECK(count_nonzero(groups.select(0, n).slice(0, k, k + 8)) == 1);
+    for (int64_t n = 0; n < 10; ++n) CHECK(nonzero_count(groups.select(0, n).slice(0, k, k + 8)) == 1);
   const int threads = tt::thread_count();
   tt::set_thread_count(1);
   CHECK(same_values(tt::sparsegpt(w, inputs, {.keep = 1, .of = 8}), groups));
   tt::set_thread_count(threads);
   const tt::Tensor rounded = tt::sparsegpt(w.to(tt::bf16), inputs);
   CHECK(rounded.dtype() == tt::bf16);
-  CHECK(count_nonzero(rounded) == 5 * 256);
+  CHECK(nonzero_count(rounded) == 5 * 256);
 }
 
 TEST_CASE("dead inputs give no NaN, empty weights stay empty, and bad options are refused") {

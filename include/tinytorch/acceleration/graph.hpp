@@ -38,9 +38,9 @@ struct GraphStep {
   std::vector<int> inputs;  // numbers of values; -1: an operand that the call omitted
   std::vector<int> outputs;
   Cost cost;
-  std::string module;     // the path of scopes around the call: "Mlp/Linear"
-  bool backward = false;  // a part of a derivative
-  Loc loc;
+  std::string module;        // the path of scopes around the call: "Mlp/Linear"
+  bool backward = false;     // a part of a derivative
+  Loc loc = Loc::current();  // of the library: a recorder does not see the caller's
 
   bool is_view() const { return op->is_view(); }
 };
