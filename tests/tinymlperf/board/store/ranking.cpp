@@ -257,7 +257,7 @@ TEST_CASE("a result whose audits the noise left undecided is held, not thrown ou
   CHECK(of(standings(all, kScenarios), 2).rank == 0);
   CHECK(of(standings(all, kScenarios), 2).not_ranked ==
         "held for audit A13 (repeated) in single_stream, until somebody has looked at it");
-  for (Result& r : all[2]) r.review = Review{true, "a quiet machine agrees", "2026-02-01"};
+  for (board::Result& r : all[2]) r.review = Review{true, "a quiet machine agrees", "2026-02-01"};
   CHECK(of(standings(all, kScenarios), 2).rank == 1);
   CHECK(of(standings(all, kScenarios), 2).level == Level::rerun);
 }
