@@ -177,7 +177,7 @@ inline Action profile_command(CLI::App& command) {
 }
 
 struct VerifyOptions {
-  std::string file, board, seal;
+  std::string file, board;
 };
 
 inline Action verify_command(CLI::App& command) {
@@ -187,12 +187,11 @@ inline Action verify_command(CLI::App& command) {
 #ifdef TINYMLPERF_WITH_BOARD
   results->add_option("--board", o->board, "a board's database file: all of it");
 #endif
-  command.add_option("--seal", o->seal, "demand the seal that was printed when it was measured");
   return [o] {
 #ifdef TINYMLPERF_WITH_BOARD
-    if (!o->board.empty()) return run_verify_board(o->board, stdout, o->seal);
+    if (!o->board.empty()) return run_verify_board(o->board);
 #endif
-    return run_verify_file(o->file, stdout, o->seal);
+    return run_verify_file(o->file);
   };
 }
 

@@ -63,3 +63,16 @@ TEST_CASE("gradients pass through in-place arithmetic and writes by index") {
       },
       {a, v});
 }
+
+TEST_CASE("a write to a part of a tensor whose gradient is one number, expanded") {
+  for (const bool reordered : {false, true}) {
+    const tinytorch::Tensor x = tinytorch::randn({3, 4}).requires_grad_();
+    tinytorch::Tensor y = x * 2;
+    if (reordered) y = (x.t() * 2).t();
+    y.slice(0, 0, 1).fill_(1);
+    y.slice(1, 1, 2) += 1;
+    tinytorch::sum(y).backward();
+    const std::vector<double> got = x.grad().to_vector<double>();
+    for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i < 4 ? 0.0 : 2.0));
+  }
+}

@@ -62,7 +62,7 @@ class RemoteBoard {
           fmt::format("the bundle has {} bytes; {} takes at most {}", bundle.size(), address_, most));
     const Json answer = post([&] {
       return http_->Post(
-          "/submit", {{"Accept", "application/json"}, {"Authorization", "Bearer " + token}},
+          "/submit", kJson,
           {{"token", token, "", ""}, {"bundle", bundle, "bundle.tmlp", "application/octet-stream"}});
     });
     return read(

@@ -39,9 +39,10 @@ inline Dims memory_order(const Region& at) {
   });
   return order;
 }
-// The elements of g, which has the base's shape, as a vector in the order of the base's memory; and back.
+// The elements of g, which has the base's shape, as a vector in the order of the base's memory; and back. A
+// vector may be one element that is repeated, as an expanded gradient is, so it is made contiguous.
 inline Tensor to_memory(const Tensor& g, const Region& at) {
-  return tinytorch::reshape(tinytorch::permute(g, memory_order(at)), {at.base_shape.numel()});
+  return tinytorch::reshape(tinytorch::permute(g, memory_order(at)), {at.base_shape.numel()}).contiguous();
 }
 inline Tensor from_memory(const Tensor& memory, const Region& at) {
   const Dims order = memory_order(at);
