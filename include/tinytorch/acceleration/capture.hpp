@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string_view>
 #include <tinytorch/acceleration/graph.hpp>
 #include <tinytorch/acceleration/undo.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
@@ -70,7 +71,7 @@ class Recorder final : public OpObserver {
   void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) override {
     if (outer_) outer_->after(op, inputs, outputs, cost);
     if (--depth_ > 0) return;  // a part of another operation
-    if (std::string(op.name()) == "write_region") refuse_write_of_part(inputs[0]);
+    if (std::string_view(op.name()) == "write_region") refuse_write_of_part(inputs[0]);
     GraphStep step;
     for (const Tensor& t : inputs) step.inputs.push_back(t.defined() ? value_of(t) : -1);
     const int number = static_cast<int>(graph_.steps.size());

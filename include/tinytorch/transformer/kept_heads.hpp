@@ -12,7 +12,7 @@ struct HeadCounts {
   int64_t heads = 0, groups = 0;  // H of the queries, G of the keys and values
 };
 
-// Of a layer with these options, whose packed QKV has (H + 2 G) D = `width` features.
+// The counts of a layer with these options whose packed QKV has (H + 2 G) D = `width` features.
 template <class Options>
 HeadCounts head_counts(const Options& o, int64_t width) {
   const int64_t share = o.heads / o.groups, each = (share + 2) * o.head_size;

@@ -35,7 +35,7 @@ struct Pool3dOptions {
   bool ceil_mode = false;  // the last window of a side may reach beyond the volume, by less than a stride
   bool count_include_pad = true;  // avg_pool3d: padding counts as zeros; if false, it does not count
 };
-// Of equal maxima the first in row-major order gets the gradient.
+// If several maxima are equal, the first in row-major order gets the gradient.
 TT_API Tensor max_pool3d(const Tensor& x, Pool3dOptions options = {}, TT_LOC);
 TT_API Tensor avg_pool3d(const Tensor& x, Pool3dOptions options = {}, TT_LOC);
 // Means of out.depth x out.height x out.width windows that cover x.
