@@ -15,6 +15,7 @@ import time
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import seal
 import speed
 from course import MODULES, ROOT, CourseError, Workshop, digest, write_whole
 from tools import Finished, SetupProblem, call, finish, program_version, start
@@ -191,7 +192,8 @@ ADAPTERS = {"gradescope": gradescope, "junit": junit}
 
 
 def release(student, target, upto):
-    """Makes a copy of the project for students: starters instead of solutions, no wrong or slow answers, modules up to `upto`."""
+    """Makes a copy of the project for students: starters instead of solutions, TODOs in the library's headers where a task's function
+    was (seal.py), no wrong or slow answers, modules up to `upto`."""
     target = Path(target).resolve()
     if target.exists() and any(target.iterdir()):
         raise CourseError(f"{target} is not empty: choose an empty folder for the release")
@@ -218,4 +220,5 @@ def release(student, target, upto):
             entry["released"] = False
             entry["status"] = "not yet released"
     write_whole(target / "modules" / "course.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    seal.seal(target, student.course, upto)
     return target

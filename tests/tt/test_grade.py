@@ -4,11 +4,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import xml.etree.ElementTree as xml
+from pathlib import Path
 
 from test_course import STRIDES, Clone
+
+import course
+import seal
 
 
 SANDBOX = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], stdout=subprocess.DEVNULL,
@@ -124,24 +129,77 @@ class Grading(Clone):
         self.assertEqual(subprocess.run(["pgrep", "-f", "grade-01/strides-cpu"], stdout=subprocess.PIPE).stdout, b"")
 
 
+def bodies_of_answers():
+    """{(task, function): body without white space and comments} of every solution and of the library's functions of this name.
+
+    A shorter body than 80 characters is no secret: it is one statement, such as a call that other headers contain, too."""
+    found = {}
+    for module in course.Course().modules:
+        for task in module.tasks:
+            for text in (module.solution(task.path), (course.INCLUDE / task.header).read_text()):
+                for name, _ in seal.names_in(text, [task]):
+                    _, brace, end = course.definition(text, name)
+                    body = seal.squeezed(text[brace + 1:end - 1], "")
+                    if len(body) >= 80:
+                        found[task.id, name, body] = body
+    return found
+
+
 class Releasing(unittest.TestCase):
-    def test_a_release_has_starters_and_no_solutions(self):
-        import tempfile
-        from pathlib import Path
-        root = Path(__file__).resolve().parents[2]
-        with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / "release"
-            done = subprocess.run([sys.executable, str(root / "modules/tt"), "export", "--release", str(target), "--upto", "01"],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            self.assertEqual(done.returncode, 0, done.stdout.decode())
-            self.assertFalse([p for p in target.rglob("*") if p.name in ("solution", "wrong", "slow")])
-            starter = target / "modules/01_tensor/starter/tasks/tensor/strides.hpp"
-            self.assertIn('todo("1.1"', starter.read_text())
-            started = subprocess.run([sys.executable, str(target / "modules/tt"), "start", "01"], stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            self.assertEqual(started.returncode, 0, started.stdout.decode())
-            self.assertEqual((target / "modules/01_tensor/student/tasks/tensor/strides.hpp").read_text(), starter.read_text())
-            self.assertTrue(re.search(r'"id": "02_autograd".*?"released": false', (target / "modules/course.json").read_text(), re.S))
+    @classmethod
+    def setUpClass(cls):
+        cls.held = tempfile.TemporaryDirectory()
+        cls.target = Path(cls.held.name) / "release"
+        cls.tt(course.ROOT, "export", "--release", str(cls.target), "--upto", "01")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.held.cleanup()
+
+    @staticmethod
+    def tt(root, *words, code=0):
+        done = subprocess.run([sys.executable, str(root / "modules/tt"), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode != code:
+            raise AssertionError(f"{words}: {done.returncode}\n{done.stdout}")
+        return done.stdout
+
+    def test_no_answer_is_found_in_a_release(self):
+        bodies = bodies_of_answers()
+        self.assertGreater(len(bodies), 400)
+        # The search finds an answer: the library's header has that of 1.1.
+        whole = seal.squeezed((course.INCLUDE / "tinytorch/tensor/strides.hpp").read_text(), "")
+        self.assertTrue([k for k, body in bodies.items() if k[0] == "1.1" and body in whole])
+        self.assertFalse([p for p in self.target.rglob("*") if p.name in ("solution", "wrong", "slow")])
+        for path in self.target.rglob("*"):
+            if path.is_file() and not {"build", "student"} & set(path.relative_to(self.target).parts):
+                text = path.read_text(errors="replace")
+                if path.suffix == ".ipynb":
+                    text = "".join("".join(cell["source"]) + "\n" for cell in json.loads(text)["cells"])
+                text = seal.squeezed(text, "")
+                self.assertEqual([k[:2] for k, body in bodies.items() if body in text], [], path)
+
+    def test_a_task_of_a_release_is_checked_and_its_answer_opens_after_it_has_passed(self):
+        starter = self.target / "modules/01_tensor/starter/tasks/tensor/strides.hpp"
+        mine = self.target / "modules/01_tensor/student/tasks/tensor/strides.hpp"
+        self.assertIn('todo("1.1"', starter.read_text())
+        self.assertIn('todo("1.1"', (self.target / "include/tinytorch/tensor/strides.hpp").read_text())
+        self.tt(self.target, "start", "01")
+        self.assertEqual(mine.read_text(), starter.read_text())
+        self.assertTrue(re.search(r'"id": "02_autograd".*?"released": false', (self.target / "modules/course.json").read_text(), re.S))
+        self.assertIn("shown after its tasks have passed", self.tt(self.target, "solution", "1.1", code=2))
+        answer = course.Course().task("1.1").module.solution("tasks/tensor/strides.hpp")
+        mine.write_text(course.for_checks(answer))
+        for task in ("1.1", "1.2", "1.6"):
+            self.tt(self.target, "check", task)
+        self.assertIn(answer, self.tt(self.target, "solution", "1.1"))
+
+    def test_the_headers_of_a_release_compile_with_and_without_their_answers(self):
+        built = subprocess.run([sys.executable, str(self.target / "modules/seal.py")], stdout=subprocess.PIPE, text=True, check=True)
+        for folder in (self.target / "include", built.stdout.strip()):
+            done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", f"-I{folder}", "-x", "c++", "-"], stderr=subprocess.PIPE, text=True,
+                                  input="#include <tinytorch/tinytorch.hpp>\n")
+            self.assertEqual(done.returncode, 0, done.stderr[:3000])
 
 
 del Clone  # so that unittest does not collect this base class
