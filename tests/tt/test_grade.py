@@ -172,7 +172,7 @@ class Releasing(unittest.TestCase):
         self.assertTrue([k for k, body in bodies.items() if k[0] == "1.1" and body in whole])
         self.assertFalse([p for p in self.target.rglob("*") if p.name in ("solution", "wrong", "slow")])
         for path in self.target.rglob("*"):
-            if path.is_file() and not {"build", "student"} & set(path.relative_to(self.target).parts):
+            if path.suffix in (".hpp", ".cuh", ".cpp", ".cu", ".md", ".py", ".txt", ".ipynb", ".html", ".cmake") and not {"build", "student"} & set(path.relative_to(self.target).parts):
                 text = path.read_text(errors="replace")
                 if path.suffix == ".ipynb":
                     text = "".join("".join(cell["source"]) + "\n" for cell in json.loads(text)["cells"])
