@@ -376,9 +376,10 @@ class Workshop:
         return (MODULES / "support" / f"{header}.hpp", f"{folder.name}/header.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):
-        """Runs the check of a task on the header in `student[0]`; the library is compiled with the headers of the folders in `below`.
+        """Runs the check of a task on the headers in `student[0]` and in the folders of `below`.
 
-        clean: the library itself is compiled with the student's headers, too, as in `check NN`."""
+        clean: the library itself is compiled with these headers, too, as in `check NN`; otherwise it is the reference's, and only the
+        check and the student's functions that it includes are compiled."""
         began = time.monotonic()
         guard = GUARD.search(task.file_in(student[0]).read_text(encoding="utf-8", errors="replace")) if student else None
         if guard:  # otherwise the library's bodies would be judged
@@ -402,7 +403,8 @@ class Workshop:
             headers += [header] if quick else []
             how = NVCC_QUICK if device == "cuda" else use_header if quick else []
             jobs += self.kernels(task, student, below, device, place, how) + self.runtime(device)
-        library = self.library([*student, *below] if clean else list(below), task.needs, device)
+        # Otherwise the reference's library serves, so that an edit of a header of an earlier module rebuilds nothing but the check.
+        library = self.library([*student, *below] if clean else [], task.needs, device)
         if student and device != "cuda" and not all(self.is_current(*self.object(*job)) for job in [*headers, *library, *self.support(device)]):
             wrong = self.syntax_error(task, student, [*self.base_flags(device), *task_flags, *self.include_flags([*student, *below])])
             if wrong:
@@ -426,9 +428,41 @@ class Workshop:
         """The compiler's errors in the student's file, or "". The header is read alone, before the parts of the library that are not
         built yet, because these take a minute. Errors elsewhere are left to the build."""
         source = self.generated(f"{task.slug}-alone.cpp", f"#include <{task.header}>\n")
-        done = self.call([self.compiler, *flags, "-fsyntax-only", str(source)], 120)
         path = re.escape(str(task.file_in(student[0])))
-        return done.text if done.code != 0 and re.search(rf"^{path}:\d+(?::\d+)?: (?:fatal )?error", done.text, re.M) else ""
+        own, other = rf"^{path}:\d+(?::\d+)?: (?:fatal )?error", r": (?:fatal )?error:"
+        job, use = self.neighbours(task.module)
+        if task.device == "cpu" and not self.sanitize and self.is_current(*self.object(*job)):
+            done = self.call([self.compiler, *self.include_flags(student[:1]), *job[2], *use, "-fsyntax-only", str(source)], 120)
+            found = re.findall(own, done.text, re.M)
+            if not found:
+                return ""
+            # It does not see the student's headers of earlier modules, so it is believed if each error is one of syntax.
+            if len(found) == len(re.findall(other, done.text)) == len(re.findall(r"error: (?:expected|missing|stray)", done.text)):
+                return done.text
+        done = self.call([self.compiler, *flags, "-fsyntax-only", str(source)], 120)
+        return done.text if done.code != 0 and re.search(own, done.text, re.M) else ""
+
+    def neighbours(self, module):
+        """(the job that compiles it, the flags that use it): the library's headers that the headers of a module include, as one
+        precompiled header. Those that need a header of the module itself are left out, because it is the student's."""
+        frames_of_it = [module.frame(t.header) for t in module.tasks if t.device == "cpu"]
+        texts = [p.read_text(encoding="utf-8") for p in frames_of_it if p.exists()]
+        own, known = {t.header for t in module.tasks}, {}
+        text = "".join(f"#include <{h}>\n" for h in sorted({h for t in texts for h in included(t) if not reaches(h, own, known)}))
+        flags = [*self.base_flags("cpu"), "-DTINYTORCH_COMPILED", "-DTINYTORCH_TASK"]
+        folder = self.folder / f"neighbours-{module.number}"
+        source = self.generated(f"neighbours-{module.number}.hpp", text)
+        stub = folder / "header.hpp"
+        if not stub.exists():
+            write_whole(stub, "")
+        return (source, f"{folder.name}/header.hpp.gch", [*flags, f"-I{INCLUDE}", f"-I{MODULES}"]), ["-include", str(stub)]
+
+    def prepare(self, module):
+        """Compiles what lets a syntax error be reported in a second; the precompiled headers of other modules are removed."""
+        for old in self.folder.glob("neighbours-*"):
+            if old.name != f"neighbours-{module.number}":
+                shutil.rmtree(old, ignore_errors=True)
+        self.compile(*self.neighbours(module)[0])
 
     def judge(self, task, student, below=(), device="sim", **more):
         """The verdict of the emulator and, on device "cuda", then that of the GPU: a GPU does not report data races and accesses out of
@@ -519,6 +553,20 @@ class Workshop:
                            f"{missing}; tests that ran and are not in course.json: {extra}; tests without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
+
+
+def included(text):
+    return re.findall(r"^#include <(tinytorch/[^>]+)>", text, re.M)
+
+
+def reaches(header, own, known):
+    """Does a header of the library include one of `own`, directly or through others? `known`: the answers so far."""
+    if header not in known:
+        known[header] = header in own
+        path = INCLUDE / header
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        known[header] = known[header] or any(reaches(h, own, known) for h in included(text))
+    return known[header]
 
 
 def lacking(task, student, errors):

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "modules"))
 import course
 import migrate
 import speed
+import tools
 
 # Runs tt with an import that takes a second, so that an interruption meets it.
 HOLD_IMPORTS = """
@@ -551,6 +552,42 @@ class Checking(Clone):
                 self.assertRegex(text, rf"  modules/{path}:\d+:\d+: error: expected")
                 self.assertNotIn("building the library", text)
                 self.assertEqual([p for p in build.rglob("*") if p.suffix in (".o", ".gch")], [])
+
+    def test_after_the_start_of_a_module_a_syntax_error_costs_one_short_call_of_the_compiler(self):
+        task, shop = course.Course().task("2.2"), course.Workshop(self.root / "build" / "prepared", tools.call)
+        student = shop.folder / "student"
+        for path in task.module.files():
+            course.write_whole(student / path, task.module.whole(path))
+        header, good, calls = student / task.path, task.module.whole(task.path), []
+        shop.prepare(task.module)
+        shop.call = lambda command, *more, **words: calls.append(command) or tools.call(command, *more, **words)
+        shop.build = lambda jobs: (types.SimpleNamespace(code=1, text="the build began"), [])
+        header.write_text(good + "int missing_semicolon\nint other;\n")
+        verdict = shop.check(task, [student], name="prepared")
+        self.assertRegex(verdict.text, r"sum_to.hpp:\d+:\d+: error: expected")
+        self.assertEqual([("-fsyntax-only" in c, any("neighbours-02" in w for w in c)) for c in calls], [(True, True)])
+        # Its errors of other kinds are confirmed with the headers of earlier modules, which may have what it misses.
+        calls.clear()
+        header.write_text(good + "inline int mine() { return nowhere; }\n")
+        self.assertIn("nowhere", shop.check(task, [student], name="prepared").text)
+        self.assertEqual(len(calls), 2)
+        header.write_text(good)
+        self.assertEqual(shop.check(task, [student], name="prepared").text, "the build began")
+
+    def test_an_edit_of_a_header_of_an_earlier_module_rebuilds_no_part_of_the_library(self):
+        task, shop = course.Course().task("2.2"), course.Workshop(self.root / "build" / "edited", tools.call)
+        student, below, jobs = shop.folder / "student", shop.folder / "below", []
+        for folder, one in ((student, task), (below, course.Course().task("1.1"))):
+            for path in one.module.files():
+                course.write_whole(folder / path, one.module.whole(path))
+        shop.syntax_error = lambda *_: ""
+        shop.build = lambda wanted: jobs.extend(wanted) or (types.SimpleNamespace(code=1, text="stop") if len(wanted) > 1 else None, [])
+        shop.check(task, [student], [below], name="edited")
+        library = [job for job in jobs if "library" in str(job[1])]
+        self.assertEqual(len(library), 3)  # the kernels, the products, the tensor functions
+        self.assertFalse([job for job in library if any(str(below) in str(word) for word in job[2])])
+        own = next(job for job in jobs if str(job[1]).endswith("sum_to-cpu.o"))
+        self.assertTrue(any(str(below) in str(word) for word in own[2]))
 
     def test_a_program_that_uses_too_much_memory_is_called_that(self):
         task, shop = course.Course().task("1.1"), course.Workshop(self.root / "build" / "hog")
