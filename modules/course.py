@@ -357,11 +357,21 @@ class Workshop:
         return ["-std=c++20", *optimize, "-w", "--expt-relaxed-constexpr", target, "-DTINYTORCH_WITH_CUDA=1",
                 *self.include_flags(student)]
 
-    def build(self, jobs):
-        """Compiles [(source, object, flags[, compiler])] in parallel. Returns (the first failure or None, objects)."""
-        pool = ThreadPoolExecutor(max_workers=self.jobs)
+    def build(self, jobs, progress=False):
+        """Compiles [(source, object, flags[, compiler])] in parallel. Returns (the first failure or None, objects). With `progress`, it
+        says after each part how much is done."""
+        pool, began, done = ThreadPoolExecutor(max_workers=self.jobs), time.monotonic(), []
+
+        def compiled(job):
+            outcome = self.compile(*job)
+            done.append(job)
+            if progress:
+                bar = "#" * (20 * len(done) // len(jobs))
+                self.say(f"  [{bar:<20}] {len(done)} of {len(jobs)}, {time.monotonic() - began:3.0f} s: {Path(job[1]).stem} is built")
+            return outcome
+
         try:
-            outcomes = list(pool.map(lambda job: self.compile(*job), jobs))
+            outcomes = list(pool.map(compiled, jobs))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for compilers; its handler stops them
         return next((failed for failed, _ in outcomes if failed), None), [target for _, target in outcomes]
@@ -409,11 +419,13 @@ class Workshop:
             wrong = self.syntax_error(task, student, [*self.base_flags(device), *task_flags, *self.include_flags([*student, *below])])
             if wrong:
                 return Verdict(task, "compile", wrong, seconds=time.monotonic() - began)
-        if not all((self.folder / job[1]).exists() for job in headers + ([] if clean else library)):
+        first = not all((self.folder / job[1]).exists() for job in headers + ([] if clean else library))
+        if first:
             self.say(FIRST_BUILD)
         failed, _ = self.build(headers)
-        if not failed:
-            failed, objects = self.build(jobs + library)
+        if not failed:  # the largest parts first, so that no core waits for one of them at the end
+            failed, objects = self.build(library[::-1] + jobs, first and len(library) > 0)
+            objects = objects[len(library):] + objects[:len(library)]  # the linker keeps the first definition, which is the student's
         program = self.folder / place
         failed = failed or self.link(objects, program, device, [] if student else TWICE_DEFINED)
         if failed:
@@ -430,8 +442,8 @@ class Workshop:
         source = self.generated(f"{task.slug}-alone.cpp", f"#include <{task.header}>\n")
         path = re.escape(str(task.file_in(student[0])))
         own, other = rf"^{path}:\d+(?::\d+)?: (?:fatal )?error", r": (?:fatal )?error:"
-        job, use = self.neighbours(task.module)
-        if task.device == "cpu" and not self.sanitize and self.is_current(*self.object(*job)):
+        job, use = self.neighbours(task.module, task.device)
+        if not self.sanitize and self.is_current(*self.object(*job)):
             done = self.call([self.compiler, *self.include_flags(student[:1]), *job[2], *use, "-fsyntax-only", str(source)], 120)
             found = re.findall(own, done.text, re.M)
             if not found:
@@ -442,16 +454,17 @@ class Workshop:
         done = self.call([self.compiler, *flags, "-fsyntax-only", str(source)], 120)
         return done.text if done.code != 0 and re.search(own, done.text, re.M) else ""
 
-    def neighbours(self, module):
-        """(the job that compiles it, the flags that use it): the library's headers that the headers of a module include, as one
-        precompiled header. Those that need a header of the module itself are left out, because it is the student's."""
-        frames_of_it = [module.frame(t.header) for t in module.tasks if t.device == "cpu"]
+    def neighbours(self, module, device):
+        """(the job that compiles it, the flags that use it): the library's headers that the headers of a module's tasks for a device
+        include, as one precompiled header. Those that need a header of the module itself are left out, because it is the student's."""
+        frames_of_it = [module.frame(t.header) for t in module.tasks if t.device == device]
+        device = "cpu" if device == "cpu" else "sim"
         texts = [p.read_text(encoding="utf-8") for p in frames_of_it if p.exists()]
         own, known = {t.header for t in module.tasks}, {}
         text = "".join(f"#include <{h}>\n" for h in sorted({h for t in texts for h in included(t) if not reaches(h, own, known)}))
-        flags = [*self.base_flags("cpu"), "-DTINYTORCH_COMPILED", "-DTINYTORCH_TASK"]
-        folder = self.folder / f"neighbours-{module.number}"
-        source = self.generated(f"neighbours-{module.number}.hpp", text)
+        flags = [*self.base_flags(device), "-DTINYTORCH_COMPILED", "-DTINYTORCH_TASK"]
+        folder = self.folder / f"neighbours-{module.number}-{device}"
+        source = self.generated(f"{folder.name}.hpp", text)
         stub = folder / "header.hpp"
         if not stub.exists():
             write_whole(stub, "")
@@ -460,9 +473,9 @@ class Workshop:
     def prepare(self, module):
         """Compiles what lets a syntax error be reported in a second; the precompiled headers of other modules are removed."""
         for old in self.folder.glob("neighbours-*"):
-            if old.name != f"neighbours-{module.number}":
+            if not old.name.startswith(f"neighbours-{module.number}-"):
                 shutil.rmtree(old, ignore_errors=True)
-        self.compile(*self.neighbours(module)[0])
+        self.build([self.neighbours(module, device)[0] for device in sorted({t.device for t in module.tasks})])
 
     def judge(self, task, student, below=(), device="sim", **more):
         """The verdict of the emulator and, on device "cuda", then that of the GPU: a GPU does not report data races and accesses out of

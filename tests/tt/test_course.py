@@ -561,7 +561,7 @@ class Checking(Clone):
         header, good, calls = student / task.path, task.module.whole(task.path), []
         shop.prepare(task.module)
         shop.call = lambda command, *more, **words: calls.append(command) or tools.call(command, *more, **words)
-        shop.build = lambda jobs: (types.SimpleNamespace(code=1, text="the build began"), [])
+        shop.build = lambda *_: (types.SimpleNamespace(code=1, text="the build began"), [])
         header.write_text(good + "int missing_semicolon\nint other;\n")
         verdict = shop.check(task, [student], name="prepared")
         self.assertRegex(verdict.text, r"sum_to.hpp:\d+:\d+: error: expected")
@@ -574,6 +574,16 @@ class Checking(Clone):
         header.write_text(good)
         self.assertEqual(shop.check(task, [student], name="prepared").text, "the build began")
 
+    def test_a_long_build_says_how_much_of_it_is_done(self):
+        said = []
+        shop = course.Workshop(self.root / "build" / "parts", tools.call, say=said.append)
+        sources = [shop.generated(f"part{i}.cpp", f"int part{i};\n") for i in range(2)]
+        failed, objects = shop.build([(source, f"{source.stem}.o", []) for source in sources], True)
+        self.assertIsNone(failed)
+        self.assertEqual([o.name for o in objects], ["part0.o", "part1.o"])
+        self.assertEqual([text[:31] for text in said], ["  [##########          ] 1 of 2", "  [####################] 2 of 2"])
+        self.assertRegex(said[1], r"\d s: part[01] is built$")
+
     def test_an_edit_of_a_header_of_an_earlier_module_rebuilds_no_part_of_the_library(self):
         task, shop = course.Course().task("2.2"), course.Workshop(self.root / "build" / "edited", tools.call)
         student, below, jobs = shop.folder / "student", shop.folder / "below", []
@@ -581,7 +591,7 @@ class Checking(Clone):
             for path in one.module.files():
                 course.write_whole(folder / path, one.module.whole(path))
         shop.syntax_error = lambda *_: ""
-        shop.build = lambda wanted: jobs.extend(wanted) or (types.SimpleNamespace(code=1, text="stop") if len(wanted) > 1 else None, [])
+        shop.build = lambda wanted, *_: jobs.extend(wanted) or (types.SimpleNamespace(code=1, text="stop") if len(wanted) > 1 else None, [])
         shop.check(task, [student], [below], name="edited")
         library = [job for job in jobs if "library" in str(job[1])]
         self.assertEqual(len(library), 3)  # the kernels, the products, the tensor functions
