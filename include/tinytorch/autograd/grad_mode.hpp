@@ -9,7 +9,9 @@ namespace tinytorch::inline TT_BUILD {
 
 class NoGrad {
  public:
+  // Stores this thread's flag and switches it off. grad_enabled() returns a reference, to which one assigns.
   NoGrad() : before_(grad_enabled()) { grad_enabled() = false; }
+  // Restores the stored value; it is false if this scope is inside of another one.
   ~NoGrad() { grad_enabled() = before_; }
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;

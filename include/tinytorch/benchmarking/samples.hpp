@@ -72,10 +72,10 @@ inline void require_pairs(const char* function, Samples a, Samples b, Loc loc) {
 
 // ---- location and spread ----------------------------------------------------------------------------
 
-// The rank (1-based) of the nearest-rank percentile among n samples: ceil(percent * n / 100), at least 1.
+// The rank (1-based) of the nearest-rank percentile among n samples: ceil(percent * n / 100), at least 1. The
+// rounding error of a percentage such as 99.9, which is no binary fraction, must not raise the rank: of 1000
+// samples it is 999. So 1e-9, far less than one rank, is subtracted before the result is rounded up.
 inline size_t nearest_rank(double percent, size_t n) {
-  // percent * n is exact for the usual percentages. The tolerance keeps 99.9 % of 1000 from becoming rank
-  // 1000.
   const double rank = std::ceil(percent * static_cast<double>(n) / 100.0 - 1e-9);
   return std::clamp(static_cast<size_t>(std::max(rank, 1.0)), size_t{1}, n);
 }

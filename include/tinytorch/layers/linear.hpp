@@ -14,6 +14,8 @@ class Linear : public Module {
  public:
   // Registers the parameter "weight" [out_features, in_features] and, if with_bias, "bias" [out_features],
   // and draws their values from the generator in this order. Without a bias the member `bias` is undefined.
+  // add_parameter(name, tensor) registers a tensor, which then requires a gradient, and returns it;
+  // init::uniform(tensor, low, high, generator) draws its values, here between -1/sqrt(K) and 1/sqrt(K).
   Linear(int64_t in_features, int64_t out_features, bool with_bias = true,
          Generator& generator = default_generator()) {
     weight = add_parameter("weight", empty({out_features, in_features}));

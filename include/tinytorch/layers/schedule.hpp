@@ -26,14 +26,15 @@ inline Schedule constant(double lr) {
   return [=](int64_t) { return lr; };
 }
 
-// lr gamma^floor(step / every)
+// lr gamma^floor(step / every). Throws TT-OPT-08 if `every` is less than one step.
 inline Schedule step_decay(double lr, int64_t every, double gamma = 0.1, TT_LOC) {
   if (every < 1) fail("TT-OPT-08", "step_decay: `every` must be at least one step", loc);
   return [=](int64_t step) { return lr * std::pow(gamma, static_cast<double>(step / every)); };
 }
 
 // Rises linearly for `warm_up` steps, from lr / warm_up at step 0 to lr at step warm_up - 1. Then it falls
-// along half a cosine, from lr at step warm_up to lr_end at step `total`, and stays there.
+// along half a cosine, from lr at step warm_up to lr_end at step `total`, and stays there. Throws TT-OPT-08
+// unless 0 <= warm_up < total.
 // Source: Loshchilov and Hutter, "SGDR", 2017.
 inline Schedule cosine(double lr, int64_t total, int64_t warm_up = 0, double lr_end = 0, TT_LOC) {
   if (warm_up < 0 || total <= warm_up) {
@@ -51,7 +52,10 @@ struct OneCycleOptions {
   double start_divisor = 25;  // starts at lr_max / start_divisor
   double end_divisor = 1e4;   // ends at start / end_divisor
 };
-// Rises to lr_max and falls to the end rate, each along half a cosine. The last step is total - 1.
+// Rises from lr_max / start_divisor at step 0 to lr_max at step rising * total - 1, which may lie between two
+// steps. Then it falls to the end rate, the first rate / end_divisor, at the last step, total - 1, and stays
+// there. Both parts are half a cosine. A peak at step 0 means that the cycle begins with lr_max. Throws
+// TT-OPT-08 if there are fewer than two steps, or `rising` is not inside (0, 1).
 // Source: Smith and Topin, "Super-convergence", 2018.
 inline Schedule one_cycle(double lr_max, int64_t total, OneCycleOptions options = {}, TT_LOC) {
   if (total < 2 || !(options.rising > 0 && options.rising < 1)) {

@@ -36,7 +36,8 @@ struct AmdahlCheck {
   double rest_seconds = 0;
 };
 
-// Fractions are relative to the `seconds` of a profile, which include the time between ops. The factor of a
+// The time of the part is that of the rows named `op` in by_op(profile), the table of a profile. Fractions
+// are relative to the `seconds` of a profile, which include the time between ops. The factor of a
 // part that takes no time after the change is infinite. Throws TT-PROF-01 if no op of that name took time
 // before.
 inline AmdahlCheck check_amdahl(const Profile& before, const Profile& after, const std::string& op) {
