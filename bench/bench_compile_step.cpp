@@ -128,6 +128,38 @@ json forward_cold_and_warm(int64_t batch, int64_t length, int64_t layers) {
           {"pass_seconds", last.at("pass_seconds")}};
 }
 
+// What the rounds found; peaks in bytes.
+struct Measured {
+  std::vector<double> times, compiled_times, ratios;
+  double eager_peak = 0, compiled_peak = 0, kept = 0, cold = 0, first_eager = 0, loss = 0;
+};
+json row_of(const Measured& m, const tt::VariantReport& report) {
+  const auto planned = static_cast<double>(report.planned);
+  return {{"eager_seconds", tt::statistics::median(m.times)},
+          {"compiled_seconds", tt::statistics::median(m.compiled_times)},
+          {"speed_of_eager", tt::statistics::median(m.ratios)},
+          {"eager_peak_mb", m.eager_peak * 1e-6},
+          {"compiled_peak_mb", m.compiled_peak * 1e-6},
+          {"peak_of_eager", m.compiled_peak / m.eager_peak},
+          {"planned_mb", planned * 1e-6},
+          {"planned_of_bound", planned / static_cast<double>(report.peak_fused)},
+          {"kept_mb", m.kept * 1e-6},
+          {"estimate_error", std::abs(planned - m.compiled_peak) / m.compiled_peak},
+          {"first_call_seconds", m.cold},
+          {"first_eager_seconds", m.first_eager},
+          {"kernels_captured", report.kernels_captured},
+          {"kernels", report.kernels},
+          {"rounds", m.ratios.size()},
+          {"ratios", m.ratios},
+          {"loss", m.loss}};
+}
+
+void write_page(const tt::CompiledStep& step, const std::string& page, int64_t batch, int64_t length) {
+  std::ofstream out(page);
+  out << tt::compile_page(step, fmt::format("A training step of GPT-2, {} x {} tokens", batch, length));
+  if (!out.flush()) throw std::runtime_error("cannot write " + page);
+}
+
 json measure(const tt::Gpt2Config& config, int64_t batch, int64_t length, int64_t rounds,
              const std::string& page) {
   Training eager(config), compiled(config);
@@ -156,61 +188,36 @@ json measure(const tt::Gpt2Config& config, int64_t batch, int64_t length, int64_
     if (eager_loss != compiled_loss)
       throw std::runtime_error(fmt::format("losses differ: {} and {}", eager_loss, compiled_loss));
   };
-  double cold = 0, first_eager = 0;
-  both([&] { first_eager = seconds_of(eager_step); }, [&] { cold = seconds_of(compiled_step); });
+  Measured m;
+  both([&] { m.first_eager = seconds_of(eager_step); }, [&] { m.cold = seconds_of(compiled_step); });
   for (int k = 0; k < 2; ++k) both(eager_step, compiled_step);  // the second looks
-  std::vector<double> times, compiled_times, ratios;
-  double eager_peak = 0, compiled_peak = 0;
   const auto measure_eager = [&] {
     eager.optimizer.zero_grad();
-    eager_peak = std::max(eager_peak, peak_of([&] { times.push_back(seconds_of(eager_step)); }));
+    m.eager_peak = std::max(m.eager_peak, peak_of([&] { m.times.push_back(seconds_of(eager_step)); }));
     eager.optimizer.zero_grad();
   };
   const auto measure_compiled = [&] {
-    compiled_peak =
-        std::max(compiled_peak, peak_of([&] { compiled_times.push_back(seconds_of(compiled_step)); }));
+    m.compiled_peak =
+        std::max(m.compiled_peak, peak_of([&] { m.compiled_times.push_back(seconds_of(compiled_step)); }));
   };
   for (int64_t k = 0; k < rounds; ++k) {
-    if (k % 2 == 0)
-      both(measure_eager, measure_compiled);
-    else
-      both(measure_compiled, measure_eager);
-    ratios.push_back(times.back() / compiled_times.back());
+    k % 2 == 0 ? both(measure_eager, measure_compiled) : both(measure_compiled, measure_eager);
+    m.ratios.push_back(m.times.back() / m.compiled_times.back());
   }
   const tt::VariantReport report = step->reports()[0];
   std::fputs(step->report().c_str(), stdout);
-  if (!page.empty()) {
-    std::ofstream out(page);
-    out << tt::compile_page(*step, fmt::format("A training step of GPT-2, {} x {} tokens", batch, length));
-    if (!out.flush()) throw std::runtime_error("cannot write " + page);
-  }
+  if (!page.empty()) write_page(*step, page, batch, length);
   const size_t with_step = in_use();
   compiled.optimizer.zero_grad();
   step.reset();
-  const auto kept = static_cast<double>(with_step - in_use()), planned = static_cast<double>(report.planned);
-  compiled_peak += kept;
-  return {{"batch", batch},
-          {"tokens", length},
-          {"layers", config.layers},
-          {"features", config.features},
-          {"dropout", config.residual_dropout},
-          {"eager_seconds", tt::statistics::median(times)},
-          {"compiled_seconds", tt::statistics::median(compiled_times)},
-          {"speed_of_eager", tt::statistics::median(ratios)},
-          {"eager_peak_mb", eager_peak * 1e-6},
-          {"compiled_peak_mb", compiled_peak * 1e-6},
-          {"peak_of_eager", compiled_peak / eager_peak},
-          {"planned_mb", planned * 1e-6},
-          {"planned_of_bound", planned / static_cast<double>(report.peak_fused)},
-          {"kept_mb", kept * 1e-6},
-          {"estimate_error", std::abs(planned - compiled_peak) / compiled_peak},
-          {"first_call_seconds", cold},
-          {"first_eager_seconds", first_eager},
-          {"kernels_captured", report.kernels_captured},
-          {"kernels", report.kernels},
-          {"rounds", rounds},
-          {"ratios", ratios},
-          {"loss", compiled_loss}};
+  m.kept = static_cast<double>(with_step - in_use());
+  m.compiled_peak += m.kept;
+  m.loss = compiled_loss;
+  json row = row_of(m, report);
+  row.update(
+      {{"batch", batch}, {"tokens", length}, {"layers", config.layers}, {"features", config.features}});
+  row["dropout"] = config.residual_dropout;
+  return row;
 }
 
 int run(int argc, char** argv) {
