@@ -193,3 +193,31 @@ TEST_CASE("a loss that is not finite throws with a hint, before the weights are 
   CHECK(weights(net) == before);
   CHECK(message_of([&] { tt::Trainer t(net, optimizer, loader, nullptr); }).rfind("TT-TRAIN-01", 0) == 0);
 }
+
+TEST_CASE("a step of the caller takes the place of training_step, with its arguments") {
+  const Regression data;
+  std::vector<std::vector<double>> results;
+  std::vector<int64_t> steps, batches;
+  for (const bool own : {false, true}) {
+    tt::Linear net = model();
+    tt::DataLoader loader(data.x, data.y, {.batch_size = 8});
+    tt::SGD optimizer(net.named_parameters(), {.lr = 0.05});
+    tt::TrainerOptions options{.epochs = 2, .accumulate = 2, .clip_norm = 0.5, .progress = nullptr};
+    if (own) {
+      options.step = [&](tt::Module& m, tt::Optimizer& o, std::span<const tt::Batch> b, const tt::Loss& loss,
+                         int64_t step, const tt::StepOptions& rules, tt::GradientSum* sums) {
+        CHECK(&m == &net);
+        CHECK(&o == &optimizer);
+        CHECK(rules.clip_norm == 0.5);
+        steps.push_back(step), batches.push_back(std::ssize(b));
+        return tt::training_step(m, o, b, loss, step, rules, sums);
+      };
+    }
+    tt::Trainer trainer(net, optimizer, loader, squared_error, options);
+    trainer.fit();
+    results.push_back(weights(net));
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(steps == std::vector<int64_t>{0, 1, 2, 3});
+  CHECK(batches == std::vector<int64_t>{2, 1, 2, 1});
+}

@@ -41,31 +41,46 @@ class CompiledStep {
             options) {}
   // `loss_of` is the whole forward pass: from the two arguments of the step to the loss.
   CompiledStep(Optimizer& optimizer, Loss loss_of, StepCompileOptions options = {})
-      : optimizer_(optimizer), loss_(std::move(loss_of)), options_(options) {}
+      : CompiledStep(
+            optimizer, [of = std::move(loss_of)](const Tensors& x) { return Tensors{of(x[0], x[1])}; },
+            options) {}
+  // The same for any number of arguments and results, for gradients(). The first result is the loss; the
+  // others have no gradient.
+  CompiledStep(Optimizer& optimizer, TensorFunction results_of, StepCompileOptions options = {})
+      : optimizer_(optimizer), results_of_(std::move(results_of)), options_(options) {}
 
   // Runs one step, and returns the loss before the update: a tensor of one element without a history.
   Tensor operator()(const Tensor& x, const Tensor& target, TT_LOC) {
-    require_defined("compiled step", loc, x, target);
-    const Tensors arguments{x, target};
-    Tensor loss;
+    const Tensor loss = gradients({x, target}, loc)[0];
+    if (options_.clip_norm > 0) clip_gradient_norm(optimizer_.parameters(), options_.clip_norm, loc);
+    optimizer_.step(loc);
+    return loss;
+  }
+  // Only the forward and the backward pass. Returns the results of the forward pass, without a history; the
+  // gradients are in the parameters, without those of earlier passes.
+  Tensors gradients(const Tensors& arguments, TT_LOC) {
+    for (const Tensor& t : arguments) require_defined("compiled step", loc, t);
     if (eager_.empty()) {
       try {
-        loss = compiled(arguments, loc);
+        return compiled(arguments, loc);
       } catch (const Error& e) {
         if (options_.compile.strict || !refuses_capture(e)) throw;
         eager_ = e.what();
         say_eager("step", eager_);
       }
     }
-    if (!loss.defined()) loss = eager(arguments, loc);
-    if (options_.clip_norm > 0) clip_gradient_norm(optimizer_.parameters(), options_.clip_norm, loc);
-    optimizer_.step(loc);
-    return loss;
+    return eager(arguments, loc);
   }
 
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
   std::string report() const { return report_text(reports(), eager_); }
+  // What runs: one graph for each variant. They are valid until the next call.
+  std::vector<const OpGraph*> graphs() const {
+    std::vector<const OpGraph*> all;
+    for (const Variant& v : variants_) all.push_back(&v.step->graph());
+    return all;
+  }
 
  private:
   struct Variant {
@@ -73,22 +88,28 @@ class CompiledStep {
     uint64_t modes = 0;
     int64_t calls = 0;
     OpGraph captured;  // before fusion
-    size_t forward_steps = 0;
+    size_t forward_steps = 0, results = 0;
     std::unique_ptr<Executable> step;
     Tensors leaves, gradients;  // of which a gradient is computed
     VariantReport report;
   };
 
-  Tensors forward(const Tensors& x) const { return {loss_(x[0], x[1])}; }
-
-  Tensor eager(const Tensors& arguments, Loc loc) {
-    optimizer_.zero_grad();
-    const Tensor loss = forward(arguments)[0];
-    loss.backward({}, false, loc);
-    return loss.detach();
+  // The loss, and the other results without their history.
+  Tensors forward(const Tensors& x) const {
+    Tensors out = results_of_(x);
+    for (size_t k = 1; k < out.size(); ++k) out[k] = out[k].detach();
+    return out;
   }
 
-  Tensor compiled(const Tensors& arguments, Loc loc) {
+  Tensors eager(const Tensors& arguments, Loc loc) {
+    optimizer_.zero_grad();
+    Tensors out = forward(arguments);
+    out[0].backward({}, false, loc);
+    out[0] = out[0].detach();
+    return out;
+  }
+
+  Tensors compiled(const Tensors& arguments, Loc loc) {
     for (size_t k = 0; k < variants_.size(); ++k) {
       Variant& v = variants_[k];
       if (!matches(v.key, arguments)) continue;
@@ -101,11 +122,20 @@ class CompiledStep {
     return replay(add_variant(arguments, loc), arguments);
   }
 
-  Tensor replay(Variant& v, const Tensors& arguments) {
+  // Memory for the results of a replay.
+  static Tensors results_for(const Variant& v, Device device) {
+    Tensors out;
+    for (size_t k = 0; k < v.results; ++k) {
+      const Spec spec = v.step->result_spec(k);
+      out.push_back(empty(spec.shape, spec.dtype, device));
+      if (spec.channels_last) out.back().impl()->strides = backend::channels_last_strides(spec.shape);
+    }
+    return out;
+  }
+  Tensors replay(Variant& v, const Tensors& arguments) {
     ++v.calls;
-    const Spec spec = v.step->result_spec(0);
-    const Tensor loss = empty(spec.shape, spec.dtype, arguments[0].device());
-    v.step->run(laid_out_as_captured(v.captured, arguments), {loss});
+    Tensors out = results_for(v, arguments[0].device());
+    v.step->run(laid_out_as_captured(v.captured, arguments), out);
     for (const Tensor& p : optimizer_.parameters()) p.impl()->grad_state->grad = Tensor();
     for (size_t k = 0; k < v.leaves.size(); ++k) {
       GradState& state = *v.leaves[k].impl()->grad_state;
@@ -113,11 +143,11 @@ class CompiledStep {
       state.wide_grad = Tensor();
       v.gradients[k].storage()->bump_version();
     }
-    return loss;
+    return out;
   }
 
   // Runs the step itself, and keeps the variant only if the forward pass did what was captured.
-  Tensor look_again(size_t k, const Tensors& arguments, Loc loc) {
+  Tensors look_again(size_t k, const Tensors& arguments, Loc loc) {
     optimizer_.zero_grad();
     Captured now = capture([this](const Tensors& x) { return forward(x); }, arguments, loc);
     now.outputs[0].backward({}, false, loc);
@@ -138,16 +168,16 @@ class CompiledStep {
       v.modes = mode_changes();
       ++v.calls;
     }
-    return now.outputs[0].detach();
+    now.outputs[0] = now.outputs[0].detach();
+    return std::move(now.outputs);
   }
-  // What a replay of this step computes otherwise: the loss or a gradient. Gradients stay as they are.
+  // What a replay of this step computes otherwise: a result or a gradient. Gradients stay as they are.
   std::optional<std::string> other_result(Variant& v, const Tensors& arguments, const Captured& now) const {
-    const Spec spec = v.step->result_spec(0);
-    const Tensor loss = empty(spec.shape, spec.dtype, arguments[0].device());
+    const Tensors results = results_for(v, arguments[0].device());
     const ReplayTrial trial(now.graph.written, ReplayTrial::Leave::after);
-    v.step->run(laid_out_as_captured(v.captured, arguments), {loss}, now.graph.random);
+    v.step->run(laid_out_as_captured(v.captured, arguments), results, now.graph.random);
     Tensors want = trial.wanted(), got = trial.found();
-    want.push_back(now.outputs[0]), got.push_back(loss);
+    for (size_t k = 0; k < results.size(); ++k) want.push_back(now.outputs[k]), got.push_back(results[k]);
     for (size_t k = 0; k < v.leaves.size(); ++k) {
       want.push_back(v.leaves[k].grad()), got.push_back(v.gradients[k]);
       if (!want.back().defined()) return "a parameter has no gradient any more";
@@ -178,38 +208,40 @@ class CompiledStep {
     v.modes = mode_changes();
     v.forward_steps = static_cast<size_t>(c.forward_steps);
     v.captured = copy_of(c.joint, 0, v.forward_steps);
-    v.captured.inputs.assign(c.joint.inputs.begin(), c.joint.inputs.begin() + 2);
+    const auto count = static_cast<ptrdiff_t>(arguments.size());
+    v.captured.inputs.assign(c.joint.inputs.begin(), c.joint.inputs.begin() + count);
     v.captured.written = c.joint.written;
     v.report.arguments = described(arguments);
     OpGraph joint = std::move(c.joint);
     GraphValue& start = joint.values[static_cast<size_t>(joint.inputs.back())];  // the loss's gradient: 1
     start.kind = ValueKind::external;
     start.external = full(start.shape, 1, start.dtype, start.device, loc);
-    joint.inputs.resize(2);
-    std::vector<int> outputs{joint.outputs[0]};
+    joint.inputs.resize(arguments.size());
+    v.results = c.outputs.size();
+    std::vector<int> outputs(joint.outputs.begin(), joint.outputs.begin() + std::ssize(c.outputs));
     for (size_t k = 0; k < c.leaves.size(); ++k) {
-      const int at = c.gradient_of[2 + k];
+      const int at = c.gradient_of[arguments.size() + k];
       if (at < 0) continue;
       outputs.push_back(joint.outputs[static_cast<size_t>(at)]);
       v.leaves.push_back(c.leaves[k]);
     }
     joint.outputs = std::move(outputs);
-    v.step = lower(std::move(joint), options_.compile, v.report, 1, true);
-    const Tensor loss = empty(c.outputs[0].shape(), c.outputs[0].dtype(), c.outputs[0].device());
+    v.step = lower(std::move(joint), options_.compile, v.report, static_cast<int>(v.results), true);
     {
       const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
-      v.step->run(copies, {loss}, v.captured.random);  // the captured call: it must give the captured loss
-      require_same(c.outputs[0], loss, 0, loc);
+      const Tensors out = results_for(v, copies[0].device());
+      v.step->run(copies, out, v.captured.random);  // the captured call: it must give the captured results
+      for (size_t k = 0; k < out.size(); ++k) require_same(c.outputs[k], out[k], k, loc);
       const Tensors want = trial.wanted(), got = trial.found();
       for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
     }
-    for (size_t k = 0; k < v.leaves.size(); ++k) v.gradients.push_back(v.step->resident(1 + k));
+    for (size_t k = 0; k < v.leaves.size(); ++k) v.gradients.push_back(v.step->resident(v.results + k));
     variants_.push_back(std::move(v));
     return variants_.back();
   }
 
   Optimizer& optimizer_;
-  Loss loss_;
+  TensorFunction results_of_;
   StepCompileOptions options_;
   std::vector<Variant> variants_;
   int recaptures_ = 0;

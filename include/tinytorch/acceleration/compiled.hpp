@@ -57,6 +57,15 @@ class CompiledFunction {
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
   std::string report() const { return report_text(reports(), eager_); }
+  // What runs: of each variant the graph, and that of its derivative. They are valid until the next call.
+  std::vector<const OpGraph*> graphs() const {
+    std::vector<const OpGraph*> all;
+    for (const Variant& v : variants_) {
+      all.push_back(&v.plan->forward->graph());
+      if (v.plan->backward) all.push_back(&v.plan->backward->graph());
+    }
+    return all;
+  }
 
  private:
   struct Variant {
@@ -248,6 +257,7 @@ class Compiled {
   }
   std::string report() const { return function_.report(); }
   std::vector<VariantReport> reports() const { return function_.reports(); }
+  std::vector<const OpGraph*> graphs() const { return function_.graphs(); }
   const std::string& eager_reason() const { return function_.eager_reason(); }
 
  private:

@@ -26,6 +26,11 @@ struct EpochReport {
   double seconds = 0;                   // time of training, without evaluation
 };
 
+// A whole optimizer step with the arguments and the result of training_step(), in its place.
+using TrainingStep =
+    std::function<StepReport(Module& model, Optimizer& optimizer, std::span<const Batch> batches,
+                             const Loss& loss, int64_t step, const StepOptions& options, GradientSum* sums)>;
+
 struct TrainerOptions {
   int64_t epochs = 1;
   Schedule schedule{};       // rate by optimizer step; if empty, the optimizer's rate is kept
@@ -39,6 +44,8 @@ struct TrainerOptions {
   std::string checkpoint_path{};
   int64_t checkpoint_every = 0;  // in optimizer steps; 0: after each epoch
   std::FILE* progress = stdout;  // null: silent
+  // If empty: training_step(). compiled_training_step() (acceleration/) captures and replays the passes.
+  TrainingStep step{};
 };
 
 class Trainer {
@@ -129,9 +136,11 @@ class Trainer {
     while (std::ssize(batches) < options_.accumulate && loader_.state().batch < loader_.batches_per_epoch()) {
       batches.push_back(*loader_.next());
     }
-    const StepReport step =
-        training_step(model_, optimizer_, batches, loss_, run_.step,
-                      {options_.schedule, options_.clip_norm, options_.metric}, sums_ ? &*sums_ : nullptr);
+    const StepOptions rules{options_.schedule, options_.clip_norm, options_.metric};
+    GradientSum* const sums = sums_ ? &*sums_ : nullptr;
+    const StepReport step = options_.step
+                                ? options_.step(model_, optimizer_, batches, loss_, run_.step, rules, sums)
+                                : training_step(model_, optimizer_, batches, loss_, run_.step, rules, sums);
     run_.step += 1;
     run_.samples += step.samples;
     run_.loss_sum += step.loss_sum, run_.metric_sum += step.metric_sum;
