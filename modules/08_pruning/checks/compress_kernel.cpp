@@ -39,13 +39,15 @@ Counted check_strips(DType t, int64_t N, int64_t K) {
   const View kept = values.view(), where = places.view(), to = strips.view();
   const Counted n = counted([&] { backend::cuda::strips24(to, kept, where); });
   const Numbers got = strips.numbers(), want = w.strips();
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (got[i] == want[i]) continue;
-    const size_t part = i / backend::Strips24::kPartBytes, at = i % backend::Strips24::kPartBytes;
-    expect_equal("byte " + std::to_string(at) + " of part " + std::to_string(part) + " of the strips of " +
-                     text_of(t, N, K),
-                 got[i], want[i]);
+  const size_t first =
+      static_cast<size_t>(std::mismatch(want.begin(), want.end(), got.begin()).first - want.begin());
+  const std::string what = "the strips of " + text_of(t, N, K);
+  if (first < want.size()) {
+    const size_t part = first / backend::Strips24::kPartBytes, at = first % backend::Strips24::kPartBytes;
+    expect_equal("byte " + std::to_string(at) + " of part " + std::to_string(part) + " of " + what,
+                 got[first], want[first]);
   }
+  expect_equal("bytes of " + what, got.size(), want.size());
   return n;
 }
 
