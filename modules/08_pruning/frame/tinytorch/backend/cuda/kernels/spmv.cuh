@@ -1,7 +1,8 @@
 // Products with a weight stored as a bitmap (contract: backend/cpu/spmv.hpp), for few rows of x.
 //
-// The frame of a course header: it has the given parts, and includes the functions of task 8.12. It is cut
-// from the library's header by modules/frames.py.
+// The frame of a course header: it has the given parts, and includes the functions of task 8.12. The
+// library's own kernel copies the numbers to shared memory ahead of their use; this one reads them where they
+// are.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/linear_result.cuh>
