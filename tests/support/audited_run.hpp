@@ -1,6 +1,7 @@
 // A run of two contenders as the judge writes it, without the measurement: with credit, audits and evidence.
 #pragma once
 
+#include <algorithm>
 #include <tinymlperf/judge/results/measured_audits.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/core/random.hpp>

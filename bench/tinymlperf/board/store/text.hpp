@@ -6,6 +6,8 @@
 namespace tinymlperf::board {
 
 using tinymlperf::clean;
+using tinymlperf::code_point;
+using tinymlperf::is_deceptive;
 using tinymlperf::kReplacement;
 using tinymlperf::utf8_length;
 
