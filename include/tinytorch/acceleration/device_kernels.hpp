@@ -31,7 +31,7 @@ namespace tinytorch::inline TT_BUILD::acceleration {
 using backend::cuda::LoadedKernel;
 
 // Belongs to the key of the cache; it changes when the emitted text changes its meaning.
-inline constexpr int kDeviceEmitterVersion = 1;
+inline constexpr int kDeviceEmitterVersion = 2;
 
 // Queues a kernel: `call` with these results and inputs, of `count` elements.
 inline void launch_pointwise(const LoadedKernel& kernel, const KernelCall& call, int elements,
@@ -157,7 +157,9 @@ class DeviceKernels {
   explicit DeviceKernels(std::string cache_folder = KernelCache::default_folder())
       : cache_(std::move(cache_folder)) {}
 
+  // What the compiling threads use is made first: so at the end of the program it is destroyed after them.
   static DeviceKernels& shared() {
+    device_prelude(), nvrtc();
     static DeviceKernels kernels;
     return kernels;
   }

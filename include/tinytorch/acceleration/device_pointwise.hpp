@@ -19,9 +19,8 @@ namespace tinytorch::inline TT_BUILD::acceleration {
 
 class DevicePointwise {
  public:
-  // With `background` false, a call waits for the compiler.
-  explicit DevicePointwise(PointwiseProgram program, bool background = true,
-                           DeviceKernels& kernels = DeviceKernels::shared())
+  // With `background` false, a call waits for the compiler. `kernels`: null for those of the process.
+  explicit DevicePointwise(PointwiseProgram program, bool background = true, DeviceKernels* kernels = nullptr)
       : program_(std::move(program)), background_(background), kernels_(kernels) {}
 
   // Queues the program on the current stream if its kernel is ready; false: nothing was done. Shapes and
@@ -67,7 +66,8 @@ class DevicePointwise {
       for (const Variant& v : variants_)
         if (v.layout == layout && v.elements == elements && v.device == device) kernel = v.kernel;
       if (!kernel) {
-        kernel = kernels_.build(program_, layout, elements, background_);
+        DeviceKernels& kernels = kernels_ ? *kernels_ : DeviceKernels::shared();
+        kernel = kernels.build(program_, layout, elements, background_);
         variants_.push_back({layout, elements, device, kernel});
       }
     }
@@ -76,7 +76,7 @@ class DevicePointwise {
 
   const PointwiseProgram program_;
   const bool background_;
-  DeviceKernels& kernels_;
+  DeviceKernels* const kernels_;
   std::mutex mutex_;
   std::vector<Variant> variants_;
 };

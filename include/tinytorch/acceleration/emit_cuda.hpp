@@ -65,8 +65,7 @@ class CudaEmitter {
     const bool wide = program_.compute == DType::f64;
     line(std::string("typedef ") + (wide ? "double" : "float") + " T;");
     line("constexpr int E = " + n(static_cast<size_t>(elements_)) + ";");
-    line(wide ? "__device__ __forceinline__ void hide(T& x) { asm volatile(\"\" : \"+d\"(x)); }"
-              : "__device__ __forceinline__ void hide(T& x) { asm volatile(\"\" : \"+f\"(x)); }");
+    line(wide ? "typedef int64_t Bits;" : "typedef int32_t Bits;");
     line("struct Arguments {");
     line("  void* out[" + n(std::max<size_t>(1, program_.outputs.size())) + "];");
     line("  const void* in[" + n(std::max<size_t>(1, inputs())) + "];");
@@ -78,6 +77,7 @@ class CudaEmitter {
     line("  const int64_t first = (int64_t(blockIdx.x) * " + n(kDeviceBlock) + " + threadIdx.x) * E;");
     line("  if (first >= g.count) return;");
     line("  const bool whole = first + E <= g.count;");
+    line("  const Bits zero = Bits(g.count >> 62);");  // 0, which no compiler can know
     if (layout_.rows) position();
     for (size_t k = 0; k < inputs(); ++k) input(k);
     for (size_t s = 0; s < program_.steps.size(); ++s) step(s);
@@ -161,9 +161,13 @@ class CudaEmitter {
     line("  T " + v + "[E];");
     line("  for (int i = 0; i < E; ++i) {");
     line("    T x = " + value + ";");
-    if (program_.compute == DType::f32 && is_16_bit(step.dtype))
+    if (program_.compute == DType::f32 && is_16_bit(step.dtype)) {
       line("    x = to<T>(to<" + emitted_type(step.dtype) + ">(x));");
-    line("    hide(x);");  // the compiler must not join a product of this step with a sum of the next one
+    } else {
+      // The compiler must not join a product of this step with a sum of a later one. An empty asm statement
+      // is not enough: the assembler of PTX sees through it and joins them, too.
+      line("    x = std::bit_cast<T>(std::bit_cast<Bits>(x) ^ zero);");
+    }
     line("    " + v + "[i] = x;");
     line("  }");
   }

@@ -115,8 +115,10 @@ class KernelBuilder {
     worker_.join();
   }
 
-  // The builder of this process.
+  // The builder of this process. What its thread uses is made first: so at the end of the program it is
+  // destroyed after the builder, which waits for the thread.
   static KernelBuilder& shared() {
+    kernel_prelude(), host_compiler(), library_joins_products();
     static KernelBuilder builder;
     return builder;
   }

@@ -127,11 +127,7 @@ inline std::unique_ptr<LanguageModel> load_int4_model(const std::string& folder,
     const LoadOptions load{options.dtype, options.device};
     return std::unique_ptr<LanguageModel>(hugging_face::build_with<Model>(config, folder, load, fill, loc));
   };
-  const auto config = hugging_face::read_config(folder, loc);
-  if (const auto* gpt2 = std::get_if<Gpt2Config>(&config)) return build(*gpt2, std::type_identity<Gpt2>{});
-  if (const auto* decoder = std::get_if<DecoderConfig>(&config))
-    return build(*decoder, std::type_identity<Decoder>{});
-  return build(std::get<LlamaConfig>(config), std::type_identity<Llama>{});
+  return hugging_face::for_model_class(folder, build, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

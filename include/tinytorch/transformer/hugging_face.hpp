@@ -21,6 +21,7 @@
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 #include <tinytorch/transformer/kept_heads.hpp>
+#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -186,6 +187,17 @@ Config config_of(const std::string& folder, const char* expected, Loc loc) {
        loc);
 }
 
+// Calls f(config, std::type_identity<Model>()) for the class of model that config.json describes: a Gpt2, a
+// Llama, or a Decoder for the other families (families.hpp).
+template <class F>
+auto for_model_class(const std::string& folder, F&& f, Loc loc) {
+  const auto config = read_config(folder, loc);
+  if (const auto* gpt2 = std::get_if<Gpt2Config>(&config)) return f(*gpt2, std::type_identity<Gpt2>());
+  if (const auto* decoder = std::get_if<DecoderConfig>(&config))
+    return f(*decoder, std::type_identity<Decoder>());
+  return f(std::get<LlamaConfig>(config), std::type_identity<Llama>());
+}
+
 template <class Model>
 void save(const std::string& folder, const Model& model, const std::string& config, Loc loc) {
   require_configured_sizes("save_hugging_face", model, loc);
@@ -220,15 +232,13 @@ inline std::unique_ptr<Llama> load_llama_model(const std::string& folder, const 
     const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return load_llama_model(folder, options, loc);
 }
-// The model that config.json describes: a Gpt2, a Llama, or a Decoder for the other families (families.hpp).
+// The model that config.json describes, of any family (families.hpp).
 inline std::unique_ptr<LanguageModel> load_language_model(const std::string& folder,
                                                           const LoadOptions& options = {}, TT_LOC) {
-  const auto config = hugging_face::read_config(folder, loc);
-  if (const auto* gpt2 = std::get_if<Gpt2Config>(&config))
-    return hugging_face::build<Gpt2>(*gpt2, folder, options, loc);
-  if (const auto* decoder = std::get_if<DecoderConfig>(&config))
-    return hugging_face::build<Decoder>(*decoder, folder, options, loc);
-  return hugging_face::build<Llama>(std::get<LlamaConfig>(config), folder, options, loc);
+  const auto build = [&]<class Model>(const auto& config, std::type_identity<Model>) {
+    return std::unique_ptr<LanguageModel>(hugging_face::build<Model>(config, folder, options, loc));
+  };
+  return hugging_face::for_model_class(folder, build, loc);
 }
 
 // Writes model.safetensors in the model's dtype, config.json and generation_config.json, and creates the

@@ -98,6 +98,9 @@ TEST_CASE("products with bitmaps: any size, density, dtype and layout" * needs_d
       check(fresh, t, 2, 33, 1025, density, Layout::offset, DType::boolean, Layout::offset);
     }
     check(fresh, t, 1, 20, 2048, 0.5);
+    check(fresh, t, 1, 3, 9001, 0.5);  // the rings turn several times, and four warps share a row
+    check(fresh, t, 2, 3, 5000, 1.0);
+    check(fresh, t, 1, 16 * backend::cuda::properties(0).multiprocessors + 1, 2600, 0.9);
     check(fresh, t, 1, 64 * backend::cuda::properties(0).multiprocessors + 3, 72, 0.2);
     check(fresh, t, 5, 4, 100, 0.3, Layout::gaps, DType::boolean, Layout::gaps);
   }

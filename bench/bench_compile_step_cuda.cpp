@@ -1,0 +1,192 @@
+// A training step of GPT-2 124M on a GPU in bf16: the library's fused layers, the same model composed from
+// plain operations, and both compiled (acceleration/compile_step.hpp).
+//
+//     bench_compile_step_cuda --json out.json
+//     bench_compile_step_cuda --batch 4 --rounds 15 --layers 2
+// The four train equal models on equal batches in turns, and their first losses must agree. A time includes
+// the work of the host, up to the end of the step on the GPU. Peaks are those of the allocator during a step,
+// above the weights, the optimizer's state and what the others keep. bench_cuda measures the fused step
+// against torch.compile.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <common/guarded.hpp>
+#include <common/provenance.hpp>
+#include <common/results_file.hpp>
+#include <gpt2_step.hpp>
+#include <nlohmann/json.hpp>
+#include <tinytorch/acceleration/compile_step.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
+#include <tinytorch/benchmarking/statistics.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+namespace cuda = tt::backend::cuda;
+
+namespace {
+
+// The model by single operations: sums, norms, activations, logits and the loss are steps of their own.
+tt::Tensor plain_loss(tt::Gpt2& model, const tt::Tensor& tokens, const tt::Tensor& targets) {
+  tt::Tensor x = model.token_embedding(tokens) + model.position_embedding.rows(0, tokens.size(1));
+  for (tt::Gpt2::Block& block : model.blocks) {
+    x = x + block.attention.forward(block.attention_norm(x), tt::SequencePlace{});
+    x = x + block.mlp.down(tt::gelu_tanh(block.mlp.up(block.mlp_norm(x))));
+  }
+  const tt::Tensor logits = model.head(model.final_norm(x));
+  return tt::cross_entropy(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}));
+}
+
+struct Training {
+  tt::Gpt2 model;
+  tt::AdamW optimizer;
+  std::function<tt::Tensor(const tt::Tensor&, const tt::Tensor&)> loss_of;
+  std::unique_ptr<tt::CompiledStep> compiled;
+  std::vector<double> times;
+  double peak = 0, first_seconds = 0, loss = 0;
+
+  Training(const tt::Gpt2Config& config, bool plain, bool compile)
+      : model(config),
+        optimizer((model.to(tt::cuda), model.to(tt::bf16), model.named_parameters()),
+                  tt::AdamOptions{.lr = 6e-4, .weight_decay = 0.1}) {
+    if (plain)
+      loss_of = [this](const tt::Tensor& x, const tt::Tensor& t) { return plain_loss(model, x, t); };
+    else
+      loss_of = [this](const tt::Tensor& x, const tt::Tensor& t) { return model.loss(x, t); };
+    tt::StepCompileOptions options;
+    options.compile.strict = true;
+    if (compile) compiled = std::make_unique<tt::CompiledStep>(optimizer, loss_of, options);
+  }
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  void step(const tt::Tensor& x, const tt::Tensor& t) {
+    if (compiled) {
+      last_ = (*compiled)(x, t);
+      return;
+    }
+    optimizer.zero_grad();
+    last_ = loss_of(x, t);
+    last_.backward();
+    last_ = last_.detach();
+    optimizer.step();
+  }
+  double seconds(const tt::Tensor& x, const tt::Tensor& t) {
+    cuda::synchronize_device(0);
+    const double start = tt::benchmarking::SteadyClock{}();
+    step(x, t);
+    cuda::synchronize_device(0);
+    return tt::benchmarking::SteadyClock{}() - start;
+  }
+  void measure(const tt::Tensor& x, const tt::Tensor& t, bool warm_up) {
+    if (!compiled) optimizer.zero_grad();
+    const size_t before = cuda::memory_stats(0).current;
+    cuda::reset_peak(0);
+    const double time = seconds(x, t);
+    if (warm_up) return;
+    times.push_back(time);
+    peak = static_cast<double>(cuda::memory_stats(0).peak - before);
+    if (!compiled) optimizer.zero_grad();
+  }
+  double last_loss() const { return last_.item<double>(); }
+
+ private:
+  tt::Tensor last_;
+};
+
+// The arena of a compiled step is in use between steps; it belongs to the step's peak.
+double kept_bytes(Training& training) {
+  if (!training.compiled) return 0;
+  training.optimizer.zero_grad();
+  const size_t with = cuda::memory_stats(0).current;
+  training.compiled.reset();
+  return static_cast<double>(with - cuda::memory_stats(0).current);
+}
+
+json measure(const tt::Gpt2Config& config, int64_t batch, int64_t rounds) {
+  struct Form {
+    const char* name;
+    bool plain, compile;
+  };
+  constexpr Form kForms[] = {{"fused", false, false},
+                             {"fused, compiled", false, true},
+                             {"plain", true, false},
+                             {"plain, compiled", true, true}};
+  const tt::Tensor x = tt::randint(0, config.vocabulary, {batch, config.context}, tt::i64, tt::cuda),
+                   t = tt::randint(0, config.vocabulary, {batch, config.context}, tt::i64, tt::cuda);
+  std::vector<std::unique_ptr<Training>> all;
+  for (const Form& form : kForms) {
+    all.push_back(std::make_unique<Training>(config, form.plain, form.compile));
+    all.back()->model.load_state_dict(all[0]->model.state_dict());
+    all.back()->first_seconds = all.back()->seconds(x, t);
+    all.back()->loss = all.back()->last_loss();
+    if (!(std::abs(all.back()->loss - all[0]->loss) < 0.05))
+      throw std::runtime_error(
+          fmt::format("the loss of \"{}\" is {}, and not {}", form.name, all.back()->loss, all[0]->loss));
+  }
+  for (int64_t r = 0; r < rounds + 3; ++r) {
+    for (size_t k = 0; k < all.size(); ++k)
+      all[(k + static_cast<size_t>(r)) % all.size()]->measure(x, t, r < 3);
+  }
+  json out = {{"batch", batch}, {"tokens", config.context}, {"layers", config.layers}, {"dtype", "bf16"}};
+  const double fused = tt::statistics::median(all[0]->times);
+  std::vector<double> peaks;
+  for (size_t k = 0; k < all.size(); ++k) {
+    Training& of = *all[k];
+    json row = {{"form", kForms[k].name},
+                {"seconds", tt::statistics::median(of.times)},
+                {"speed_of_fused", fused / tt::statistics::median(of.times)},
+                {"first_call_seconds", of.first_seconds},
+                {"loss", of.loss}};
+    if (of.compiled) {
+      const tt::VariantReport report = of.compiled->reports()[0];
+      row["kernels"] = report.kernels, row["kernels_captured"] = report.kernels_captured;
+      row["planned_mb"] = static_cast<double>(report.planned) * 1e-6;
+    }
+    peaks.push_back(of.peak + kept_bytes(of));
+    row["peak_mb"] = peaks.back() * 1e-6;
+    row["peak_of_fused"] = peaks.back() / peaks[0];
+    fmt::print(
+        "{:16} {:8.2f} ms, {:.2f} of the fused step's speed, peak {:.0f} MB ({:.2f}), first call {:.2f} s\n",
+        kForms[k].name, row["seconds"].get<double>() * 1e3, row["speed_of_fused"].get<double>(),
+        row["peak_mb"].get<double>(), row["peak_of_fused"].get<double>(), of.first_seconds);
+    std::fflush(stdout);
+    out["forms"].push_back(row);
+  }
+  return out;
+}
+
+int run(int argc, char** argv) {
+  int64_t batch = 8, rounds = 9;
+  tt::Gpt2Config config{
+      .vocabulary = 50304, .embedding_dropout = 0, .attention_dropout = 0, .residual_dropout = 0};
+  std::string path;
+  CLI::App app{"Eager and compiled training steps of GPT-2 on a GPU"};
+  app.add_option("--batch", batch, "sequences")->check(CLI::PositiveNumber);
+  app.add_option("--tokens", config.context, "tokens of a sequence");
+  app.add_option("--layers", config.layers, "layers");
+  app.add_option("--vocabulary", config.vocabulary, "tokens of the vocabulary");
+  app.add_option("--rounds", rounds, "measured steps of each form")->check(CLI::PositiveNumber);
+  app.add_option("--json", path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  if (!cuda::is_available()) {
+    fmt::print(stderr,
+               "bench_compile_step_cuda: no CUDA device is available\n"
+               "  hint: bench_compile_step measures the CPU\n");
+    return 1;
+  }
+  const bench::ResultsFile file(path);
+  tt::manual_seed(1);
+  json out = {{"machine", bench::provenance()},
+              {"device", cuda::properties(0).name},
+              {"cuda_driver", cuda::driver_version()},
+              {"rounds", rounds}};
+  out["step"] = measure(config, batch, rounds);
+  file.finish(out);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded("bench_compile_step_cuda", [&] { return run(argc, argv); });
+}
