@@ -77,10 +77,24 @@ struct Sections {
   }
 };
 
+// The qualities and the audits of a match of models that follow from its samples and its evidence.
+void correct_contenders(judge::AnyRun& run) {
+  auto* const d = std::get_if<judge::RunDocument>(&run);
+  if (!d || d->scenario == judge::Scenario::time_to_quality) return;
+  for (judge::ContenderRecord& c : d->contenders) {
+    if (const auto quality = tinymlperf::detail::quality_from_samples(c)) c.quality = quality;
+    std::erase_if(c.audits, [](const auto& a) { return tinymlperf::detail::is_measured_audit(a.id); });
+    if (c.evidence.empty()) continue;
+    for (judge::AuditResult& a : judge::measured_audits(d->scenario, c.turns, c.evidence))
+      c.audits.push_back(std::move(a));
+  }
+}
 // Corrects the numbers that follow from the samples of each run.
 void correct_runs(Sections& sections) {
   for (std::string& run : sections.runs) try {
-      run = judge::to_json(judge::read_any_run(Json::parse(run))).dump();
+      judge::AnyRun read = judge::read_any_run(Json::parse(run));
+      correct_contenders(read);
+      run = judge::to_json(read).dump();
     } catch (const std::exception&) {
     }
 }

@@ -72,7 +72,7 @@ struct Board : BoardFolder {
     baseline = store.submit_baseline(user, bundle_bytes("base"));
   }
   static tinymlperf::board::StoreOptions with_clock(tinymlperf::board::StoreOptions options) {
-    options.clock = read_clock;
+    options.clock = options.queue.monotonic = read_clock;
     return options;
   }
   // Name and digest of a submission, by which a run identifies a contender.

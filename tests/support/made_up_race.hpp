@@ -1,7 +1,11 @@
 // Synthetic matches with given times, so that every score is known without running the code.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <support/audited_run.hpp>
+#include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinymlperf/race/score.hpp>
 #include <vector>
 
@@ -23,8 +27,8 @@ inline judge::ContenderRecord contender(const MadeUp& e) {
   c.name = e.name;
   c.model_bytes = 1000;
   c.peak_bytes = 5000;
-  c.quality = Interval{e.accuracy, e.accuracy, e.accuracy};
   for (int64_t i = 0; i < 1000; ++i) c.credit += static_cast<double>(i) < 1000 * e.accuracy ? '1' : '0';
+  c.quality = tinymlperf::detail::quality_from_samples(c);
   return c;
 }
 
@@ -56,6 +60,7 @@ inline Matches made_up_matches(const std::vector<MadeUp>& entries) {
       const double batch = around(e.batch);
       all.turns.push_back({.seconds = batch, .samples = 256, .latencies = {batch}});
     }
+    add_evidence(one, m.single_stream.scenario), add_evidence(all, m.offline.scenario);
     m.single_stream.contenders.push_back(one);
     m.offline.contenders.push_back(all);
   }

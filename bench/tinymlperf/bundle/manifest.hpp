@@ -8,6 +8,7 @@
 #include <string>
 #include <tinymlperf/bundle/archive.hpp>
 #include <tinymlperf/bundle/digest.hpp>
+#include <tinymlperf/support/foreign_text.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/benchmarking/submission.hpp>
 #include <vector>
@@ -33,6 +34,14 @@ inline std::string text(const Fields& f, const char* key, size_t longest, const 
   for (const char c : value)
     if ((c >= 0 && c < 32 && !(lines && (c == '\n' || c == '\t'))) || c == 127)
       f.refuse(key, lines ? "text" : "text in one line", show(Json(value)));
+  return value;
+}
+
+// A person or a team: one line in one script, so that nobody looks like somebody else.
+inline std::string person(const Fields& f, const char* key, const char* fallback) {
+  std::string value = text(f, key, kShort, fallback);
+  if (const std::string why = name_complaint(value); !why.empty())
+    f.refuse(key, "a name in one script, in the form NFC", show(Json(value)) + ": " + why);
   return value;
 }
 
@@ -110,9 +119,9 @@ inline Manifest parse_manifest(const std::string& source) {
   if (!is_plain_name(m.name))
     f.refuse("name", "letters, digits, '.', '_' or '-', starting with a letter, digit or '_'",
              show(Json(m.name)));
-  m.author = text(f, "author", kShort, nullptr);
+  m.author = person(f, "author", nullptr);
   if (m.author.empty()) f.refuse("author", "a name", "an empty string");
-  m.team = text(f, "team", kShort, "");
+  m.team = person(f, "team", "");
   m.division = f.one_of("division", nullptr, {"closed", "open", "kernel"});
   m.tier = f.one_of("tier", nullptr, {"T0", "T1", "T2"});
   m.benchmarks = plain_names(f, "benchmark", 1);

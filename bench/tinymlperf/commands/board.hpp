@@ -13,19 +13,26 @@ struct TransferOptions {
 };
 
 // Exit status: 0 if everything is as it was submitted and measured; then the recomputed ranks are printed. 1
-// if not.
-inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = stdout) {
+// if not. `seal`: as it was printed earlier; empty: none is demanded.
+inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = stdout,
+                            const std::string& seal = "") {
   return detail::guarded(out, [&] {
     detail::require_board(path);
     board::Store store(path);
-    const auto complaints = board::verify_board(store);
+    auto complaints = board::verify_board(store);
+    if (!seal.empty())
+      if (const std::string wrong = board::seal_complaint(store.database(), seal); !wrong.empty())
+        complaints.push_back(wrong);
     for (const std::string& c : complaints) fmt::print(out, "{}\n", c);
     if (!complaints.empty()) return kFailed;
     board::Queries queries(store);
     for (const board::TableKey& key : queries.table_keys())
       fmt::print(out, "{}\n", detail::text_of(queries.table(key).value()));
-    fmt::print(out, "{}: every bundle and run is as it came, every rank follows from the raw samples\n",
-               path.string());
+    if (const int64_t older = store.database().integer("SELECT count(*) FROM older_runs").value_or(0))
+      fmt::print(out, "{} runs are of an older judge, which kept no evidence of its audits\n", older);
+    fmt::print(out,
+               "{}: every bundle and run is as it came, every rank follows from the raw samples; seal {}\n",
+               path.string(), board::seal_of_board(store.database()));
     return kPass;
   });
 }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <tinymlperf/support/foreign_text.hpp>
 
 namespace tinymlperf {
 
@@ -13,7 +14,7 @@ constexpr int kPass = 0, kFailed = 1, kSetUpProblem = 2;
 namespace detail {
 
 inline int complain(const std::string& text) {
-  fmt::print(stderr, "tinymlperf: {}\n", text);
+  fmt::print(stderr, "tinymlperf: {}\n", clean(text, 20000));  // it may hold text of a submission
   return kSetUpProblem;
 }
 

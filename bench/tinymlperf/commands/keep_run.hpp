@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/judge/results/hash_chain.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <tinymlperf/support/reason.hpp>
 #include <tinytorch/io/file.hpp>
@@ -27,6 +28,9 @@ int keep_run(const std::filesystem::path& file, const Json& document, Text&& tex
     return kFailed;
   }
   fmt::print("{}\nwrote {}\n", text(), file.string());
+  if (document.contains(judge::kChain))
+    fmt::print("seal {} (note it: `verify {} --seal ...` finds every later edit)\n", judge::seal_of(document),
+               file.string());
   return kPass;
 }
 

@@ -177,7 +177,7 @@ inline Action profile_command(CLI::App& command) {
 }
 
 struct VerifyOptions {
-  std::string file, board;
+  std::string file, board, seal;
 };
 
 inline Action verify_command(CLI::App& command) {
@@ -187,11 +187,12 @@ inline Action verify_command(CLI::App& command) {
 #ifdef TINYMLPERF_WITH_BOARD
   results->add_option("--board", o->board, "a board's database file: all of it");
 #endif
+  command.add_option("--seal", o->seal, "demand the seal that was printed when it was measured");
   return [o] {
 #ifdef TINYMLPERF_WITH_BOARD
-    if (!o->board.empty()) return run_verify_board(o->board);
+    if (!o->board.empty()) return run_verify_board(o->board, stdout, o->seal);
 #endif
-    return run_verify_file(o->file);
+    return run_verify_file(o->file, stdout, o->seal);
   };
 }
 

@@ -7,6 +7,7 @@
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/keep_run.hpp>
 #include <tinymlperf/judge/match/play_kernels.hpp>
+#include <tinymlperf/support/foreign_text.hpp>
 #include <tinymlperf/support/output_folder.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 
@@ -41,9 +42,9 @@ inline std::string text_of(const judge::kernels::KernelRun& run,
     rows.push_back({op.op, op.state, ratio_text(times_the_baseline(op, baseline.ops[i])),
                     ratio_text(times_the_baseline(op, baseline.ops[i], "hidden")),
                     channel_share(baseline.ops[i])});
-    if (!op.reason.empty()) reasons += "wrong: " + op.reason + "\n";
+    if (!op.reason.empty()) reasons += "wrong: " + one_line(op.reason) + "\n";
   }
-  if (!c.out.empty()) return c.name + ": out: " + c.out + "\n";
+  if (!c.out.empty()) return c.name + ": out: " + one_line(c.out) + "\n";
   std::string out = c.name + "\n\n" + tinytorch::document::text_table(rows) + reasons;
   for (const judge::AuditResult& a : c.audits) {
     if (!judge::was_made(a)) out += "not ranked: ";

@@ -72,7 +72,7 @@ inline std::string text_of(const board::Table& t) {
     tinytorch::document::Row row{r.name, r.rank ? std::to_string(r.rank) : "",
                                  text_of(r.score, "{:.1f} [{:.1f}, {:.1f}]")};
     append(row, own_cells(t, r));
-    row.insert(row.end(), {std::to_string(r.submission), text_of(r.level), r.not_ranked});
+    row.insert(row.end(), {std::to_string(r.submission), text_of(r.level), one_line(r.not_ranked)});
     rows.push_back(std::move(row));
   }
   return fmt::format("{}, {}, {}, tier {}: {}\n\n{}", t.key.benchmark, t.key.division, t.key.hardware,
@@ -88,7 +88,7 @@ inline std::string runs_table(const std::vector<board::Run>& runs) {
   tinytorch::document::Rows rows{{"run", "scenario", "class", "times the baseline", ""}};
   for (const board::Run& r : runs)
     rows.push_back({std::to_string(r.id), r.benchmark + " " + r.scenario, r.run_class, text_of(r.ratio),
-                    (r.out.empty() ? "against " + r.baseline : "out: " + r.out) +
+                    (r.out.empty() ? "against " + r.baseline : "out: " + one_line(r.out)) +
                         (r.tokens ? "; " + tokens_text(*r.tokens) : "")});
   return tinytorch::document::text_table(rows, 1);
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <support/audited_run.hpp>
 #include <support/board.hpp>
 #include <support/printed.hpp>
 #include <support/sanitized.hpp>
@@ -275,11 +276,17 @@ TEST_CASE("boards, files and submissions that do not exist are refused with the 
 TEST_CASE("verify recomputes every derived number of a run.json") {
   Scene s;
   const fs::path file = s.folder.path() / "run.json";
-  const Json sound = judge::to_json(test::run_document({"base", ""}, {"mlp", ""}, {.speedup = 1.5}));
+  judge::RunDocument run = test::run_document({"base", ""}, {"mlp", ""}, {.speedup = 1.5});
+  for (judge::ContenderRecord& c : run.contenders) {
+    c.credit = std::string(950, '1') + std::string(50, '0');
+    c.quality = tinymlperf::detail::quality_from_samples(c);
+    test::add_evidence(c, run.scenario);
+  }
+  const Json sound = judge::to_json(run);
   const auto verify = [&](const std::function<void(Json&)>& change) {
     Json j = sound;
     change(j);
-    std::ofstream(file) << j.dump();
+    std::ofstream(file) << j.dump(1) << '\n';
     return print([&](auto* out) { return run_verify_file(file, out); });
   };
   CHECK(verify([](Json&) {}).status == kPass);

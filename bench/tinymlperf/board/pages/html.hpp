@@ -1,13 +1,16 @@
 // Shared by all pages: escaped text, links, and the frame of a page.
 //
 // Text is inserted into a page by text(), name() or code() alone. They escape HTML markup, and replace what
-// no reader can see (control characters, broken UTF-8) by U+FFFD. A name is isolated, so that characters that
-// change the direction of writing end with it.
+// no reader can see (control characters, broken UTF-8, invisible characters and those that change the
+// direction of writing) by U+FFFD. A name is isolated, so that letters that are written from right to left
+// move nothing beside it.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tinymlperf/board/store/text.hpp>
@@ -33,23 +36,23 @@ inline std::string name(std::string_view s, size_t most = kShortName) {
   return s.empty() ? "<span class=\"soft\">without a name</span>" : "<bdi>" + text(s, most) + "</bdi>";
 }
 
-// Source text. Characters that reorder the visible text are written out, so that readers see what runs.
+// Source text. A character that is invisible or that reorders the visible text is written out, so that
+// readers see what runs.
 inline std::string code(std::string_view s) {
-  std::string out;
-  const std::string all = text(s);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const std::string_view three = std::string_view(all).substr(i, 3);
-    const auto last = three.size() == 3 ? static_cast<unsigned char>(three[2]) : 0u;
-    const bool general =
-        three.starts_with("\xE2\x80") && ((last >= 0xAA && last <= 0xAE) || last == 0x8E || last == 0x8F);
-    const bool isolate = three.starts_with("\xE2\x81") && last >= 0xA6 && last <= 0xA9;
-    if (!general && !isolate) {
-      out += all[i];
-      continue;
+  std::string out, plain;
+  const auto write_plain = [&] { out += text(plain), plain.clear(); };
+  for (size_t i = 0; i < s.size();) {
+    const size_t length = utf8_length(s.substr(i));
+    const uint32_t c = length > 0 ? code_point(s.substr(i), length) : 0;
+    if (length > 0 && is_deceptive(c)) {
+      write_plain();
+      out += fmt::format("<mark>U+{:04X}</mark>", c);
+    } else {
+      plain += s.substr(i, std::max<size_t>(length, 1));
     }
-    out += fmt::format("<mark>U+20{:02X}</mark>", (general ? 0 : 0x40) + (last & 0x3F));
-    i += 2;
+    i += std::max<size_t>(length, 1);
   }
+  write_plain();
   return out;
 }
 

@@ -64,9 +64,10 @@ inline std::string audits_table(const Run& run, size_t index) {
       open_table(fmt::format("audits-{}", index), "Audits", {{"Audit"}, {"Name"}, {"Result"}, {"Detail"}});
   for (const Audit& a : run.audits)
     out += "<tr><th scope=\"row\">" + text(a.id, 20) + "</th>" + cell(text(a.name, 80)) +
-           cell(a.passed ? "<span class=\"badge green\">passed</span>"
-                : a.made ? "<span class=\"badge red\">failed</span>"
-                         : "<span class=\"badge\">not made</span>") +
+           cell(a.passed     ? "<span class=\"badge green\">passed</span>"
+                : !a.made    ? "<span class=\"badge\">not made</span>"
+                : !a.decided ? "<span class=\"badge\">not decided</span>"
+                             : "<span class=\"badge red\">failed</span>") +
            cell(text(a.detail, 500), "words") + "</tr>\n";
   return out + close_table();
 }

@@ -1,14 +1,19 @@
 // The queue: each job is measured by one worker at a time, and its result is kept once.
 //
 // A worker that claims a job holds a lease, which it renews while it works. If the worker is killed, the
-// lease ends and the next claim takes the job again, a few times at most. The worker shows the claim's owner
-// token when it finishes. A slow worker that lost its job to another one shows an old token, and its result
-// is refused.
+// lease ends and the next claim takes the job again, a few times at most. Leases are measured by the time
+// since the machine started, which nobody sets, so a wrong clock neither prolongs nor ends them. A lease
+// names the start of the machine (its epoch), and does not outlive it. The file of a board is used by one
+// machine. The worker shows the claim's owner token when it finishes. A slow worker that lost its job to
+// another one shows an old token, and its result is refused.
 #pragma once
 
 #include <openssl/rand.h>
 
 #include <array>
+#include <chrono>
+#include <ctime>
+#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -44,9 +49,24 @@ class LeaseLost : public std::runtime_error {
       : std::runtime_error("job " + std::to_string(job) + " is not this worker's any more") {}
 };
 
+// Seconds since the machine started, also while it slept.
+inline double boot_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+// Names this start of the machine.
+inline std::string boot_epoch() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) ? id : "unknown";
+}
+
 struct QueueRules {
   double lease = 60;     // seconds
   int64_t attempts = 3;  // claims of a job, at most
+  double (*monotonic)() = boot_seconds;
+  std::string (*epoch)() = boot_epoch;
 };
 
 class Queue {
@@ -63,27 +83,29 @@ class Queue {
   // The oldest job for this hardware that no worker has; empty if there is none.
   std::optional<Claim> claim(const std::string& hardware) {
     Transaction t(db_);
-    const double moment = clock_();
+    const double moment = rules_.monotonic();
+    const std::string epoch = rules_.epoch();
     db_.run(
         "UPDATE jobs SET state = 'failed', ended = ?, message = 'every worker that tried it was lost' "
-        "WHERE state = 'running' AND lease_until < ? AND attempts >= ?",
-        now(), moment, rules_.attempts);
+        "WHERE state = 'running' AND (epoch <> ? OR lease_until < ?) AND attempts >= ?",
+        now(), epoch, moment, rules_.attempts);
     std::optional<Claim> claim;
     {
       Rows row = db_.query(
           "SELECT id, kind, bundle, against, benchmark, scenario FROM jobs WHERE hardware = ? AND "
-          "(state = 'queued' OR (state = 'running' AND lease_until < ?)) ORDER BY id LIMIT 1",
-          hardware, moment);
+          "(state = 'queued' OR (state = 'running' AND (epoch <> ? OR lease_until < ?))) ORDER BY id LIMIT 1",
+          hardware, epoch, moment);
       if (row.next())
         claim = Claim{row.integer(0), random_word(), row.text(1), row.integer(2),
                       row.integer(3), row.text(4),   row.text(5), hardware};
     }
     if (claim)
       db_.run(
-          "UPDATE jobs SET state = 'running', owner = ?, lease_until = ?, attempts = attempts + 1, started = "
+          "UPDATE jobs SET state = 'running', owner = ?, epoch = ?, lease_until = ?, attempts = attempts + "
+          "1, started = "
           "?, "
           "progress = 0, message = 'a worker has it' WHERE id = ?",
-          claim->owner, moment + rules_.lease, now(), claim->job);
+          claim->owner, epoch, moment + rules_.lease, now(), claim->job);
     t.commit();
     return claim;
   }
@@ -119,7 +141,7 @@ class Queue {
     const int64_t changed = db_.run(
         "UPDATE jobs SET progress = ?, message = ?, lease_until = ? WHERE id = ? AND owner = ? AND state = "
         "'running'",
-        progress, message, clock_() + rules_.lease, c.job, c.owner);
+        progress, message, rules_.monotonic() + rules_.lease, c.job, c.owner);
     if (changed != 1) throw LeaseLost(c.job);
   }
 

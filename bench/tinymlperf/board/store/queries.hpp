@@ -242,13 +242,13 @@ class Queries final : public Source {
 
   // The lowest level that it has reached in its tables.
   Level level(const bundle::Manifest& m, int64_t id) {
-    Level least = Level::audited;
+    std::optional<Level> least;
     for (const std::string& benchmark : m.benchmarks) {
       const TableKey key{benchmark, m.division, m.hardware, m.tier};
       for (const Standing& s : standings(results(key), scenarios_of(key)))
-        if (s.submission == id) least = std::min(least, s.level);
+        if (s.submission == id) least = std::min(least.value_or(s.level), s.level);
     }
-    return least;
+    return least.value_or(Level::self_reported);
   }
 
   std::vector<File> files(int64_t id) {
@@ -293,7 +293,7 @@ class Queries final : public Source {
     r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
     r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
     for (const judge::AuditResult& a : c.audits)
-      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a)});
+      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a), judge::is_decided(a)});
     for (const Json* about : {&d.machine, &d.sandbox})
       for (const auto& [key, value] : about->items())
         r.system.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());

@@ -42,9 +42,11 @@
 
 namespace tinymlperf::board {
 
-// True for audits whose failure holds a result until the operator has reviewed it: a suspiciously quick
-// training (A9), and a leap (A11).
-inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
+// True for audits that hold a result until the operator has reviewed it, if they are not passed: a
+// suspiciously quick training (A9), a leap (A11), and whatever the noise of the machine left undecided.
+inline bool is_holding(const judge::AuditResult& a) {
+  return a.id == "A9" || a.id == "A11" || !judge::is_decided(a);
+}
 
 // The result of a run for one of its contenders.
 struct Result {
@@ -73,7 +75,7 @@ Result common_result(const Document& d, const Contender& c) {
   for (const judge::AuditResult& a : c.audits) {
     r.audited = r.audited && a.passed;
     if (a.passed) continue;
-    std::string& first = !judge::was_made(a) ? r.unmade_audit : is_holding(a.id) ? holding : failed;
+    std::string& first = !judge::was_made(a) ? r.unmade_audit : is_holding(a) ? holding : failed;
     if (!first.empty()) continue;
     first = a.id + " (" + a.name + ")" + (judge::was_made(a) ? "" : " was " + a.detail);
   }
@@ -200,7 +202,7 @@ inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
   std::vector<Interval> ratios;
   for (const Result* r : results) {
     if (s.not_ranked.empty()) s.not_ranked = objection(*r);
-    if (!r->audited) s.level = Level::rerun;
+    if (!r->audited || !r->gate.passed) s.level = Level::rerun;  // whoever is out was not audited
     if (r->value) values.push_back(*r->value);
     if (r->ratio) ratios.push_back(*r->ratio);
     if (r->quality && (!s.quality || r->quality->low < s.quality->low)) s.quality = r->quality;

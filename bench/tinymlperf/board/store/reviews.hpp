@@ -94,7 +94,7 @@ class Reviews {
              "ORDER BY a.run, b.id, a.number");
          r.next();) {
       const int64_t run = r.integer(0), submission = r.integer(1);
-      if (!is_holding(r.text(4))) continue;
+      if (!is_holding({r.text(4), "", false, r.text(3)})) continue;
       if (!out.empty() && out.back().run == run && out.back().submission == submission) {
         out.back().detail += "; " + r.text(3);
         continue;

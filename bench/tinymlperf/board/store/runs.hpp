@@ -49,9 +49,11 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
   if (!c.bundle.empty()) bundle = c.bundle;
   std::optional<double> quality, low, high;
   if (c.quality) quality = c.quality->estimate, low = c.quality->low, high = c.quality->high;
-  db.run("INSERT INTO contenders VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, c.name,
-         bundle, c.tier, c.out, quality, low, high, c.credit, c.model_bytes, c.peak_bytes, c.multiply_adds,
-         Blob{bytes_of(c.minus_bits)}, Blob{bytes_of(c.wins.positives)}, Blob{bytes_of(c.wins.negatives)});
+  db.run("INSERT INTO contenders VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place,
+         c.name, bundle, c.tier, c.out, quality, low, high, c.credit, c.model_bytes, c.peak_bytes,
+         c.multiply_adds, Blob{bytes_of(c.minus_bits)}, Blob{bytes_of(c.wins.positives)},
+         Blob{bytes_of(c.wins.negatives)},
+         c.evidence.empty() ? "" : judge::to_json(c.evidence).dump(-1, ' ', true));
   for (size_t i = 0; i < c.turns.size(); ++i)
     db.run("INSERT INTO turns VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
            c.turns[i].seconds, c.turns[i].samples, Blob{bytes_of(c.turns[i].latencies)}, c.turns[i].rate,
@@ -78,6 +80,8 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   c.credit = row.text(11);
   c.minus_bits = values_of<double>(row.text(12));
   c.wins = {values_of<int64_t>(row.text(13)), values_of<int64_t>(row.text(14))};
+  if (const std::string evidence = row.text(15); !evidence.empty())
+    c.evidence = judge::read_evidence(Json::parse(evidence), c.name);
   const int64_t place = row.integer(0);
   for (Rows t = db.query("SELECT seconds, samples, latencies, rate, tokens, to_first FROM turns WHERE run = "
                          "? AND place = ? ORDER BY turn",
@@ -143,6 +147,7 @@ inline KernelRun kernel_run(Database& db, int64_t run, const RunDocument& common
 inline std::string digest_of(const AnyRun& d) {
   Json j = judge::to_json(d);
   j["machine"] = detail::without_date(j["machine"]);
+  j.erase(judge::kChain);
   for (Json& c : j["contenders"]) {
     for (const char* derived : {"value", "times_the_baseline", "ops_right", "score", "fast"})
       c.erase(derived);
@@ -193,6 +198,10 @@ inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<in
   return std::visit([&](const auto& d) { return detail::insert_run(db, d, job, now); }, any);
 }
 
+inline bool is_older_run(Database& db, int64_t run) {
+  return db.integer("SELECT run FROM older_runs WHERE run = ?", run).has_value();
+}
+
 // Empty: there is no such run.
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
@@ -207,7 +216,8 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   d.machine = Json::parse(row.text(9)), d.sandbox = Json::parse(row.text(10));
   for (Rows c =
            db.query("SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
-                    "peak_bytes, multiply_adds, credit, minus_bits, positive_wins, negative_wins FROM "
+                    "peak_bytes, multiply_adds, credit, minus_bits, positive_wins, negative_wins, "
+                    "evidence FROM "
                     "contenders WHERE run = ? ORDER BY place",
                     run);
        c.next();)

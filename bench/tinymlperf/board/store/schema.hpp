@@ -10,6 +10,10 @@
 //   fingerprints  likenesses                hashes of each bundle's parts; similarity to earlier bundles
 //   appeals  answers                        appeals of owners of refused runs, and the operator's answers
 //   reviews                                 decisions on held results, and their reasons
+//   older_runs                              runs of judges that kept no evidence of their audits
+//
+// A board of schema 2 is brought to this schema when it is opened, in one transaction. Its runs keep their
+// numbers and digests, and are listed as older ones.
 #pragma once
 
 #include <string>
@@ -17,7 +21,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 3;
 
 namespace detail {
 
@@ -47,7 +51,7 @@ CREATE TABLE jobs(
   hardware TEXT NOT NULL, state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'done', 'failed')),
   attempts INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,
   progress REAL NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', created TEXT NOT NULL,
-  started TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '') STRICT;
+  started TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', epoch TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX jobs_by_state ON jobs(state, hardware, id);
 CREATE INDEX jobs_of_bundle ON jobs(bundle);
 CREATE TABLE machines(id INTEGER PRIMARY KEY, description TEXT NOT NULL UNIQUE) STRICT;
@@ -62,7 +66,7 @@ CREATE TABLE contenders(
   bundle TEXT REFERENCES bundles(sha256), tier TEXT NOT NULL, out TEXT NOT NULL,
   quality REAL, quality_low REAL, quality_high REAL, credit TEXT NOT NULL, model_bytes INTEGER NOT NULL,
   peak_bytes INTEGER NOT NULL, multiply_adds INTEGER NOT NULL, minus_bits BLOB NOT NULL,
-  positive_wins BLOB NOT NULL, negative_wins BLOB NOT NULL,
+  positive_wins BLOB NOT NULL, negative_wins BLOB NOT NULL, evidence TEXT NOT NULL DEFAULT '',
   PRIMARY KEY(run, place)) STRICT;
 CREATE INDEX contenders_of_bundle ON contenders(bundle);
 CREATE TABLE turns(
@@ -116,14 +120,33 @@ CREATE VIEW appeal_list AS
   FROM appeals a JOIN bundles b ON b.id = a.bundle LEFT JOIN answers w ON w.appeal = a.id;
 )sql";
 
+// Audits of these runs cannot be decided again. `schema`: the schema of the board on which they were kept.
+constexpr const char* kOlderRuns =
+    "CREATE TABLE older_runs(run INTEGER PRIMARY KEY REFERENCES runs(id), schema INTEGER NOT NULL) STRICT";
+
 constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "baselines",  "machines",
                                        "runs",    "turns",     "contenders",   "audits",     "records",
                                        "events",  "trainings", "fingerprints", "likenesses", "appeals",
-                                       "answers", "ops",       "reviews"};
+                                       "answers", "ops",       "reviews",      "older_runs"};
+
+inline void forbid_changes(Database& db, const std::string& table) {
+  for (const std::string what : {"UPDATE", "DELETE"})
+    db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
+              " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
+}
+
+inline void migrate_from_2(Database& db) {
+  db.script("ALTER TABLE contenders ADD COLUMN evidence TEXT NOT NULL DEFAULT ''");
+  db.script("ALTER TABLE jobs ADD COLUMN epoch TEXT NOT NULL DEFAULT ''");  // so leases of before are over
+  db.script(kOlderRuns);
+  db.script("INSERT INTO older_runs SELECT id, 2 FROM runs ORDER BY id");
+  forbid_changes(db, "older_runs");
+}
 
 }  // namespace detail
 
-// Creates the tables if there are none. Throws DatabaseError for a file with other tables.
+// Creates the tables if there are none, and migrates those of schema 2. Throws DatabaseError for a file with
+// other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even after a power failure. REPLACE counts as a deletion
   // (recursive_triggers).
@@ -134,14 +157,17 @@ inline void prepare(Database& db) {
   const int64_t version = db.integer("PRAGMA user_version").value_or(0);
   if (version == kSchemaVersion) return;
   const bool empty = db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) == 0;
-  if (version != 0 || !empty)
-    throw DatabaseError("expected a leaderboard with tables of version " + std::to_string(kSchemaVersion) +
-                        ", found something else (version " + std::to_string(version) + ")");
-  db.script(detail::kTables);
-  for (const std::string table : detail::kAppendOnly)
-    for (const std::string what : {"UPDATE", "DELETE"})
-      db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
-                " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
+  if (version == 2 && !empty) {
+    detail::migrate_from_2(db);
+  } else if (version == 0 && empty) {
+    db.script(detail::kTables);
+    db.script(detail::kOlderRuns);
+    for (const std::string table : detail::kAppendOnly) detail::forbid_changes(db, table);
+  } else {
+    throw DatabaseError("expected a leaderboard with tables of version 2 or " +
+                        std::to_string(kSchemaVersion) + ", found something else (version " +
+                        std::to_string(version) + ")");
+  }
   db.script("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   t.commit();
 }

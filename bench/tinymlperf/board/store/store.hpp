@@ -16,6 +16,7 @@
 #include <tinymlperf/board/store/similarity.hpp>
 #include <tinymlperf/board/store/source.hpp>
 #include <tinymlperf/bundle/rules.hpp>
+#include <tinymlperf/support/foreign_text.hpp>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Store final : public Uploads {
     if (name.empty() || name.size() > kLongest)
       throw Refusal("user", "name", "1 to " + std::to_string(kLongest) + " bytes",
                     std::to_string(name.size()));
+    if (const std::string why = name_complaint(name); !why.empty())
+      throw Refusal("user", "name", "a name in one script, in the form NFC",
+                    tinymlperf::detail::show(Json(name)) + ": " + why);
     const std::string token = random_word();
     Transaction t(db_);
     if (db_.integer("SELECT id FROM users WHERE name = ?", name))
@@ -206,7 +210,8 @@ class Store final : public Uploads {
 
   // Stores a run that was measured elsewhere; a known run is not stored again. Throws Refusal if a bundle of
   // it is unknown.
-  int64_t ingest(const AnyRun& d) {
+  // `older_schema`: the schema of the board on which an older run was kept (schema.hpp); 0: it is not one.
+  int64_t ingest(const AnyRun& d, int64_t older_schema = 0) {
     Transaction t(db_);
     if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
     const auto require_known = [&](const auto& run) {
@@ -217,6 +222,7 @@ class Store final : public Uploads {
     };
     std::visit(require_known, d);
     const int64_t run = insert_run(db_, d, {}, queue_.now());
+    if (older_schema > 0) db_.run("INSERT INTO older_runs VALUES(?, ?)", run, older_schema);
     note("ingest", {}, {}, "run " + std::to_string(run));
     t.commit();
     return run;

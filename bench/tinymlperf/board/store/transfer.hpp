@@ -1,16 +1,18 @@
 // A board as one tar file: every bundle, every run, and the ranks that follow from them.
 //
-//   board.json            {"schema": "tinymlperf-board-1",
+//   board.json            {"schema": "tinymlperf-board-2",
 //                          "bundles": [{"file", "user", "created"}, ...], "runs": [file, ...],
 //                          "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
-//                          "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...]}
+//                          "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...],
+//                          "older": [files of runs whose judge kept no evidence of its audits, ...]}
 //   bundles/000001.tmlp   runs/000001.json
 //
 // An import checks everything as if it were new, and computes the ranks in a temporary board before anything
 // is stored. Known items stay as they are, so importing is idempotent. Matches that were not played yet are
-// queued here; jobs and tokens are not exported.
+// queued here; jobs and tokens are not exported. Exports of "tinymlperf-board-1" hold older runs alone.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <tinymlperf/board/store/queries.hpp>
@@ -20,6 +22,7 @@
 namespace tinymlperf::board {
 
 constexpr const char* kBoardFile = "board.json";
+constexpr const char *kBoardSchema = "tinymlperf-board-2", *kOlderBoardSchema = "tinymlperf-board-1";
 constexpr bundle::ArchiveLimits kBoardLimits{.files = 200000, .bytes = int64_t{1} << 32};
 
 // The ranks of every table by bundle, for the comparison of two boards.
@@ -48,7 +51,7 @@ inline Json ranks(Store& store) {
 inline std::string export_board(Store& store) {
   Database& db = store.database();
   std::vector<bundle::ArchiveFile> files(1);
-  Json bundles = Json::array(), runs = Json::array(), baselines = Json::array();
+  Json bundles = Json::array(), runs = Json::array(), baselines = Json::array(), older = Json::array();
   const auto name = [](const char* folder, size_t number, const char* end) {
     return fmt::format("{}/{:06}{}", folder, number, end);
   };
@@ -62,6 +65,7 @@ inline std::string export_board(Store& store) {
     files.push_back({name("runs", runs.size() + 1, ".json"),
                      judge::to_json(read_run(db, r.integer(0)).value()).dump() + "\n"});
     runs.push_back(files.back().path);
+    if (is_older_run(db, r.integer(0))) older.push_back(files.back().path);
   }
   for (Rows r = db.query(
            "SELECT l.benchmark, l.division, b.sha256 FROM baselines l JOIN bundles b ON b.id = l.bundle "
@@ -78,11 +82,12 @@ inline std::string export_board(Store& store) {
                        {"released", r.integer(2) != 0},
                        {"reason", r.text(3)},
                        {"created", r.text(4)}});
-  files[0] = {kBoardFile, Json{{"schema", "tinymlperf-board-1"},
+  files[0] = {kBoardFile, Json{{"schema", kBoardSchema},
                                {"bundles", bundles},
                                {"runs", runs},
                                {"baselines", baselines},
                                {"reviews", reviews},
+                               {"older", older},
                                {"ranks", ranks(store)}}
                                   .dump(1) +
                               "\n"};
@@ -100,6 +105,7 @@ struct Luggage {
   std::vector<bundle::ArchiveFile> files;
   Json board;
 
+  bool is_older() const { return board.is_object() && board.value("schema", Json()) == kOlderBoardSchema; }
   const std::string& content(const std::string& path) const {
     for (const bundle::ArchiveFile& file : files)
       if (file.path == path) return file.content;
@@ -110,11 +116,12 @@ struct Luggage {
 inline Luggage open_luggage(std::string_view bytes) {
   Luggage l{bundle::read_archive(bytes, kBoardLimits), {}};
   l.board = tinymlperf::detail::parse_json(l.content(kBoardFile), kBoardFile);
+  if (l.is_older()) l.board["older"] = l.board.value("runs", Json::array());
   const tinymlperf::detail::Fields fields(
-      l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews"}, kBoardFile);
-  if (fields.text("schema", 60, nullptr) != "tinymlperf-board-1")
-    fields.refuse("schema", "tinymlperf-board-1", tinymlperf::detail::show(l.board.at("schema")));
-  for (const char* key : {"bundles", "runs", "baselines", "ranks", "reviews"})
+      l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews", "older"}, kBoardFile);
+  if (!l.is_older() && fields.text("schema", 60, nullptr) != kBoardSchema)
+    fields.refuse("schema", kBoardSchema, tinymlperf::detail::show(l.board.at("schema")));
+  for (const char* key : {"bundles", "runs", "baselines", "ranks", "reviews", "older"})
     fields.array(key, 0, kBoardLimits.files);
   return l;
 }
@@ -134,11 +141,11 @@ inline void unload_bundles(Store& store, const Luggage& l, Imported& count) {
   }
 }
 
-inline AnyRun read_run_file(const std::string& path, const std::string& text) {
+inline AnyRun read_run_file(const std::string& path, const std::string& text, RunAge age) {
   std::string wrong;
   try {
     const Json document = tinymlperf::detail::parse_json(text, path);
-    wrong = verify_run(document);
+    wrong = verify_run(document, age);
     if (wrong.empty()) return judge::read_any_run(document);
   } catch (const std::exception& e) {
     wrong = e.what();
@@ -149,9 +156,11 @@ inline AnyRun read_run_file(const std::string& path, const std::string& text) {
 inline void unload_runs(Store& store, const Luggage& l, Imported& count) {
   for (const Json& j : l.board.at("runs")) {
     const std::string path = j.is_string() ? j.get<std::string>() : "";
-    const AnyRun d = read_run_file(path, l.content(path));
+    const Json& older = l.board.at("older");
+    const bool is_older = std::ranges::find(older, j) != older.end();
+    const AnyRun d = read_run_file(path, l.content(path), is_older ? RunAge::older : RunAge::present);
     const auto before = store.database().integer("SELECT count(*) FROM runs");
-    store.ingest(d);
+    store.ingest(d, is_older ? 2 : 0);
     ++(store.database().integer("SELECT count(*) FROM runs") != before ? count.runs : count.known_runs);
   }
 }

@@ -1,6 +1,7 @@
 // Checks a whole board without trusting it: digests, manifests, rows, rules of the tables, samples.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <tinymlperf/board/store/queries.hpp>
 #include <tinymlperf/judge/results/verify_run.hpp>
@@ -70,13 +71,36 @@ inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
     const AnyRun d = read_run(db, id).value();
     if (db.text("SELECT sha256 FROM runs WHERE id = ?", id) != digest_of(d))
       out.push_back(where + "it is not what was measured");
-    (void)judge::read_any_run(judge::to_json(d));
+    if (const std::string wrong =
+            verify_run(judge::to_json(d), is_older_run(db, id) ? RunAge::older : RunAge::present);
+        !wrong.empty())
+      out.push_back(where + wrong);
   } catch (const std::exception& e) {
     out.push_back(where + e.what());
   }
 }
 
 }  // namespace detail
+
+// The seal of a board after its first `runs` runs, or after all: their number and a digest that chains
+// theirs. Runs are only ever added, so a seal that somebody noted stays valid while the board grows.
+inline std::string seal_of_board(Database& db, int64_t runs = std::numeric_limits<int64_t>::max()) {
+  std::string link;
+  int64_t count = 0;
+  for (Rows r = db.query("SELECT sha256 FROM runs ORDER BY id LIMIT ?", runs); r.next(); ++count)
+    link = bundle::sha256(link + r.text(0));
+  return std::to_string(count) + ":" + link;
+}
+
+// Empty: the board still holds every run that it held when `seal` was noted.
+inline std::string seal_complaint(Database& db, const std::string& seal) {
+  const size_t digits = seal.find_first_not_of("0123456789");
+  if (digits == 0 || digits > 15 || seal[digits] != ':')
+    return "a board's seal is a number of runs, a colon and a digest";
+  const std::string found = seal_of_board(db, std::stoll(seal.substr(0, digits)));
+  return found == seal ? ""
+                       : "the seal is " + found + ", expected " + seal + ": a run was changed or removed";
+}
 
 // Empty: the board is as it was submitted and measured. Its ranks follow from the samples, since every query
 // recomputes them.

@@ -118,7 +118,8 @@ struct Audit {
   std::string id, name;  // "A2", "same sample"
   bool passed = false;
   std::string detail;
-  bool made = true;  // false: the machine lacked the means, as the detail says
+  bool made = true;     // false: the machine lacked the means, as the detail says
+  bool decided = true;  // false: the samples were too few for the machine's noise
 };
 
 // The appeal of a refused run's owner.

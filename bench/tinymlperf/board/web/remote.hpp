@@ -62,7 +62,7 @@ class RemoteBoard {
           fmt::format("the bundle has {} bytes; {} takes at most {}", bundle.size(), address_, most));
     const Json answer = post([&] {
       return http_->Post(
-          "/submit", kJson,
+          "/submit", {{"Accept", "application/json"}, {"Authorization", "Bearer " + token}},
           {{"token", token, "", ""}, {"bundle", bundle, "bundle.tmlp", "application/octet-stream"}});
     });
     return read(

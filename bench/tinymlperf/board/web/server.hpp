@@ -4,11 +4,12 @@
 //   reply.hpp       from an address to a page
 //   connection.hpp  timeouts and size limits
 //   limits.hpp      limits for one visitor
+//   upload_form.hpp what an upload sends, and how many are read at once
 //   here            the order of checks: refuse early, before a body is read; then answer
 //
-// There are no cookies: a request that changes something has a token in its form, so no other site can send
-// one in a visitor's name. A thread serves one connection. Followers of jobs are fewer than the threads, so
-// that readers always find a thread.
+// There are no cookies: a request that changes something has a token in its form or, for a program, in its
+// header, so no other site can send one in a visitor's name. A thread serves one connection. Followers of
+// jobs are fewer than the threads, so that readers always find a thread.
 #pragma once
 
 #include <csignal>
@@ -19,6 +20,7 @@
 #include <tinymlperf/board/web/connection.hpp>
 #include <tinymlperf/board/web/limits.hpp>
 #include <tinymlperf/board/web/reply.hpp>
+#include <tinymlperf/board/web/upload_form.hpp>
 
 namespace tinymlperf::board {
 
@@ -30,6 +32,8 @@ struct ServerOptions {
   int readers = 256;                       // connections served at once
   int watchers = 32;                       // connections that follow jobs, in addition to readers
   int uploads = 16;                        // bundles held in memory at once
+  int upload_forms = 4;                    // of these without a token in the header
+  int uploads_each = 4;                    // of these by one user
   std::chrono::milliseconds watch_step{500};
   std::chrono::seconds watch_most{600};     // after this time a follower must connect again
   std::chrono::milliseconds page_age{500};  // the greatest age of tables and queue on a page
@@ -45,7 +49,7 @@ class Server : private httplib::Server {
         pages_(source, options_.most_bytes, options_.page_age),
         asks_(options_.asks_per_minute),
         watcher_places_(options_.watchers),
-        upload_places_(options_.uploads),
+        upload_places_(options_.uploads, options_.upload_forms, options_.uploads_each),
         unhurried_places_(options_.readers / 2) {
     new_task_queue = [this] {
       return new httplib::ThreadPool(static_cast<size_t>(options_.readers + options_.watchers));
@@ -291,33 +295,25 @@ class Server : private httplib::Server {
   // ---- requests with a token
 
   void submit(const Request& request, Response& response, const httplib::ContentReader& reader) {
-    const Places::Place place(upload_places_);
     const auto answer = [&](const Reply& reply) { send(request, response, reply); };
     const bool json = wants_json(request);
+    const std::string bearer = bearer_of(request);
+    std::optional<int64_t> user;
+    if (!bearer.empty()) user = uploads_.user_of(bearer);
+    if (!bearer.empty() && !user) return refuse_token(request, response);
+    const UploadPlaces::Ticket place(upload_places_, user);
     if (!place) {
       response.set_header("Retry-After", "10");
       return answer(problem_reply({429, "Too many uploads at once; ask again in 10 s."}, json));
     }
-    std::map<std::string, std::string> fields;
-    std::string* current = nullptr;
-    size_t parts = 0;
-    const bool complete = reader(
-        [&](const httplib::MultipartFormData& part) {
-          current = part.name == "token" || part.name == "bundle" ? &fields[part.name] : nullptr;
-          return current && current->empty() && ++parts <= 2;
-        },
-        [&](const char* data, size_t size) {
-          if (current == &fields["token"] && current->size() + size > 200) return false;
-          current->append(data, size);
-          return true;
-        });
-    if (!complete || fields["token"].empty() || fields["bundle"].empty())
+    std::optional<UploadForm> form = read_upload(reader);
+    if (!form || (!user && form->token.empty()) || form->bundle.empty())
       return answer(problem_reply(
           {400, "The form must hold the fields token (at most 200 bytes) and bundle, each once."}, json));
-    const auto user = uploads_.user_of(fields["token"]);
+    if (!user) user = uploads_.user_of(form->token);
     if (!user) return refuse_token(request, response);
     try {
-      const Accepted accepted = uploads_.submit(*user, std::move(fields["bundle"]));
+      const Accepted accepted = uploads_.submit(*user, std::move(form->bundle));
       const std::string where =
           accepted.job ? Site().job(accepted.job) : Site().submission(accepted.submission);
       Reply reply = json ? json_reply(to_json(accepted), accepted.known_before ? 200 : 201) : see(where);
@@ -384,7 +380,8 @@ class Server : private httplib::Server {
   ServerOptions options_;
   Pages pages_;
   RateLimit asks_;
-  Places watcher_places_, upload_places_;
+  Places watcher_places_;
+  UploadPlaces upload_places_;
   // Places of connections that may be silent for long. Other connections close earlier, so that visitors who
   // wait get a thread.
   Places unhurried_places_;

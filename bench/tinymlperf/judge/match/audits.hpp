@@ -13,9 +13,9 @@
 //   A11 leap         a result of 10 times the best of its table is held, like one that fails A9
 //   A12 replay       packed weights are the bytes that the judge gets from the baseline, and floats of the
 //                    closed division are the baseline's (replay.hpp)
+//   A13 repeated     within the timed turns, repeated samples are answered no faster than new ones
 //
-// A2 and A3 compare turns in mirrored blocks. A contender fails only if the whole 95 % interval is beyond the
-// bound, so noise accuses nobody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
+// A1 to A7 and A13 of models are decided by results/measured_audits.hpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,13 +25,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tinymlperf/judge/results/measured_audits.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
 
 namespace tinymlperf::judge {
-
-using tinytorch::benchmarking::block_values;
-using tinytorch::benchmarking::more_is_better;
 
 // C1: findings of entries/static_rules.hpp in the source. They are reasons to look, not a verdict.
 inline AuditResult source_audit(const std::vector<std::string>& reasons) {
@@ -40,59 +38,6 @@ inline AuditResult source_audit(const std::vector<std::string>& reasons) {
   return {"C1", "source", true, detail.empty() ? "nothing in it asks to be looked at" : detail};
 }
 
-inline AuditResult agreement_audit(int64_t compared) {
-  return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
-}
-
-namespace detail {
-// Compares as many turns of each kind; those of `quick` must not be faster. Tests at 99 %, since every entry
-// of every match is tested twice.
-inline AuditResult no_gain(std::string id, std::string name, Scenario s, const std::vector<Turn>& quick,
-                           const std::vector<Turn>& slow, double bound, const std::string& what) {
-  const auto quantity = quantity_of(s);
-  const std::vector<double> a = block_values(quantity, quick), b = block_values(quantity, slow);
-  const bool more = more_is_better(quantity);
-  const auto gain = tinytorch::statistics::paired_ratio(more ? a : b, more ? b : a, 0.99);
-  if (!gain) return {std::move(id), std::move(name), false, "too few blocks to tell"};
-  return {std::move(id), std::move(name), gain->low <= bound,
-          fmt::format("{} {:.2f} times as fast (99 %: {:.2f} to {:.2f}; at most {:.2f})", what,
-                      gain->estimate, gain->low, gain->high, bound)};
-}
-}  // namespace detail
-
-// Short queries are noisier, so their bound is wider.
-inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
-                                     const std::vector<Turn>& same) {
-  constexpr double kShort = 0.2e-3;
-  double shortest = 1;
-  for (const Turn& turn : known)
-    shortest = std::min(shortest, *std::min_element(turn.latencies.begin(), turn.latencies.end()));
-  return detail::no_gain("A2", "same sample", s, same, known, shortest < kShort ? 1.2 : 1.1,
-                         "the same sample again is answered");
-}
-
-inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
-                                    const std::vector<Turn>& fresh) {
-  return detail::no_gain("A3", "other seed", s, known, fresh, 1.05,
-                         "samples that were asked before are answered");
-}
-
-// Each continuation was compared with its length and its stream when it ended (Generation::check); a
-// contender that failed there is out.
-inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
-  int64_t continuations = 0, tokens = 0;
-  for (const Turn& turn : turns)
-    for (const int64_t n : turn.tokens) ++continuations, tokens += n;
-  return {"A4", "output length", continuations > 0 && tokens == continuations * asked,
-          fmt::format("{} tokens in {} continuations of {}: none ended early, and each is what was streamed",
-                      tokens, continuations, asked)};
-}
-
-// An answer over a pipe has left its sender and cannot change.
-inline AuditResult fingerprint_audit(int64_t answers) {
-  return {"A5", "output fingerprint", answers > 0,
-          fmt::format("{} answers had left their process, whole, when their times ended", answers)};
-}
 // On a GPU an output stays where its kernel wrote it, and is read again after a later launch.
 inline AuditResult fingerprint_audit(int64_t outputs, int64_t changed) {
   return {"A5", "output fingerprint", outputs > 0 && changed == 0,
@@ -166,14 +111,13 @@ class RemeasuredPeaks {
 };
 
 // flops and bytes are those of one sample.
+inline double least_seconds_of(const std::vector<Turn>& turns, RemeasuredPeaks& machine, double flops,
+                               double bytes) {
+  return machine.least_seconds(flops, bytes, fastest_of(turns));
+}
 inline AuditResult floor_audit(const std::vector<Turn>& turns, RemeasuredPeaks& machine, double flops,
                                double bytes) {
-  double fastest = std::numeric_limits<double>::infinity();
-  for (const Turn& t : turns) fastest = std::min(fastest, t.seconds / static_cast<double>(t.samples));
-  const double least = machine.least_seconds(flops, bytes, fastest);
-  return {
-      "A6", "floor", fastest >= least,
-      fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest, least)};
+  return floor_audit(turns, least_seconds_of(turns, machine, flops, bytes));
 }
 
 // Seconds of a fixed piece of arithmetic, about a tenth of a millisecond, the best of five: it shows the
@@ -190,17 +134,6 @@ inline double reference_seconds() {
     best = std::min(best, clock() - start);
   }
   return best;
-}
-
-// Seconds of a fixed piece of work before each turn. They describe the run and not the contender.
-inline AuditResult clock_audit(std::span<const double> reference_seconds) {
-  if (reference_seconds.empty()) return {"A7", "clock", false, "not measured"};
-  const double best = *std::min_element(reference_seconds.begin(), reference_seconds.end());
-  const auto slow = std::count_if(reference_seconds.begin(), reference_seconds.end(),
-                                  [&](double x) { return best / x < 0.75; });
-  return {"A7", "clock", 2 * slow <= static_cast<std::ptrdiff_t>(reference_seconds.size()),
-          fmt::format("{} of {} turns ran at less than 75 % of the fastest clock", slow,
-                      reference_seconds.size())};
 }
 
 // A claim names the quality ("accuracy") or a scenario, and then promises its measure; other claims are not

@@ -300,9 +300,11 @@ inline Json to_json(const KernelRun& run) {
   Json contenders = Json::array();
   for (const KernelContenderRecord& c : run.contenders)
     contenders.push_back(detail::to_json(c, run.contenders.front()));
-  return {{"schema", kSchema},        {"benchmark", "krn"},     {"class", run.run_class},
-          {"hardware", run.hardware}, {"date", run.date},       {"seed", run.seed},
-          {"machine", run.machine},   {"sandbox", run.sandbox}, {"contenders", contenders}};
+  Json out{{"schema", kSchema},        {"benchmark", "krn"},     {"class", run.run_class},
+           {"hardware", run.hardware}, {"date", run.date},       {"seed", run.seed},
+           {"machine", run.machine},   {"sandbox", run.sandbox}, {"contenders", contenders}};
+  out[kChain] = chain_of(out);
+  return out;
 }
 
 // Throws std::invalid_argument if the document is not such a run.

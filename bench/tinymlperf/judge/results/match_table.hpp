@@ -5,21 +5,22 @@
 
 #include <string>
 #include <tinymlperf/judge/results/match_ranks.hpp>
+#include <tinymlperf/support/foreign_text.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 
 namespace tinymlperf::judge {
 
-// Why it does not count; empty if it does.
+// Why it does not count, on one line; empty if it does. It may hold text of the submission.
 inline std::string verdict_of(const RunDocument& d, const ContenderRecord& c) {
   std::string out = quality_gate(d, c).reason;
   for (const AuditResult& a : c.audits)
     if (!a.passed && c.out.empty()) out += "; audit " + a.id + ", " + a.name + ": " + a.detail;
-  return out;
+  return one_line(out);
 }
 
 // "dig, offline, class smoke, hidden set 512 samples".
 inline std::string match_title(const RunDocument& d) {
-  const std::string of = d.text.is_null() ? "" : " of " + d.text.at("file").get<std::string>();
+  const std::string of = d.text.is_null() ? "" : " of " + one_line(d.text.at("file").get<std::string>(), 100);
   return fmt::format("{}, {}, class {}, hidden set {} samples{}", d.benchmark, name_of(d.scenario),
                      d.run_class, d.hidden_samples, of);
 }
@@ -36,7 +37,7 @@ inline tinytorch::document::Rows match_rows(const RunDocument& d) {
     const auto ratio = times_the_baseline(d.scenario, c, d.contenders.front());
     const auto bound = certified_bound(d.scenario, c);
     rows.push_back(
-        {ranks[i] ? std::to_string(*ranks[i]) : "", c.name,
+        {ranks[i] ? std::to_string(*ranks[i]) : "", one_line(c.name, 60),
          c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
          value ? fmt::format("{:.4g}", *value) : "", bound ? fmt::format("{:.4g}", *bound) : "",
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",

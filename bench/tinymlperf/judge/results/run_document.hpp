@@ -17,8 +17,10 @@
 //      "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,  -- 0: not known
 //      "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],  -- two of each block
 //      "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
+//      "evidence": {...},                                  -- their measurements (evidence.hpp)
 //      "value": 0.0081, "certified": 0.0083 or null,       -- the percentile and its 99 % bound
-//      "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+//      "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}],
+//    "chain": ["sha256", ...]}                             -- over all of the above (hash_chain.hpp)
 //
 // A match of trainings is "tinymlperf-run-2". Instead of turns each contender has
 //   "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96],
@@ -34,6 +36,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tinymlperf/judge/results/evidence.hpp>
+#include <tinymlperf/judge/results/hash_chain.hpp>
 #include <tinymlperf/judge/results/training_result.hpp>
 #include <tinymlperf/judge/scenarios/scenario.hpp>
 #include <tinymlperf/support/json_fields.hpp>
@@ -69,8 +73,6 @@ inline Measure measure_of(Scenario s) {
   throw std::logic_error("a scenario without a measure");
 }
 
-using tinytorch::benchmarking::Turn;
-
 // The quantity of a turn; training runs have none.
 inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   using tinytorch::benchmarking::Quantity;
@@ -102,6 +104,9 @@ struct AuditResult {
 // An audit for which this machine lacks the means is not passed and not failed; its detail begins so.
 inline constexpr std::string_view kNotMade = "not made: ";
 inline bool was_made(const AuditResult& a) { return !a.detail.starts_with(kNotMade); }
+// The same for an audit whose samples are too few for the machine's noise.
+inline constexpr std::string_view kNotDecided = "not decided: ";
+inline bool is_decided(const AuditResult& a) { return a.passed || !a.detail.starts_with(kNotDecided); }
 
 struct ContenderRecord {
   std::string name;
@@ -120,6 +125,7 @@ struct ContenderRecord {
   std::vector<std::string> replaced =
       {};                   // headers of the library that its own replace (entries/header_set.hpp)
   std::string worker = {};  // a student's program that answers for it; empty: the judge's
+  Evidence evidence = {};   // the measurements of the audits; empty: it was not audited, or not in turns
 };
 
 struct RunDocument {
@@ -188,13 +194,6 @@ inline Scenario scenario_named(const std::string& name) {
                               "time_to_quality");
 }
 
-inline Json to_json(const Turn& t) {
-  Json out{{"seconds", t.seconds}, {"samples", t.samples}, {"latencies", t.latencies}};
-  if (t.rate > 0) out["rate"] = t.rate;
-  if (!t.tokens.empty()) out["tokens"] = t.tokens, out["to_first"] = t.to_first;
-  return out;
-}
-
 inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord& baseline) {
   Json turns = Json::array(), audits = Json::array();
   for (const Turn& t : c.turns) turns.push_back(to_json(t));
@@ -219,6 +218,7 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
     out["wins"] = {{"positives", c.wins.positives}, {"negatives", c.wins.negatives}};
   if (!c.replaced.empty()) out["replaced"] = c.replaced;
   if (!c.worker.empty()) out["worker"] = c.worker;
+  if (!c.evidence.empty()) out["evidence"] = to_json(c.evidence);
   if (s != Scenario::time_to_quality) {
     out["turns"] = turns;
     const auto bound = certified_bound(s, c);
@@ -255,29 +255,11 @@ inline Json to_json(const RunDocument& d) {
            {"sandbox", d.sandbox},
            {"contenders", contenders}};
   if (!d.text.is_null()) out["text"] = d.text;
+  out[kChain] = chain_of(out);
   return out;
 }
 
 namespace detail {
-
-inline Turn read_turn(const Json& j, const std::string& of) {
-  Turn t{j.at("seconds").get<double>(),
-         whole(j.at("samples")),
-         j.at("latencies").get<std::vector<double>>(),
-         j.value("rate", 0.0),
-         {},
-         {}};
-  if (j.contains("tokens")) {
-    t.tokens = wholes(j.at("tokens"));
-    t.to_first = j.at("to_first").get<std::vector<double>>();
-  }
-  const auto positive = [](auto x) { return x > 0; };
-  const bool good = t.seconds > 0 && t.samples > 0 && t.rate >= 0 && !t.latencies.empty() &&
-                    std::ranges::all_of(t.latencies, positive) && std::ranges::all_of(t.tokens, positive) &&
-                    (t.tokens.empty() || t.tokens.size() == t.latencies.size());
-  if (!good) throw std::invalid_argument("run file: " + of + ": a turn needs samples and positive times");
-  return t;
-}
 
 // Bits are not negative, and quality is minus their mean.
 inline void read_minus_bits(const Json& j, ContenderRecord& c) {
@@ -328,6 +310,7 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   require_at_most(kMostSamples, "samples", std::max(c.credit.size(), c.minus_bits.size()), c.name);
   c.replaced = j.value("replaced", c.replaced);
   c.worker = j.value("worker", c.worker);
+  if (j.contains("evidence")) c.evidence = read_evidence(j.at("evidence"), c.name);
   c.multiply_adds = whole(j.at("multiply_adds"));
   c.model_bytes = whole(j.at("model_bytes"));
   c.peak_bytes = whole(j.at("peak_bytes"));

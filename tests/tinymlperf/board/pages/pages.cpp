@@ -127,9 +127,11 @@ TEST_CASE("text of strangers: control characters and broken UTF-8 become U+FFFD,
   CHECK(text("<a href='x'>") == "&lt;a href=&#39;x&#39;&gt;");
   CHECK(name("\xE2\x80\xAE"
              "abc") ==
-        "<bdi>\xE2\x80\xAE"
+        "<bdi>\xEF\xBF\xBD"
         "abc</bdi>");
   CHECK(code("if \xE2\x80\xAE x \xE2\x81\xA6<") == "if <mark>U+202E</mark> x <mark>U+2066</mark>&lt;");
+  CHECK(code("\xE2\x80\x8B\xF3\xA0\x80\x81\x1b\xff\t数\n") ==
+        "<mark>U+200B</mark><mark>U+E0001</mark>\xEF\xBF\xBD\xEF\xBF\xBD\t数\n");
   CHECK(percent_encode("gpu(A b)/ü") == "gpu%28A%20b%29%2F%C3%BC");
 }
 

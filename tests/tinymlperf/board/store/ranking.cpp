@@ -235,6 +235,33 @@ TEST_CASE("the history names who led from when on") {
   CHECK(leaders({}, kScenarios).empty());
 }
 
+TEST_CASE("who was put out, or is below the floor, is not shown as audited, whatever audits it passed") {
+  const std::vector<judge::AuditResult> passed{{"A1", "agreement", true, "fine"},
+                                               {"A2", "same sample", true, ""}};
+  Results all;
+  add_both(all, 2, {.audits = passed});
+  add_both(all, 3, {.seed = 9, .audits = passed});
+  all[3].back().gate = {false, "out: audit A13, repeated"};
+  add_both(all, 4, {.seed = 19, .quality = {0.7, 0.6, 0.75}, .audits = passed});
+  const auto table = standings(all, kScenarios);
+  CHECK(of(table, 2).level == Level::audited);
+  CHECK(of(table, 3).level == Level::rerun);
+  CHECK(of(table, 4).level == Level::rerun);
+}
+
+TEST_CASE("a result whose audits the noise left undecided is held, not thrown out, and can be released") {
+  const std::string detail = std::string(judge::kNotDecided) + "1.05 times as fast";
+  Results all;
+  add_both(all, 2, {.audits = {{"A1", "agreement", true, "fine"}, {"A13", "repeated", false, detail}}});
+  CHECK(all[2].front().held);
+  CHECK(of(standings(all, kScenarios), 2).rank == 0);
+  CHECK(of(standings(all, kScenarios), 2).not_ranked ==
+        "held for audit A13 (repeated) in single_stream, until somebody has looked at it");
+  for (board::Result& r : all[2]) r.review = Review{true, "a quiet machine agrees", "2026-02-01"};
+  CHECK(of(standings(all, kScenarios), 2).rank == 1);
+  CHECK(of(standings(all, kScenarios), 2).level == Level::rerun);
+}
+
 TEST_CASE("who could not be audited is not ranked, and is not accused either") {
   const std::string detail = std::string(judge::kNotMade) + "compute-sanitizer is not installed";
   Results all;

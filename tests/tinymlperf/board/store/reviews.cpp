@@ -102,7 +102,7 @@ TEST_CASE(
     o.play = [&](const RunOptions& run) {
       return test::run_document(
           {"base", ""}, {name, ""},
-          {.scenario = run.scenario, .speedup = speedup, .audits = {{"A1", "agreement", true, ""}}});
+          {.scenario = run.scenario, .speedup = speedup, .audits = {{"A8", "claims", true, ""}}});
     };
     while (const auto worked = work_once(b.store, o)) CHECK_MESSAGE(worked->failure == "", worked->failure);
     return submission;

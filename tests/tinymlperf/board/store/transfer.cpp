@@ -19,7 +19,7 @@ namespace {
 struct Full : Board {
   Full() {
     submit("fast", 2), submit("slow", 3);
-    work_off({.speedup = 2, .audits = {{"A2", "same sample", true, "1.00"}}});
+    work_off({.speedup = 2, .audits = {{"A8", "claims", true, "nothing was promised of this"}}});
   }
 };
 
@@ -182,6 +182,22 @@ TEST_CASE("a board with another baseline takes no import") {
 TEST_CASE("a sound board verifies") {
   Full b;
   CHECK(first_complaint(b.store) == "");
+}
+
+TEST_CASE(
+    "a seal that was noted stays valid while a board grows, and finds runs whose digests were changed too") {
+  Full b;
+  const std::string seal = seal_of_board(b.store.database());
+  CHECK(seal.starts_with("4:"));
+  CHECK(seal_complaint(b.store.database(), seal) == "");
+  b.submit("later", 4), b.work_off();
+  CHECK(seal_of_board(b.store.database()) != seal);
+  CHECK(seal_complaint(b.store.database(), seal) == "");
+  for (const char* wrong : {"", "4", ":", "x:1", "4:", "99999999999999999999:1"})
+    CHECK_FALSE(seal_complaint(b.store.database(), wrong).empty());
+  b.store.database().script(
+      "DROP TRIGGER runs_no_UPDATE; UPDATE runs SET sha256 = lower(hex(randomblob(32))) WHERE id = 2");
+  CHECK(holds(seal_complaint(b.store.database(), seal), "a run was changed or removed"));
 }
 
 TEST_CASE("whatever is changed behind the triggers is found") {

@@ -1,0 +1,94 @@
+// The raw measurements behind the audits of a contender, so that anyone can decide the audits again.
+//
+// In run.json, for a contender that was audited:
+//   "evidence": {"answered": 512, "compared": 900, "tokens": 0, "least_seconds": 1e-7, "clock": [1e-4, ...],
+//                "known": [turn, ...], "same": [turn, ...], "fresh": [turn, ...],
+//                "first_time": ["100110", ...]}
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <tinymlperf/support/json_fields.hpp>
+#include <tinytorch/benchmarking/turns.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+using tinytorch::benchmarking::Turn;
+
+struct Evidence {
+  int64_t answered = 0, compared = 0;  // samples with an answer; later answers that were compared with it
+  int64_t tokens = 0;                  // tokens of a continuation, in the scenario `generation`; otherwise 0
+  double least_seconds = 0;            // what a sample takes at the machine's measured peak; 0: not known
+  std::vector<double> clock = {};      // seconds of a fixed piece of work, before each turn of the match
+  std::vector<Turn> known = {}, same = {}, fresh = {};  // turns of the audits A2 and A3
+  // Per turn of the match, per query: '1' if it held a sample that was never asked before (audit A13).
+  std::vector<std::string> first_time = {};
+
+  bool empty() const { return answered == 0 && known.empty(); }
+};
+
+inline Json to_json(const Turn& t) {
+  Json out{{"seconds", t.seconds}, {"samples", t.samples}, {"latencies", t.latencies}};
+  if (t.rate > 0) out["rate"] = t.rate;
+  if (!t.tokens.empty()) out["tokens"] = t.tokens, out["to_first"] = t.to_first;
+  return out;
+}
+
+namespace detail {
+
+inline Turn read_turn(const Json& j, const std::string& of) {
+  Turn t{j.at("seconds").get<double>(),
+         whole(j.at("samples")),
+         j.at("latencies").get<std::vector<double>>(),
+         j.value("rate", 0.0),
+         {},
+         {}};
+  if (j.contains("tokens")) {
+    t.tokens = wholes(j.at("tokens"));
+    t.to_first = j.at("to_first").get<std::vector<double>>();
+  }
+  const auto positive = [](auto x) { return x > 0; };
+  const bool good = t.seconds > 0 && t.samples > 0 && t.rate >= 0 && !t.latencies.empty() &&
+                    std::ranges::all_of(t.latencies, positive) && std::ranges::all_of(t.tokens, positive) &&
+                    (t.tokens.empty() || t.tokens.size() == t.latencies.size());
+  if (!good) throw std::invalid_argument("run file: " + of + ": a turn needs samples and positive times");
+  return t;
+}
+
+inline constexpr const char* kEvidenceTurns[] = {"known", "same", "fresh"};
+inline constexpr std::vector<Turn> Evidence::*kEvidenceMembers[] = {&Evidence::known, &Evidence::same,
+                                                                    &Evidence::fresh};
+
+}  // namespace detail
+
+inline Json to_json(const Evidence& e) {
+  Json out{{"answered", e.answered},           {"compared", e.compared}, {"tokens", e.tokens},
+           {"least_seconds", e.least_seconds}, {"clock", e.clock},       {"first_time", e.first_time}};
+  for (size_t i = 0; i < 3; ++i) {
+    Json turns = Json::array();
+    for (const Turn& t : e.*detail::kEvidenceMembers[i]) turns.push_back(to_json(t));
+    out[detail::kEvidenceTurns[i]] = turns;
+  }
+  return out;
+}
+
+// Throws std::invalid_argument; `of` is the name of the contender.
+inline Evidence read_evidence(const Json& j, const std::string& of) {
+  Evidence e{whole(j.at("answered")), whole(j.at("compared")), whole(j.at("tokens")),
+             j.at("least_seconds").get<double>(), j.at("clock").get<std::vector<double>>()};
+  const bool good = e.answered >= 0 && e.compared >= 0 && e.tokens >= 0 && e.least_seconds >= 0 &&
+                    std::isfinite(e.least_seconds) &&
+                    std::ranges::all_of(e.clock, [](double x) { return x > 0; });
+  if (!good) throw std::invalid_argument("run file: " + of + ": its evidence holds impossible numbers");
+  e.first_time = j.at("first_time").get<std::vector<std::string>>();
+  for (size_t i = 0; i < 3; ++i)
+    for (const Json& t : j.at(detail::kEvidenceTurns[i]))
+      (e.*detail::kEvidenceMembers[i]).push_back(detail::read_turn(t, of));
+  return e;
+}
+
+}  // namespace tinymlperf::judge

@@ -1,0 +1,211 @@
+// The audits A1 to A7 and A13 of a match of models, decided from numbers that the run holds (evidence.hpp).
+// The judge and `verify` call the same functions, so an audit that was edited, added or removed is found.
+//
+// A2, A3 and A13 measure a gain, and compare its interval with a bound (MLPerf's: inference_policies,
+// compliance TEST04 and TEST05). There are three outcomes:
+//
+//   failed        the whole interval is above the bound: noise accuses nobody
+//   passed        a gain of a tenth more than the bound is excluded
+//   not decided   the samples are too few for this noise. The match measures A2 and A3 again, up to kLooks
+//   times,
+//                 and their turns are pooled. What is still not decided is held for review
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <tinymlperf/judge/results/run_document.hpp>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+using tinytorch::benchmarking::block_values;
+using tinytorch::benchmarking::more_is_better;
+
+inline AuditResult agreement_audit(int64_t compared) {
+  return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
+}
+
+inline constexpr int kLooks = 5;
+inline constexpr double kExcludes = 1.1;  // times the bound
+// The intervals of all looks together hold with 99 %.
+inline constexpr double kConfidence = 1 - 0.01 / kLooks;
+
+// What the interval of a gain says of a bound.
+inline AuditResult decide(std::string id, std::string name, const std::optional<Interval>& gain, double bound,
+                          const std::string& what) {
+  AuditResult out{std::move(id), std::move(name), false, ""};
+  const bool fails = gain && gain->low > bound;
+  out.passed = gain && !fails && gain->high <= kExcludes * bound;
+  if (!out.passed && !fails) out.detail = kNotDecided;
+  out.detail += gain ? fmt::format("{} {:.2f} times as fast ({:g} %: {:.2f} to {:.2f}; at most {:.2f})", what,
+                                   gain->estimate, 100 * kConfidence, gain->low, gain->high, bound)
+                     : "too few samples to tell if " + what + " faster";
+  return out;
+}
+
+namespace detail {
+// Compares as many turns of each kind; those of `quick` must not be faster.
+inline AuditResult no_gain(std::string id, std::string name, Scenario s, const std::vector<Turn>& quick,
+                           const std::vector<Turn>& slow, double bound, const std::string& what) {
+  const auto quantity = quantity_of(s);
+  const std::vector<double> a = block_values(quantity, quick), b = block_values(quantity, slow);
+  const bool more = more_is_better(quantity);
+  const auto gain = tinytorch::statistics::paired_ratio(more ? a : b, more ? b : a, kConfidence);
+  return decide(std::move(id), std::move(name), gain, bound, what);
+}
+
+// Pairs of a new query and of the repeated one that is nearest to it in the same turn. Other work on the
+// machine comes in bursts, which such neighbours mostly share.
+struct Pairs {
+  std::vector<double> fresh, again;
+
+  void add(const std::vector<double>& latencies, const std::string& marks) {
+    constexpr size_t kNear = 8;
+    std::vector<bool> used(marks.size());
+    const auto is_free = [&](size_t i) { return i < marks.size() && marks[i] != '1' && !used[i]; };
+    for (size_t q = 0; q < marks.size(); ++q) {
+      if (marks[q] != '1') continue;
+      for (size_t away = 1; away <= kNear; ++away) {
+        // The sides alternate, so that neither kind is the later one more often. Below 0 an index wraps.
+        const bool left_first = fresh.size() % 2 == 0;
+        const size_t first = left_first ? q - away : q + away, second = left_first ? q + away : q - away;
+        if (!is_free(first) && !is_free(second)) continue;
+        const size_t other = is_free(first) ? first : second;
+        used[other] = true;
+        fresh.push_back(latencies[q]), again.push_back(latencies[other]);
+        break;
+      }
+    }
+  }
+
+  // Medians of neighbouring pairs, so that the intervals of long runs stay affordable.
+  void shrink(size_t most) {
+    const size_t each = (fresh.size() + most - 1) / most;
+    if (each < 2) return;
+    for (std::vector<double>* of : {&fresh, &again}) {
+      std::vector<double> medians;
+      for (size_t at = 0; at < of->size(); at += each)
+        medians.push_back(tinytorch::statistics::median(
+            std::vector<double>(of->begin() + static_cast<std::ptrdiff_t>(at),
+                                of->begin() + static_cast<std::ptrdiff_t>(std::min(at + each, of->size())))));
+      *of = std::move(medians);
+    }
+  }
+};
+}  // namespace detail
+
+// Short queries are noisier, so their bound is wider.
+inline double bound_of_gain(const std::vector<Turn>& turns) {
+  constexpr double kShort = 0.2e-3;
+  double shortest = 1;
+  for (const Turn& turn : turns)
+    shortest = std::min(shortest, *std::min_element(turn.latencies.begin(), turn.latencies.end()));
+  return shortest < kShort ? 1.2 : 1.1;
+}
+
+// New and repeated queries of the same timed turns: whoever is faster for the repeated ones remembers. There
+// is nothing to recognise, since these are the queries that count.
+inline AuditResult repeated_audit(const std::vector<Turn>& turns, const std::vector<std::string>& marks) {
+  AuditResult out{"A13", "repeated", false, "its marks do not fit its turns"};
+  if (marks.size() != turns.size()) return out;
+  detail::Pairs pairs;
+  for (size_t t = 0; t < turns.size(); ++t) {
+    if (marks[t].size() != turns[t].latencies.size()) return out;
+    pairs.add(turns[t].latencies, marks[t]);
+  }
+  pairs.shrink(300);
+  std::optional<Interval> gain;
+  if (!pairs.fresh.empty()) gain = tinytorch::statistics::paired_ratio(pairs.fresh, pairs.again, kConfidence);
+  return decide(out.id, out.name, gain, bound_of_gain(turns),
+                "within the timed turns, repeated samples are answered");
+}
+
+inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
+                                     const std::vector<Turn>& same) {
+  return detail::no_gain("A2", "same sample", s, same, known, bound_of_gain(known),
+                         "the same sample again is answered");
+}
+
+inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
+                                    const std::vector<Turn>& fresh) {
+  return detail::no_gain("A3", "other seed", s, known, fresh, 1.05,
+                         "samples that were asked before are answered");
+}
+
+// Each continuation was compared with its length and its stream when it ended (Generation::check); a
+// contender that failed there is out.
+inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
+  int64_t continuations = 0, tokens = 0;
+  for (const Turn& turn : turns)
+    for (const int64_t n : turn.tokens) ++continuations, tokens += n;
+  return {"A4", "output length", continuations > 0 && tokens == continuations * asked,
+          fmt::format("{} tokens in {} continuations of {}: none ended early, and each is what was streamed",
+                      tokens, continuations, asked)};
+}
+
+// An answer over a pipe has left its sender and cannot change.
+inline AuditResult fingerprint_audit(int64_t answers) {
+  return {"A5", "output fingerprint", answers > 0,
+          fmt::format("{} answers had left their process, whole, when their times ended", answers)};
+}
+
+// Seconds of a sample in the fastest turn.
+inline double fastest_of(const std::vector<Turn>& turns) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Turn& t : turns) fastest = std::min(fastest, t.seconds / static_cast<double>(t.samples));
+  return fastest;
+}
+// `least`: seconds of a sample at the machine's peak.
+inline AuditResult floor_audit(const std::vector<Turn>& turns, double least) {
+  const double fastest = fastest_of(turns);
+  return {
+      "A6", "floor", fastest >= least,
+      fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest, least)};
+}
+
+// Seconds of a fixed piece of work before each turn. They describe the run and not the contender.
+inline AuditResult clock_audit(std::span<const double> reference_seconds) {
+  if (reference_seconds.empty()) return {"A7", "clock", false, "not measured"};
+  const double best = *std::min_element(reference_seconds.begin(), reference_seconds.end());
+  const auto slow = std::count_if(reference_seconds.begin(), reference_seconds.end(),
+                                  [&](double x) { return best / x < 0.75; });
+  return {"A7", "clock", 2 * slow <= static_cast<std::ptrdiff_t>(reference_seconds.size()),
+          fmt::format("{} of {} turns ran at less than 75 % of the fastest clock", slow,
+                      reference_seconds.size())};
+}
+
+// The questions of A2 and A3 are asked one by one where a scenario's own timing or question does not fit.
+inline Scenario audited_form(Scenario s) {
+  return s == Scenario::server || s == Scenario::generation ? Scenario::single_stream : s;
+}
+
+// True if it puts its contender out. The clock describes the machine.
+inline bool accuses(const AuditResult& a) {
+  return !a.passed && was_made(a) && is_decided(a) && a.id != "A7";
+}
+
+// In the order in which a record holds them.
+inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns,
+                                                const Evidence& e) {
+  const Scenario form = audited_form(s);
+  std::vector<AuditResult> out{agreement_audit(e.compared)};
+  if (!e.known.empty()) {
+    out.push_back(same_sample_audit(form, e.known, e.same));
+    out.push_back(other_seed_audit(form, e.known, e.fresh));
+  }
+  if (s == Scenario::generation) out.push_back(length_audit(turns, e.tokens));
+  out.push_back(fingerprint_audit(e.answered + e.compared));
+  out.push_back(floor_audit(turns, e.least_seconds));
+  out.push_back(clock_audit(e.clock));
+  if (s != Scenario::offline) out.push_back(repeated_audit(turns, e.first_time));
+  return out;
+}
+
+}  // namespace tinymlperf::judge

@@ -1,0 +1,172 @@
+// Edits of a result: every published number follows from the samples, and an edit of any value or byte is
+// found. The edits are kinds, each made at many random places.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <functional>
+#include <support/audited_run.hpp>
+#include <tinymlperf/commands/verify.hpp>
+#include <tinytorch/core/random.hpp>
+
+using namespace tinymlperf;
+using namespace tinymlperf::judge;
+
+namespace {
+
+// The file's complaint after an edit, when its editor has also computed the chain anew.
+std::string resealed(const Json& file, const std::function<void(Json&)>& edit, const std::string& seal = "") {
+  Json copy = file;
+  edit(copy);
+  copy[kChain] = chain_of(copy);
+  return tinymlperf::detail::file_complaint(copy.dump(1) + "\n", copy, seal);
+}
+
+bool says(const std::string& complaint, const std::string& part) {
+  return complaint.find(part) != std::string::npos;
+}
+
+// Every value of a document that is no object and no array.
+std::vector<Json*> leaves(Json& document) {
+  std::vector<Json*> all{&document}, out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i]->is_structured()) out.push_back(all[i]);
+    if (all[i]->is_structured())
+      for (Json& inside : *all[i]) all.push_back(&inside);
+  }
+  return out;
+}
+
+void alter(Json& leaf) {
+  if (leaf.is_string())
+    leaf = leaf.get<std::string>() + "1";
+  else if (leaf.is_boolean())
+    leaf = !leaf.get<bool>();
+  else if (leaf.is_number_float())
+    leaf = std::nextafter(leaf.get<double>(), 1e300);
+  else if (leaf.is_number())
+    leaf = leaf.get<int64_t>() + 1;
+  else
+    leaf = 1;
+}
+
+}  // namespace
+
+TEST_CASE("a run as its judge writes it is verified, in every scenario of turns") {
+  for (const Scenario s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline,
+                           Scenario::server, Scenario::generation}) {
+    CAPTURE(name_of(s));
+    const Json file = to_json(test::audited_run(s));
+    CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
+    CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, seal_of(file)) == "");
+    CHECK(to_json(read_run_document(Json::parse(file.dump()))) == file);
+  }
+}
+
+TEST_CASE("a change of any value by its smallest step is found") {
+  const Json file = to_json(test::audited_run(Scenario::single_stream));
+  tinytorch::Generator random(33);
+  Json copy = file;
+  const size_t count = leaves(copy).size();
+  for (int trial = 0; trial < 150; ++trial) {
+    Json edited = file;
+    alter(*leaves(edited)[random.below(count)]);
+    std::string found;
+    try {
+      found = tinymlperf::detail::file_complaint(edited.dump(1) + "\n", edited, "");
+    } catch (const std::exception& e) {
+      found = e.what();  // it is no longer a run
+    }
+    CHECK(found != "");
+  }
+}
+
+TEST_CASE("a change of any byte of the file is found") {
+  const std::string text = to_json(test::audited_run(Scenario::offline)).dump(1) + "\n";
+  tinytorch::Generator random(34);
+  for (int trial = 0; trial < 150; ++trial) {
+    std::string edited = text;
+    const size_t at = random.below(text.size());
+    const int kind = static_cast<int>(random.below(3));
+    if (kind == 0)
+      edited[at] = static_cast<char>(edited[at] ^ (1 << random.below(7)));
+    else if (kind == 1)
+      edited.insert(at, 1, ' ');
+    else
+      edited.erase(at, 1);
+    std::string found;
+    try {
+      found =
+          tinymlperf::detail::file_complaint(edited, tinymlperf::detail::parse_json(edited, "run.json"), "");
+    } catch (const std::exception& e) {
+      found = e.what();
+    }
+    CHECK_MESSAGE(found != "", "byte " << at << ", kind " << kind);
+  }
+  // A second key of the same name: readers differ in which of the two they show.
+  std::string twice = text;
+  twice.replace(twice.find("\"credit\""), 0, "\"credit\": \"0\",\n   ");
+  CHECK(says(tinymlperf::detail::file_complaint(twice, Json::parse(twice), ""), "its bytes are not those"));
+}
+
+TEST_CASE("an editor who computes the chain anew is found by the samples") {
+  const Json file = to_json(test::audited_run(Scenario::single_stream));
+  const auto found = [&](const std::function<void(Json&)>& edit) {
+    return resealed(file, [&](Json& j) { edit(j["contenders"][1]); });
+  };
+  // Credit and quality.
+  CHECK(says(found([](Json& c) { c["credit"] = std::string(400, '1'); }), "quality is"));
+  CHECK(says(found([](Json& c) { c["quality"]["low"] = 0.99; }), "quality is"));
+  CHECK(says(found([](Json& c) { c["quality"] = nullptr; }), "quality is missing"));
+  CHECK(says(found([](Json& c) { c["credit"] = ""; }), "its quality has no samples"));
+  CHECK(says(found([](Json& c) { c["credit"] = c["credit"].get<std::string>() + "2"; }), "0 or 1"));
+  // Audits that are removed, passed, doubled, or stripped of their evidence.
+  CHECK(says(found([](Json& c) { c["audits"].erase(1); }), "audit A2 is missing"));
+  CHECK(says(found([](Json& c) { c["audits"] = Json::array(); }), "audit A1 is missing"));
+  CHECK(says(found([](Json& c) { c["audits"][1]["detail"] = "fine"; }), "audit A2 is \"fine\""));
+  CHECK(says(found([](Json& c) { c.erase("evidence"); }), "does not follow from any evidence"));
+  CHECK(
+      says(found([](Json& c) { c.erase("evidence"), c["audits"] = Json::array(); }), "without the evidence"));
+  CHECK(says(found([](Json& c) { c["audits"].push_back(c["audits"][0]); }), "does not follow"));
+  // Latencies and what follows from them.
+  CHECK(says(found([](Json& c) {
+               for (Json& t : c["turns"])
+                 for (Json& x : t["latencies"]) x = x.get<double>() / 2;
+             }),
+             "certified is"));
+  CHECK(says(found([](Json& c) { c["times_the_baseline"]["low"] = 3; }), "times_the_baseline is"));
+  CHECK(says(found([](Json& c) { c["evidence"]["least_seconds"] = 1.0; }), "audit A6"));
+  CHECK(says(found([](Json& c) { c["evidence"]["compared"] = 0; }), "audit A1"));
+}
+
+TEST_CASE("a contender that failed an audit cannot be put in again") {
+  RunDocument d = test::audited_run(Scenario::single_stream);
+  ContenderRecord& c = d.contenders[1];
+  for (Turn& t : c.evidence.same)
+    for (double& x : t.latencies) t.seconds -= x / 2, x /= 2;
+  c.audits = measured_audits(d.scenario, c.turns, c.evidence);
+  c.out = "audit A2, same sample: " + c.audits[1].detail;
+  const Json file = to_json(d);
+  CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
+  CHECK(says(resealed(file, [](Json& j) { j["contenders"][1]["out"] = ""; }), "times_the_baseline is"));
+  RunDocument cleared = d;
+  cleared.contenders[1].out = "";
+  const Json again = to_json(cleared);
+  CHECK(says(tinymlperf::detail::file_complaint(again.dump(1) + "\n", again, ""), "and it is not out"));
+  cleared.contenders[1].audits[1].passed = true;
+  const Json passed = to_json(cleared);
+  CHECK(says(tinymlperf::detail::file_complaint(passed.dump(1) + "\n", passed, ""), "the evidence says"));
+}
+
+TEST_CASE("an edit that agrees with itself everywhere is found by a seal that was noted before") {
+  RunDocument d = test::audited_run(Scenario::single_stream);
+  const std::string seal = seal_of(to_json(d));
+  ContenderRecord& c = d.contenders[1];
+  for (Turn& t : c.turns) {
+    t.seconds /= 2;
+    for (double& x : t.latencies) x /= 2;
+  }
+  c.audits = measured_audits(d.scenario, c.turns, c.evidence);
+  const Json file = to_json(d);
+  CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
+  CHECK(says(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, seal), "its seal is"));
+}
