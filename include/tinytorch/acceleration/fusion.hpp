@@ -141,6 +141,7 @@ inline Fused fuse(OpGraph graph, const FusionOptions& options = {}) {
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     if (graph.steps[s].is_view()) continue;
     for (const int v : graph.steps[s].inputs) {
+      if (v < 0) continue;  // an operand that the call omitted
       const GraphValue& operand = graph.value(v);
       if (operand.kind != ValueKind::computed || operand.step < 0) continue;
       std::string reason = groups.merge(operand.step, static_cast<int>(s));

@@ -60,11 +60,9 @@ struct OpGraph {
   uint64_t random_blocks = 0;
   std::vector<WrittenTensor> written;  // tensors of the program that steps write in place
 
-  const GraphValue& root_of(int value) const {
-    const GraphValue& v = values[static_cast<size_t>(value)];
-    return v.kind == ValueKind::view ? values[static_cast<size_t>(v.root)] : v;
-  }
-  const GraphValue& value(int v) const { return values[static_cast<size_t>(v)]; }
+  const GraphValue& root_of(int v) const { return value(root(v)); }
+  // Throws std::out_of_range for an operand that a call omitted, -1.
+  const GraphValue& value(int v) const { return values.at(static_cast<size_t>(v)); }
   // True if output k of step s overwrites elements of a value that exists before it. So it is also read.
   bool writes_in_place(size_t s, size_t k) const {
     if (steps[s].is_view()) return false;

@@ -148,6 +148,45 @@ struct BitmapRows {
   }
 };
 
+// The lane's 8 numbers of x from column k on; zeros from `columns` on.
+template <class T>
+__device__ __forceinline__ void load_factors(float (&factors)[8], const T* x, int k, int columns) {
+  constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int part = 0; part < 8; part += kEach) {
+    float few[kEach] = {};
+    if (k + part < columns) load(few, x + k + part);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) factors[part + j] = few[j];
+  }
+}
+
+// The sums of a warp's rows over steps begin to end - 1. `memory`: the rings of this warp.
+template <class T, int kRows>
+__device__ __forceinline__ void add_steps(float (&sum)[kRows], const BitmapView& w, int64_t n0, const T* x,
+                                          int columns, int begin, int end, unsigned char* memory) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  BitmapRows<T, kRows> rows(w, n0, begin * kWarp, memory);
+  unsigned byte[kRows], next[kRows];
+  rows.load_bits(byte, begin * kWarp);
+#pragma unroll 1
+  for (int i = 0; i < 3; ++i) rows.fetch();
+#pragma unroll 1
+  for (int s = begin; s < end; ++s) {
+    rows.load_bits(next, (s + 1) * kWarp);  // one step ahead
+    float factors[8];
+    load_factors(factors, x, s * kSpmvStep + lane * 8, columns);
+    rows.fetch();
+    wait_for_copies<1>();
+    __syncwarp();  // the numbers of this step are there for all lanes
+    rows.add_step(sum, byte, factors);
+    __syncwarp();  // and their places may be filled again
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) byte[r] = next[r];
+  }
+  wait_for_copies<0>();
+}
+
 // x: rows of K padded to `columns`, a multiple of 16 bytes. blockIdx.y is the row of x. kParts warps share
 // kRows rows of the weight: 1, or all warps of the block.
 template <class T, int kRows, int kParts>
@@ -158,39 +197,10 @@ static __global__ void __launch_bounds__(kSpmvThreads)
   const int64_t n0 = (static_cast<int64_t>(blockIdx.x) * (kSpmvWarps / kParts) + warp / kParts) * kRows;
   const int steps = (columns + kSpmvStep - 1) / kSpmvStep, each = (steps + kParts - 1) / kParts;
   const int begin = min(warp % kParts * each, steps), end = min(begin + each, steps);
-  const T* const from = x + blockIdx.y * x_row;
   float sum[kRows] = {};
   if (n0 < w.rows && begin < end) {
-    constexpr int kPitch = NumberRing<T>::kPitch;
-    BitmapRows<T, kRows> rows(w, n0, begin * kWarp, dynamic_shared<unsigned char>() + warp * kRows * kPitch);
-    unsigned byte[kRows], next[kRows];
-    rows.load_bits(byte, begin * kWarp);
-#pragma unroll 1
-    for (int i = 0; i < 3; ++i) rows.fetch();
-#pragma unroll 1
-    for (int s = begin; s < end; ++s) {
-      rows.load_bits(next, (s + 1) * kWarp);  // one step ahead
-      const int k = s * kSpmvStep + lane * 8;
-      float factors[8] = {};
-      constexpr int kEach = 16 / static_cast<int>(sizeof(T));
-#pragma unroll
-      for (int part = 0; part < 8; part += kEach) {
-        if (k + part < columns) {
-          float few[kEach];
-          load(few, from + k + part);
-#pragma unroll
-          for (int j = 0; j < kEach; ++j) factors[part + j] = few[j];
-        }
-      }
-      rows.fetch();
-      wait_for_copies<1>();
-      __syncwarp();  // the numbers of this step are there for all lanes
-      rows.add_step(sum, byte, factors);
-      __syncwarp();  // and their places may be filled again
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) byte[r] = next[r];
-    }
-    wait_for_copies<0>();
+    unsigned char* const memory = dynamic_shared<unsigned char>() + warp * kRows * NumberRing<T>::kPitch;
+    add_steps(sum, w, n0, x + blockIdx.y * x_row, columns, begin, end, memory);
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
