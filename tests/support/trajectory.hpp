@@ -24,7 +24,7 @@ int check_trajectories(const char* list, const std::vector<std::string>& kinds, 
   const nlohmann::json golden = read_golden("layers");
   int cases = 0;
   for (const nlohmann::json& c : golden[list]) {
-    if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), c["kind"]) == kinds.end()) continue;
+    if (!kinds.empty() && std::ranges::find(kinds, c["kind"].get<std::string>()) == kinds.end()) continue;
     ++cases;
     for (const tt::DType dtype : {tt::f64, tt::f32}) {
       nlohmann::json options = c;
