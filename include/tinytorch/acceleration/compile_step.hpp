@@ -44,8 +44,8 @@ class CompiledStep {
       : CompiledStep(
             optimizer, [of = std::move(loss_of)](const Tensors& x) { return Tensors{of(x[0], x[1])}; },
             options) {}
-  // The same for any number of arguments and results, for gradients(). The first result is the loss; the
-  // others have no gradient.
+  // `results_of` takes and gives any number of tensors, and only gradients() can call the step then. The
+  // first result is the loss; the others have no gradient.
   CompiledStep(Optimizer& optimizer, TensorFunction results_of, StepCompileOptions options = {})
       : optimizer_(optimizer), results_of_(std::move(results_of)), options_(options) {}
 

@@ -118,7 +118,7 @@ class KernelBuilder {
   // The builder of this process. What its thread uses is made first: so at the end of the program it is
   // destroyed after the builder, which waits for the thread.
   static KernelBuilder& shared() {
-    kernel_prelude(), host_compiler(), library_joins_products();
+    [[maybe_unused]] static const bool made = (kernel_prelude(), host_compiler(), library_joins_products());
     static KernelBuilder builder;
     return builder;
   }
