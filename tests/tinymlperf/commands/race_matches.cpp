@@ -157,8 +157,10 @@ TEST_CASE("an entry that is out of the second match is out of the race, which is
 TEST_CASE("matches that cannot be ranked together are both kept") {
   const Raced race([](const RunOptions& o) {
     judge::RunDocument match = made_up(o);
-    for (judge::ContenderRecord& c : match.contenders)
+    for (judge::ContenderRecord& c : match.contenders) {
       c.turns.resize(4);  // too few blocks, and not those of the other
+      test::add_evidence(c, match.scenario);
+    }
     return match;
   });
   CHECK(race.run() == kFailed);
