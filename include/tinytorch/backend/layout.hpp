@@ -2,7 +2,9 @@
 // on every device.
 #pragma once
 
+#include <algorithm>
 #include <limits>
+#include <span>
 #include <tinytorch/backend/view.hpp>
 #include <utility>
 
@@ -10,7 +12,7 @@ namespace tinytorch::inline TT_BUILD::backend {
 
 // Calls f with a null pointer of the compute type of dtype t.
 template <class F>
-void dispatch_compute(DType t, F&& f) {
+decltype(auto) dispatch_compute(DType t, F&& f) {
   switch (t) {
     case DType::f32:
     case DType::bf16:
@@ -33,31 +35,28 @@ inline Strides stretch(const View& v, const Shape& shape) {
   return s;
 }
 
-// Drops dimensions of size 1 and merges adjacent dimensions that are one longer dimension in every view. All
-// views have the same shape. At least one dimension remains: a scalar (rank 0) becomes [1]. The stride of a
-// dimension of size 1 is not used, so it may have any value.
-template <size_t kCount>
-void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
-  Shape merged;
-  Strides out[kCount];
+// Drops dimensions of size 1 and merges adjacent dimensions that are one longer dimension in every one of the
+// first `count` views. All views have the same shape. At least one dimension remains: a scalar (rank 0)
+// becomes [1]. The stride of a dimension of size 1 is not used, so it may have any value.
+inline void collapse(Shape& shape, std::span<Strides> strides, size_t count) {
+  const std::span<Strides> views = strides.first(count);
+  int rank = 0;  // of what is merged so far, which is never more than what has been read
   for (int d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
-    bool joins = !merged.empty();
-    for (size_t k = 0; joins && k < count; ++k) joins = out[k].back() == strides[k][d] * shape[d];
-    if (joins) {
-      merged.back() *= shape[d];
-      for (size_t k = 0; k < count; ++k) out[k].back() = strides[k][d];
-    } else {
-      merged.push_back(shape[d]);
-      for (size_t k = 0; k < count; ++k) out[k].push_back(strides[k][d]);
-    }
+    const bool joins = rank > 0 && std::ranges::all_of(views, [&](const Strides& s) {
+                         return s[rank - 1] == s[d] * shape[d];
+                       });
+    shape[joins ? rank - 1 : rank] = joins ? shape[rank - 1] * shape[d] : shape[d];
+    for (Strides& s : views) s[joins ? rank - 1 : rank] = s[d];
+    rank += joins ? 0 : 1;
   }
-  if (merged.empty()) {
-    merged.push_back(1);
-    for (size_t k = 0; k < count; ++k) out[k].push_back(1);
+  if (rank == 0) {
+    shape = Shape{1};
+    for (Strides& s : views) s = Strides{1};
+    return;
   }
-  shape = merged;
-  for (size_t k = 0; k < count; ++k) strides[k] = out[k];
+  shape = Shape(shape.begin(), shape.begin() + rank);
+  for (Strides& s : views) s = Strides(s.begin(), s.begin() + rank);
 }
 
 // True if strides are non-increasing, so that row-major order is memory order.
@@ -74,8 +73,7 @@ inline bool strides_fall(const Shape& shape, const Strides& strides) {
 // Sorts the dimensions of all operands by the strides of operand 0, usually the output, in descending order.
 // Elementwise functions may process elements in any order; in this one, operands of the same permuted layout
 // collapse like row-major ones.
-template <size_t kCount>
-void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
+inline void sort_dimensions(Shape& shape, std::span<Strides> strides) {
   for (int d = 1; d < shape.size(); ++d) {
     for (int at = d; at > 0 && strides[0][at] > strides[0][at - 1]; --at) {
       std::swap(shape[at], shape[at - 1]);
@@ -84,17 +82,26 @@ void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
   }
 }
 
+inline constexpr size_t kMostInputs = 3;  // inputs of an elementwise function
+
+// Stretches the inputs to the shape of out, and sorts the dimensions of all views into the memory order of
+// out.
+inline void sort_views(View& out, std::span<View> in) {
+  Shape shape = out.shape;
+  Strides strides[kMostInputs + 1] = {out.strides};
+  for (size_t k = 0; k < in.size(); ++k) strides[k + 1] = stretch(in[k], out.shape);
+  sort_dimensions(shape, std::span(strides).first(in.size() + 1));
+  out.shape = shape, out.strides = strides[0];
+  for (size_t k = 0; k < in.size(); ++k) in[k].shape = shape, in[k].strides = strides[k + 1];
+}
+
 // Calls f(out, in) with the dimensions of all views in the memory order of out (sort_dimensions()).
 template <size_t kInputs, class F>
 void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
-  Shape shape = out.shape;
-  Strides strides[kInputs + 1];
-  strides[0] = out.strides;
-  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = stretch(in[k], out.shape);
-  sort_dimensions(shape, strides);
-  View sorted[kInputs];
-  for (size_t k = 0; k < kInputs; ++k) sorted[k] = {in[k].data, in[k].dtype, shape, strides[k + 1]};
-  f(View{out.data, out.dtype, shape, strides[0]}, sorted);
+  View to = out, sorted[kInputs];
+  std::ranges::copy(in, sorted);
+  sort_views(to, sorted);
+  f(to, sorted);
 }
 
 // True if the elements fill a block of memory without gaps for some order of the dimensions, as in a permuted

@@ -27,13 +27,15 @@ TT_API void copy_view(const View& out, const View& x);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Copies a strided view of one dtype. It needs no buffer, except for non-temporal stores. shape and strides
-// are collapsed.
-template <class T>
-void copy_same_dtype(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
-                     bool non_temporal) {
+// Copies a strided view to another one of the same collapsed shape and dtype, whose elements have kBytes. It
+// needs no buffer, except for non-temporal stores.
+template <size_t kBytes>
+void copy_same_dtype(const View& out, const View& x, bool non_temporal) {
+  const Shape& shape = out.shape;
+  const Strides &to = out.strides, &from = x.strides;
   const int last = shape.size() - 1, down = to[last] == 1 ? transposed_dimension(shape, from) : -1;
   if (down >= 0) {
+    using Element = SignedOf<kBytes>;
     constexpr int64_t kBand = 64;  // rows of one matrix in a task
     const int64_t rows = shape[down], cols = shape[last], bands = (rows + kBand - 1) / kBand;
     Shape outer = shape;
@@ -43,27 +45,28 @@ void copy_same_dtype(T* out, const T* x, const Shape& shape, const Strides& to, 
                           int64_t index[kMaxRank];
                           for (int64_t task = begin; task < end; ++task) {
                             const int64_t matrix = task / bands, row = task % bands * kBand;
-                            copy_transposed(out + locate(outer, to, matrix, index) + row * to[down], to[down],
-                                            x + locate(outer, from, matrix, index) + row, from[last],
-                                            std::min(kBand, rows - row), cols);
+                            copy_transposed(
+                                out.as<Element>() + locate(outer, to, matrix, index) + row * to[down],
+                                to[down], x.as<const Element>() + locate(outer, from, matrix, index) + row,
+                                from[last], std::min(kBand, rows - row), cols);
                           }
                         });
   }
   if (non_temporal) {
-    const View source{const_cast<T*>(x), dtype_of<T>, shape, from};
     return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      alignas(64) T buffer[kPackLength<T>];
-      for (int64_t i = begin; i < end; i += kPackLength<T>) {
-        const int64_t n = std::min(kPackLength<T>, end - i);
-        pack(buffer, source, i, n);
-        stream_copy(out + i, buffer, n * static_cast<int64_t>(sizeof(T)));
+      constexpr int64_t kMost = kPackBytes / int64_t{kBytes};
+      alignas(64) char buffer[kPackBytes];
+      for (int64_t i = begin; i < end; i += kMost) {
+        const int64_t n = std::min(kMost, end - i);
+        gather(buffer, x, i, n);
+        stream_copy(element_at(out, i), buffer, n * int64_t{kBytes});
       }
       stream_fence();
     });
   }
   parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
     for_each_run_of_both(shape, to, from, begin, end - begin, [&](int64_t a, int64_t b, int64_t length) {
-      convert_run(out + a, to[last], x + b, from[last], length);
+      copy_words<kBytes>(element_at(out, a), to[last], element_at(x, b), from[last], length);
     });
   });
 }
@@ -91,8 +94,9 @@ TT_API void copy_view(const View& out, const View& x) {
     Shape shape = out.shape;
     Strides strides[] = {out.strides, stretch(x, out.shape)};
     collapse(shape, strides, 2);
-    return dispatch(out.dtype, [&]<class T>(T*) {
-      copy_same_dtype(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1], non_temporal);
+    const View to{out.data, out.dtype, shape, strides[0]}, from{x.data, x.dtype, shape, strides[1]};
+    return dispatch_size(size_of(out.dtype), [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+      copy_same_dtype<kBytes>(to, from, non_temporal);
     });
   }
   const double parameters[] = {0, 0};

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <tinytorch/backend/cpu/loops/argument_range.hpp>
 #include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/backend/functors.hpp>
@@ -20,6 +21,49 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // unary function, one for a binary function.
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
+
+// A kernel whose type of values is known at run time, so that the loops over operands are compiled once for
+// all types. It has at most kMostInputs inputs; `in` has that many pointers.
+class AnyKernel {
+ public:
+  template <class T>
+  AnyKernel(Kernel<T> kernel)
+      : dtype_(dtype_of<T>), kernel_(reinterpret_cast<void (*)()>(kernel)), call_(call<T>) {}
+
+  DType dtype() const { return dtype_; }
+  void operator()(void* out, const void* const (&in)[kMostInputs], int64_t n,
+                  const double* parameters) const {
+    call_(kernel_, out, in, n, parameters);
+  }
+
+ private:
+  template <class T>
+  static void call(void (*kernel)(), void* out, const void* const* in, int64_t n, const double* parameters) {
+    const T* source[kMostInputs];
+    for (size_t k = 0; k < kMostInputs; ++k) source[k] = static_cast<const T*>(in[k]);
+    reinterpret_cast<Kernel<T>>(kernel)(static_cast<T*>(out), source, n, parameters);
+  }
+
+  DType dtype_;
+  void (*kernel_)();  // a Kernel of the dtype
+  void (*call_)(void (*)(), void*, const void* const*, int64_t, const double*);
+};
+
+// A kernel with its operands, whose types are known at run time. Operand 0 is out, the others are inputs.
+struct ElementwiseCall {
+  AnyKernel kernel;
+  const double* parameters;
+  const View& out;
+  std::span<const View> in;
+
+  size_t operands() const { return in.size() + 1; }
+  const View& operand(size_t k) const { return k == 0 ? out : in[k - 1]; }
+  DType dtype() const { return kernel.dtype(); }  // of the values that the kernel computes
+  int64_t bytes() const { return static_cast<int64_t>(size_of(dtype())); }
+};
+
+inline constexpr size_t kMostOperands = kMostInputs + 1;
+using Sources = const void* [kMostInputs];  // the inputs of one call of a kernel
 
 template <UnaryFn fn, class T, math::Range range>
 void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {

@@ -32,28 +32,22 @@ inline int transposed_dimension(const Shape& shape, const Strides& v) {
   return -1;
 }
 
-// Loop over tiles of the result. Operand 0 is out, the others are inputs.
-template <class T, size_t kInputs>
+// Loop over tiles of the result.
 class TileLoop {
  public:
-  TileLoop(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
-           bool non_temporal)
-      : kernel_(kernel), parameters_(parameters), shape_(out.shape) {
-    operand_[0] = out;
-    strides_[0] = out.strides;
-    for (size_t k = 1; k <= kInputs; ++k) {
-      operand_[k] = in[k - 1];
-      strides_[k] = stretch(in[k - 1], out.shape);
-    }
-    collapse(shape_, strides_, kInputs + 1);
-    for (size_t k = 1; k <= kInputs && down_ < 0; ++k) down_ = transposed_dimension(shape_, strides_[k]);
-    for (size_t k = 1; k <= kInputs; ++k)
+  TileLoop(const ElementwiseCall& call, bool non_temporal)
+      : call_(call), bytes_(call.bytes()), shape_(call.out.shape) {
+    const size_t operands = call.operands();
+    strides_[0] = call.out.strides;
+    for (size_t k = 1; k < operands; ++k) strides_[k] = stretch(call.operand(k), call.out.shape);
+    collapse(shape_, strides_, operands);
+    for (size_t k = 1; k < operands && down_ < 0; ++k) down_ = transposed_dimension(shape_, strides_[k]);
+    for (size_t k = 1; k < operands; ++k)
       transposed_[k] = down_ >= 0 && strides_[k][down_] == 1 && strides_[k].back() > 1;
     // Non-temporal stores must write whole cache lines: a line that is written in two parts costs more than
     // an ordinary store.
-    const int64_t row_bytes = shape_.back() * static_cast<int64_t>(sizeof(T));
     whole_rows_ = down_ >= 0 && strides_[0][down_] == shape_.back() && shape_.back() <= kMaxTransposeCols;
-    non_temporal_ = non_temporal && (whole_rows_ || row_bytes % 64 == 0);
+    non_temporal_ = non_temporal && (whole_rows_ || shape_.back() * bytes_ % 64 == 0);
   }
 
   // True if the result is contiguous along its last dimension, and an input is transposed.
@@ -71,8 +65,8 @@ class TileLoop {
       Buffers buffers;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t row = task / wide % high * kTransposeRows, col = task % wide * kTransposeCols;
-        int64_t first[kInputs + 1], index[kMaxRank];
-        for (size_t k = 0; k <= kInputs; ++k) {
+        int64_t first[kMostOperands], index[kMaxRank];
+        for (size_t k = 0; k < call_.operands(); ++k) {
           first[k] = locate(outer, strides_[k], task / wide / high, index) + row * strides_[k][down_] +
                      col * strides_[k].back();
         }
@@ -84,83 +78,65 @@ class TileLoop {
   }
 
  private:
-  // Rows that are computed together: operands that are not used in place pass through buffers in the L1
-  // cache.
-  static constexpr int64_t kTogether = kPackLength<T> / kMaxTransposeCols;
   struct Buffers {
     // Buffers for a tile of each input, in the input's dtype.
-    alignas(64) double tile[kInputs][kTransposeRows * kMaxTransposeCols];
-    alignas(64) T rows[kInputs + 1][kTogether * kMaxTransposeCols];
+    alignas(64) char tile[kMostInputs][kTransposeRows * kMaxTransposeCols * sizeof(double)];
+    // Buffers for rows that are computed together, of operands that are not used in place. They stay in the
+    // L1 cache.
+    alignas(64) char rows[kMostOperands][kPackBytes];
   };
+  using Tiles = View[kMostOperands];  // the tile of each operand: in place, or transposed into a buffer
 
   // Computes one tile. first: offset of the tile in each operand.
-  void tile(const int64_t (&first)[kInputs + 1], int64_t rows, int64_t cols, Buffers& buffers) const {
-    View at[kInputs + 1];  // the tile of each operand: in place, or transposed into a buffer
-    for (size_t k = 0; k <= kInputs; ++k) {
-      const View& v = operand_[k];
-      char* const data = v.template as<char>() + first[k] * static_cast<int64_t>(size_of(v.dtype));
-      at[k] = {data, v.dtype, {rows, cols}, {strides_[k][down_], strides_[k].back()}};
+  void tile(const int64_t (&first)[kMostOperands], int64_t rows, int64_t cols, Buffers& buffers) const {
+    Tiles at;
+    for (size_t k = 0; k < call_.operands(); ++k) {
+      const View& v = call_.operand(k);
+      at[k] = {element_at(v, first[k]), v.dtype, {rows, cols}, {strides_[k][down_], strides_[k].back()}};
       if (!transposed_[k]) continue;
-      dispatch(v.dtype, [&]<class From>(From*) {
-        From* const to = reinterpret_cast<From*>(buffers.tile[k - 1]);
-        copy_transposed(to, cols, reinterpret_cast<const From*>(data), strides_[k].back(), rows, cols);
+      dispatch_size(size_of(v.dtype), [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+        using Element = SignedOf<kBytes>;
+        copy_transposed(reinterpret_cast<Element*>(buffers.tile[k - 1]), cols, at[k].as<const Element>(),
+                        strides_[k].back(), rows, cols);
       });
       at[k] = {buffers.tile[k - 1], v.dtype, {rows, cols}, {cols, 1}};
     }
-    for (int64_t r = 0; r < rows; r += kTogether)
-      compute(at, r, std::min(kTogether, rows - r), cols, buffers.rows);
+    const int64_t together = pack_length(call_.dtype()) / kMaxTransposeCols;
+    for (int64_t r = 0; r < rows; r += together) compute(at, r, std::min(together, rows - r), cols, buffers);
   }
 
   // Computes n rows of a tile, from `row` on.
-  void compute(const View (&at)[kInputs + 1], int64_t row, int64_t n, int64_t cols,
-               T (&buffers)[kInputs + 1][kTogether * kMaxTransposeCols]) const {
-    const auto direct = [&](size_t k) { return at[k].dtype == dtype_of<T> && at[k].strides[1] == 1; };
-    const T* source[kInputs];
-    int64_t step[kInputs];  // row strides
-    for (size_t k = 1; k <= kInputs; ++k) {
-      source[k - 1] = direct(k) ? at[k].template as<T>() + row * at[k].strides[0] : buffers[k];
-      step[k - 1] = direct(k) ? at[k].strides[0] : cols;
-      if (!direct(k)) {
-        dispatch(at[k].dtype, [&]<class From>(From*) {
-          for (int64_t r = 0; r < n; ++r) {
-            convert_run(buffers[k] + r * cols, 1,
-                        at[k].template as<const From>() + (row + r) * at[k].strides[0], at[k].strides[1],
-                        cols);
-          }
-        });
-      }
+  void compute(const Tiles& at, int64_t row, int64_t n, int64_t cols, Buffers& buffers) const {
+    const DType dtype = call_.dtype();
+    const auto direct = [&](size_t k) { return at[k].dtype == dtype && at[k].strides[1] == 1; };
+    Sources source = {};
+    int64_t step[kMostInputs] = {};  // bytes between rows
+    for (size_t k = 1; k < call_.operands(); ++k) {
+      source[k - 1] = direct(k) ? element_at(at[k], row * at[k].strides[0]) : buffers.rows[k];
+      step[k - 1] = (direct(k) ? at[k].strides[0] : cols) * bytes_;
+      if (!direct(k)) pack(buffers.rows[k], dtype, at[k], row * cols, n * cols);
     }
     const bool in_place = direct(0) && !non_temporal_;
-    T* const to = in_place ? at[0].template as<T>() + row * at[0].strides[0] : buffers[0];
+    char* const to = in_place ? element_at(at[0], row * at[0].strides[0]) : buffers.rows[0];
     for (int64_t r = 0; r < n; ++r) {
-      kernel_(to + r * (in_place ? at[0].strides[0] : cols), source, cols, parameters_);
-      for (size_t k = 0; k < kInputs; ++k) source[k] += step[k];
+      call_.kernel(to + r * (in_place ? at[0].strides[0] : cols) * bytes_, source, cols, call_.parameters);
+      for (size_t k = 0; k < call_.in.size(); ++k) source[k] = static_cast<const char*>(source[k]) + step[k];
     }
     if (in_place) return;
-    if (non_temporal_ && whole_rows_)
-      return stream_copy(at[0].template as<T>() + row * at[0].strides[0], buffers[0],
-                         n * cols * static_cast<int64_t>(sizeof(T)));
-    dispatch(at[0].dtype, [&]<class To>(To*) {
-      for (int64_t r = 0; r < n; ++r) {
-        To* const out = at[0].template as<To>() + (row + r) * at[0].strides[0];
-        if (non_temporal_) {
-          stream_copy(out, buffers[0] + r * cols, cols * static_cast<int64_t>(sizeof(T)));
-        } else {
-          convert_run(out, 1, buffers[0] + r * cols, 1, cols);
-        }
-      }
-    });
+    if (!non_temporal_) return unpack(at[0], row * cols, buffers.rows[0], dtype, n * cols);
+    const int64_t pieces = whole_rows_ ? 1 : n, bytes = n * cols * bytes_ / pieces;
+    for (int64_t r = 0; r < pieces; ++r)
+      stream_copy(element_at(at[0], (row + r) * at[0].strides[0]), buffers.rows[0] + r * bytes, bytes);
   }
 
-  Kernel<T> kernel_;
-  const double* parameters_;
+  const ElementwiseCall& call_;
+  int64_t bytes_;    // of a value that the kernel computes
   bool whole_rows_;  // a tile is as wide as the result, whose rows are adjacent
   bool non_temporal_;
   Shape shape_;  // collapsed
-  Strides strides_[kInputs + 1];
-  View operand_[kInputs + 1];
-  int down_ = -1;                      // the dimension of the rows of a tile
-  bool transposed_[kInputs + 1] = {};  // is contiguous along that dimension
+  Strides strides_[kMostOperands];
+  int down_ = -1;                        // the dimension of the rows of a tile
+  bool transposed_[kMostOperands] = {};  // is contiguous along that dimension
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

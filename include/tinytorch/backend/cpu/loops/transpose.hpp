@@ -44,7 +44,8 @@ template <class T>
 void copy_tile(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t height, int64_t width) {
   if (height == kTileLanes<T> && width == kTileLanes<T>) return copy_full_tile(to, to_row, from, from_col);
   for (int64_t c = 0; c < width; ++c)
-    for (int64_t r = 0; r < height; ++r) to[r * to_row + c] = from[c * from_col + r];
+    for (int64_t r = 0; r < height; ++r)
+      std::memcpy(to + r * to_row + c, from + c * from_col + r, sizeof(T));  // T may stand for another type
 }
 
 // to [rows, cols] = from, in tiles: to[r * to_row + c] = from[c * from_col + r].
