@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <tinytorch/core/config.hpp>
+#include <type_traits>
 #ifdef _OPENMP
 #include <omp.h>
 #include <pthread.h>
@@ -47,10 +49,10 @@ inline bool has_lost_threads() {
 }
 #endif
 
-// Calls f(begin, end) on disjoint pieces that cover [0, n); each piece starts at a multiple of grain.
-// An exception thrown by any piece is rethrown to the caller.
-template <class F>
-void parallel_for(int64_t n, int64_t grain, F&& f) {
+namespace detail {
+// parallel_for of a function whose type is known no more, so that the threads are started by one piece of
+// code instead of one for each loop of the library: f(begin, end) is call(f, begin, end).
+inline void share_range(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* f) {
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
 #ifdef _OPENMP
@@ -66,7 +68,7 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
       const int64_t begin = std::min(n, pieces * id / count * grain);
       const int64_t end = std::min(n, pieces * (id + 1) / count * grain);
       try {
-        if (begin < end) f(begin, end);
+        if (begin < end) call(f, begin, end);
       } catch (...) {
 #pragma omp critical
         error = std::current_exception();
@@ -76,7 +78,17 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
     return;
   }
 #endif
-  f(int64_t{0}, n);
+  call(f, 0, n);
+}
+}  // namespace detail
+
+// Calls f(begin, end) on disjoint pieces that cover [0, n); each piece starts at a multiple of grain.
+// An exception thrown by any piece is rethrown to the caller.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& f) {
+  using Body = std::remove_reference_t<F>;
+  const auto call = [](void* body, int64_t begin, int64_t end) { (*static_cast<Body*>(body))(begin, end); };
+  detail::share_range(n, grain, call, const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 
 // parallel_for if `parallel`, else one call f(0, n) on this thread.

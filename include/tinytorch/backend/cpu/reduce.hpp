@@ -281,18 +281,13 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
   }
   for (int64_t b = 1; b < blocks; ++b)
     fold.merge_rows(partial.data(), partial.data() + b * plan.results, plan.results);
-  const Shape shape = out.shape.empty() ? Shape{1} : out.shape;
-  const Strides strides = out.shape.empty() ? Strides{1} : out.strides;
-  dispatch(out.dtype, [&]<class Out>(Out*) {
-    parallel_for(plan.results, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      const A* result = partial.data() + begin;
-      for_each_run(shape, strides, begin, end - begin, [&](int64_t offset, int64_t length) {
-        for (int64_t k = 0; k < length; ++k, ++result) {
-          const A value = divisor == 1 ? *result : static_cast<A>(static_cast<double>(*result) / divisor);
-          out.as<Out>()[offset + k * strides.back()] = convert<Out>(value);
-        }
-      });
-    });
+  View rows = out;
+  if (out.rank() == 0) rows.shape = Shape{1}, rows.strides = Strides{1};
+  parallel_for(plan.results, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    A* const results = partial.data();
+    for (int64_t r = begin; r < end && divisor != 1; ++r)
+      results[r] = static_cast<A>(static_cast<double>(results[r]) / divisor);
+    unpack(rows, begin, results + begin, end - begin);
   });
 }
 
