@@ -66,8 +66,9 @@ TEST_CASE("non-temporal stores give the same bits as ordinary ones") {
     Array a = Array::random(f32, shape, 1), column = Array::random(f32, {4, 1}, 2),
           c = Array::random(f32, {row}, 3), stays(f32, shape), leaves(f32, shape);
     const backend::View in[] = {a.view(), column.view(), c.view()};
-    cpu::RowLoop<float, 3>(multiply_and_add<float>, stays.view(), in, kFactor, false).run();
-    cpu::RowLoop<float, 3>(multiply_and_add<float>, leaves.view(), in, kFactor, true).run();
+    const backend::View to = stays.view(), past = leaves.view();
+    cpu::RowLoop({multiply_and_add<float>, kFactor, to, in}, false).run();
+    cpu::RowLoop({multiply_and_add<float>, kFactor, past, in}, true).run();
     CHECK(stays.values() == leaves.values());
   }
 }

@@ -50,11 +50,12 @@ void check_orders(DType dtype, const Shape& shape, bool non_temporal) {
     backend::dispatch_compute(dtype, [&]<class T>(T*) {
       if constexpr (std::is_floating_point_v<T>) {
         const View in[] = {crossing, b.view()};
-        const cpu::TileLoop<T, 2> walk(weigh<T>, out.view(), in, kFactor, non_temporal);
+        const View to = out.view();
+        const cpu::TileLoop walk({weigh<T>, kFactor, to, in}, non_temporal);
         if (walk.applies()) {
           walk.run();
         } else {
-          cpu::run_elementwise<T>(weigh<T>, out.view(), in, kFactor);
+          cpu::run_elementwise<T>(weigh<T>, to, in, kFactor);
         }
       }
     });

@@ -66,8 +66,34 @@ void copy_same_dtype(const View& out, const View& x, bool non_temporal) {
   }
   parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
     for_each_run_of_both(shape, to, from, begin, end - begin, [&](int64_t a, int64_t b, int64_t length) {
-      copy_words<kBytes>(element_at(out, a), to[last], element_at(x, b), from[last], length);
+      copy_words<kBytes>({element_at(out, a), 0, to[last]}, {element_at(x, b), 0, from[last]}, 1, length);
     });
+  });
+}
+
+// Copies to another dtype. The dimensions of out are in memory order.
+inline void convert_view(const View& out, const View& x, bool non_temporal) {
+  // The intermediate type must represent both dtypes exactly: integers go to 16-bit floats by way of double,
+  // so that they are rounded once.
+  DType via = x.dtype;
+  if (out.dtype == DType::f64 || (is_16_bit(out.dtype) && is_integral(x.dtype))) via = DType::f64;
+  if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
+  via = dispatch_compute(via, []<class T>(T*) { return dtype_of<T>; });
+  Shape shape = out.shape;
+  Strides strides[] = {out.strides, stretch(x, out.shape)};
+  collapse(shape, strides, 2);
+  const View to{out.data, out.dtype, shape, strides[0]}, from{x.data, x.dtype, shape, strides[1]};
+  const bool in_tiles = shape.numel() >= kTiledElements && transposed_dimension(shape, from.strides) >= 0;
+  const bool to_is_flat = to.contiguous(), from_is_flat = from.contiguous();
+  if ((via == to.dtype || via == from.dtype) && !non_temporal && !in_tiles && (to_is_flat || from_is_flat)) {
+    return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      if (to_is_flat) return pack(element_at(to, begin), to.dtype, from, begin, end - begin);
+      unpack(to, begin, element_at(from, begin), from.dtype, end - begin);
+    });
+  }
+  dispatch_compute(via, [&]<class T>(T*) {
+    const double parameters[] = {0, 0};
+    run_elementwise<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters);
   });
 }
 
@@ -99,15 +125,7 @@ TT_API void copy_view(const View& out, const View& x) {
       copy_same_dtype<kBytes>(to, from, non_temporal);
     });
   }
-  const double parameters[] = {0, 0};
-  // The intermediate type must represent both dtypes exactly: integers go to 16-bit floats by way of double,
-  // so that they are rounded once.
-  DType via = x.dtype;
-  if (out.dtype == DType::f64 || (is_16_bit(out.dtype) && is_integral(x.dtype))) via = DType::f64;
-  if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
-  dispatch_compute(via, [&]<class T>(T*) {
-    run_elementwise<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters);
-  });
+  convert_view(out, x, non_temporal);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

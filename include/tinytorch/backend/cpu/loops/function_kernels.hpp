@@ -22,6 +22,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
+inline constexpr size_t kMostOperands = kMostInputs + 1;
+
 // A kernel whose type of values is known at run time, so that the loops over operands are compiled once for
 // all types. It has at most kMostInputs inputs; `in` has that many pointers.
 class AnyKernel {
@@ -33,20 +35,32 @@ class AnyKernel {
   DType dtype() const { return dtype_; }
   void operator()(void* out, const void* const (&in)[kMostInputs], int64_t n,
                   const double* parameters) const {
-    call_(kernel_, out, in, n, parameters);
+    constexpr int64_t kNone[kMostOperands] = {};
+    call_(kernel_, out, in, 1, n, kNone, parameters);
+  }
+  // Calls the kernel for each of several rows of n values. steps: bytes between the rows of out, and of each
+  // input.
+  void rows(void* out, const void* const (&in)[kMostInputs], int64_t rows, int64_t n,
+            const int64_t (&steps)[kMostOperands], const double* parameters) const {
+    call_(kernel_, out, in, rows, n, steps, parameters);
   }
 
  private:
   template <class T>
-  static void call(void (*kernel)(), void* out, const void* const* in, int64_t n, const double* parameters) {
+  static void call(void (*kernel)(), void* out, const void* const* in, int64_t rows, int64_t n,
+                   const int64_t* steps, const double* parameters) {
     const T* source[kMostInputs];
-    for (size_t k = 0; k < kMostInputs; ++k) source[k] = static_cast<const T*>(in[k]);
-    reinterpret_cast<Kernel<T>>(kernel)(static_cast<T*>(out), source, n, parameters);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (size_t k = 0; k < kMostInputs; ++k)
+        source[k] = reinterpret_cast<const T*>(static_cast<const char*>(in[k]) + r * steps[k + 1]);
+      reinterpret_cast<Kernel<T>>(kernel)(reinterpret_cast<T*>(static_cast<char*>(out) + r * steps[0]),
+                                          source, n, parameters);
+    }
   }
 
   DType dtype_;
   void (*kernel_)();  // a Kernel of the dtype
-  void (*call_)(void (*)(), void*, const void* const*, int64_t, const double*);
+  void (*call_)(void (*)(), void*, const void* const*, int64_t, int64_t, const int64_t*, const double*);
 };
 
 // A kernel with its operands, whose types are known at run time. Operand 0 is out, the others are inputs.
@@ -62,7 +76,6 @@ struct ElementwiseCall {
   int64_t bytes() const { return static_cast<int64_t>(size_of(dtype())); }
 };
 
-inline constexpr size_t kMostOperands = kMostInputs + 1;
 using Sources = const void* [kMostInputs];  // the inputs of one call of a kernel
 
 template <UnaryFn fn, class T, math::Range range>

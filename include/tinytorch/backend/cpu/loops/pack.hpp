@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <tinytorch/backend/cpu/loops/runs.hpp>
@@ -40,6 +41,31 @@ void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, in
       if (++index[d] < shape[d]) break;
       offset -= strides[d] * shape[d];
       index[d] = 0;
+    }
+  }
+}
+
+// The same for blocks of rows: calls f(offset, rows, length), where rows are strides[rank - 2] apart. So a
+// few calls cover many short rows.
+template <class F>
+void for_each_block(const Shape& shape, const Strides& strides, int64_t linear, int64_t n, F&& f) {
+  if (n <= 0) return;
+  int64_t index[kMaxRank];
+  int64_t offset = locate(shape, strides, linear, index);
+  const int last = shape.size() - 1;
+  while (n > 0) {
+    const bool whole = last > 0 && index[last] == 0 && n >= shape[last];
+    const int64_t rows = whole ? std::min(n / shape[last], shape[last - 1] - index[last - 1]) : 1;
+    const int64_t length = whole ? shape[last] : std::min(n, shape[last] - index[last]);
+    f(offset, rows, length);
+    n -= rows * length;
+    int d = whole ? last - 1 : last;
+    index[d] += whole ? rows : length;
+    offset += (whole ? rows : length) * strides[d];
+    for (; d > 0 && index[d] == shape[d]; --d) {
+      offset += strides[d - 1] - strides[d] * shape[d];
+      index[d] = 0;
+      ++index[d - 1];
     }
   }
 }
@@ -110,31 +136,52 @@ void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride,
   }
 }
 
-// A conversion between contiguous arrays whose types are known at run time.
-using Converter = void (*)(void* out, const void* in, int64_t n);
+// Where the rows of a block are: the first one, and the bytes between rows and between elements.
+template <class Pointer>
+struct Rows {
+  Pointer data;
+  int64_t row_bytes = 0;
+  int64_t step = 1;  // elements
+
+  Pointer row(int64_t r) const { return data + r * row_bytes; }
+};
+using RowsOut = Rows<char*>;
+using RowsIn = Rows<const char*>;
+
+// A conversion of rows of n contiguous elements whose types are known at run time; *_row: bytes between rows.
+using Converter = void (*)(void* out, int64_t out_row, const void* in, int64_t in_row, int64_t rows,
+                           int64_t n);
 template <class To, class From>
-void convert_array(void* out, const void* in, int64_t n) {
-  convert_run(static_cast<To*>(out), 1, static_cast<const From*>(in), 1, n);
+void convert_rows(void* out, int64_t out_row, const void* in, int64_t in_row, int64_t rows, int64_t n) {
+  auto* const to = static_cast<char*>(out);
+  const auto* const from = static_cast<const char*>(in);
+  for (int64_t r = 0; r < rows; ++r)
+    convert_run(reinterpret_cast<To*>(to + r * out_row), 1, reinterpret_cast<const From*>(from + r * in_row),
+                1, n);
 }
-template <class To, class From>
-Converter array_converter() {
-  if constexpr (std::is_same_v<To, From>) return nullptr;
-  return convert_array<To, From>;
+template <class T>
+inline constexpr bool kIsComputeType = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                       std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+template <class To, class... From>
+constexpr std::array<Converter, sizeof...(From)> converters_to() {
+  const auto find = []<class In>(In*) -> Converter {
+    if constexpr (!std::is_same_v<To, In> && (kIsComputeType<To> || kIsComputeType<In>))
+      return convert_rows<To, In>;
+    return nullptr;
+  };
+  return {find(static_cast<From*>(nullptr))...};
+}
+template <class... T>
+constexpr std::array<std::array<Converter, sizeof...(T)>, sizeof...(T)> all_converters() {
+  return {converters_to<T, T...>()...};
 }
 // The converter for two different dtypes of which one is a compute type.
 inline Converter converter(DType to, DType from) {
-  const auto computes = [](DType t) {
-    return dispatch_compute(t, []<class T>(T*) { return dtype_of<T>; }) == t;
-  };
-  if (computes(to)) {
-    return dispatch_compute(to, [&]<class To>(To*) {
-      return dispatch(from, []<class From>(From*) -> Converter { return array_converter<To, From>(); });
-    });
-  }
-  if (!computes(from)) fail("TT-DTYPE-00", "pack: one of the two dtypes must be a compute type");
-  return dispatch_compute(from, [&]<class From>(From*) {
-    return dispatch(to, []<class To>(To*) -> Converter { return array_converter<To, From>(); });
-  });
+  static constexpr auto kConverters = all_converters<float, double, BFloat16, Half, int8_t, uint8_t, int32_t,
+                                                     int64_t, bool>();  // as in DType
+  const Converter found = kConverters[static_cast<size_t>(to)][static_cast<size_t>(from)];
+  if (!found) fail("TT-DTYPE-00", "pack: one of the two dtypes must be a compute type");
+  return found;
 }
 
 // Elements are moved as words of their size, so that one loop serves all dtypes of a size. A word may alias
@@ -161,24 +208,42 @@ void dispatch_size(size_t bytes, F&& f) {
   }
 }
 
-// out[i * out_step] = in[i * in_step] for i < n, words of kBytes.
+// memcpy for rows, most of which are short: calling memcpy() would take longer than the copy. A row is copied
+// in pieces of a fixed size, of which the last one ends where the row does. out may be in.
+template <int64_t kPiece>
+void copy_pieces(char* out, const char* in, int64_t bytes) {
+  for (int64_t i = 0; i + kPiece <= bytes; i += kPiece) std::memcpy(out + i, in + i, kPiece);
+  std::memcpy(out + bytes - kPiece, in + bytes - kPiece, kPiece);
+}
+inline void copy_row(void* out, const void* in, int64_t bytes) {
+  auto* const to = static_cast<char*>(out);
+  const auto* const from = static_cast<const char*>(in);
+  if (bytes > 1024) return void(std::memmove(to, from, static_cast<size_t>(bytes)));
+  if (bytes >= 32) return copy_pieces<32>(to, from, bytes);
+  if (bytes >= 8) return copy_pieces<8>(to, from, bytes);
+  if (bytes >= 4) return copy_pieces<4>(to, from, bytes);
+  if (bytes >= 1) copy_pieces<1>(to, from, bytes);
+}
+
+// Copies rows of n words of kBytes.
 template <size_t kBytes>
-void copy_words(void* out, int64_t out_step, const void* in, int64_t in_step, int64_t n) {
+void copy_words(RowsOut out, RowsIn in, int64_t rows, int64_t n) {
   using Word = typename WordOf<kBytes>::type;
-  auto* const to = static_cast<Word*>(out);
-  const auto* const from = static_cast<const Word*>(in);
-  if (out_step == 1 && in_step == 1) {
-    TT_SIMD
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
-  } else if (out_step == 1 && in_step == 0) {
-    const Word value = *from;
-    TT_SIMD
-    for (int64_t i = 0; i < n; ++i) to[i] = value;
-  } else if (out_step == 1 && in_step == -1) {
-    TT_SIMD
-    for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i * out_step] = from[i * in_step];
+  for (int64_t r = 0; r < rows; ++r) {
+    auto* const to = reinterpret_cast<Word*>(out.row(r));
+    const auto* const from = reinterpret_cast<const Word*>(in.row(r));
+    if (out.step == 1 && in.step == 1) {
+      copy_row(to, from, n * int64_t{kBytes});
+    } else if (out.step == 1 && in.step == 0) {
+      const Word value = *from;
+      TT_SIMD
+      for (int64_t i = 0; i < n; ++i) to[i] = value;
+    } else if (out.step == 1 && in.step == -1) {
+      TT_SIMD
+      for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i * out.step] = from[i * in.step];
+    }
   }
 }
 
@@ -191,13 +256,20 @@ inline char* element_at(const View& v, int64_t offset) {
   return v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype));
 }
 
+// The bytes between the rows of a view. A view of rank 1 has one row.
+inline int64_t row_bytes(const View& v) {
+  const int rank = v.rank();
+  return rank > 1 ? v.strides[rank - 2] * static_cast<int64_t>(size_of(v.dtype)) : 0;
+}
+
 // to[0..n) = elements [linear, linear + n) of a view in row-major order, in the view's dtype.
 inline void gather(void* to, const View& v, int64_t linear, int64_t n) {
   dispatch_size(size_of(v.dtype), [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
     auto* out = static_cast<char*>(to);
-    for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
-      copy_words<kBytes>(out, 1, element_at(v, offset), v.strides.back(), length);
-      out += length * int64_t{kBytes};
+    for_each_block(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t rows, int64_t length) {
+      const int64_t bytes = length * int64_t{kBytes};
+      copy_words<kBytes>({out, bytes}, {element_at(v, offset), row_bytes(v), v.strides.back()}, rows, length);
+      out += rows * bytes;
     });
   });
 }
@@ -205,9 +277,10 @@ inline void gather(void* to, const View& v, int64_t linear, int64_t n) {
 inline void scatter(const View& v, int64_t linear, const void* from, int64_t n) {
   dispatch_size(size_of(v.dtype), [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
     const auto* in = static_cast<const char*>(from);
-    for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
-      copy_words<kBytes>(element_at(v, offset), v.strides.back(), in, 1, length);
-      in += length * int64_t{kBytes};
+    for_each_block(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t rows, int64_t length) {
+      const int64_t bytes = length * int64_t{kBytes};
+      copy_words<kBytes>({element_at(v, offset), row_bytes(v), v.strides.back()}, {in, bytes}, rows, length);
+      in += rows * bytes;
     });
   });
 }
@@ -215,20 +288,20 @@ inline void scatter(const View& v, int64_t linear, const void* from, int64_t n) 
 // buffer[0..n) = elements [first, first + n) of a contiguous view, converted to `dtype`.
 inline void read_flat(void* buffer, DType dtype, const View& v, int64_t first, int64_t n) {
   const char* const from = element_at(v, first);
-  if (v.dtype != dtype) return converter(dtype, v.dtype)(buffer, from, n);
-  std::memmove(buffer, from, static_cast<size_t>(n) * size_of(dtype));
+  if (v.dtype != dtype) return converter(dtype, v.dtype)(buffer, 0, from, 0, 1, n);
+  copy_row(buffer, from, n * static_cast<int64_t>(size_of(dtype)));
 }
 // Elements [first, first + n) of a contiguous view = buffer[0..n), converted from `dtype`.
 inline void write_flat(const View& v, int64_t first, const void* buffer, DType dtype, int64_t n) {
   char* const to = element_at(v, first);
-  if (v.dtype != dtype) return converter(v.dtype, dtype)(to, buffer, n);
-  std::memmove(to, buffer, static_cast<size_t>(n) * size_of(dtype));
+  if (v.dtype != dtype) return converter(v.dtype, dtype)(to, 0, buffer, 0, 1, n);
+  copy_row(to, buffer, n * static_cast<int64_t>(size_of(dtype)));
 }
 
-// Long contiguous rows are converted where they are. Other elements are first gathered in the L1 cache, so
-// that one conversion serves many short rows.
-inline constexpr int64_t kLongRun = 256;  // elements
-inline bool has_long_rows(const View& v) { return v.strides.back() == 1 && v.shape.back() >= kLongRun; }
+// Contiguous rows are converted where they are, unless they are very short. Other elements are first gathered
+// in the L1 cache, so that one conversion serves many rows.
+inline constexpr int64_t kShortestRun = 16;  // elements
+inline bool has_long_rows(const View& v) { return v.strides.back() == 1 && v.shape.back() >= kShortestRun; }
 
 // buffer[0..n) = elements [linear, linear + n) of a view in row-major order, converted to `dtype`. The rank
 // is at least 1.
@@ -236,19 +309,19 @@ inline void pack(void* buffer, DType dtype, const View& v, int64_t linear, int64
   if (v.dtype == dtype) return gather(buffer, v, linear, n);
   const Converter convert = converter(dtype, v.dtype);
   auto* to = static_cast<char*>(buffer);
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const auto size = static_cast<int64_t>(size_of(dtype));
   if (has_long_rows(v)) {
-    return for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
-      convert(to, element_at(v, offset), length);
-      to += length * bytes;
+    return for_each_block(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t rows, int64_t length) {
+      convert(to, length * size, element_at(v, offset), row_bytes(v), rows, length);
+      to += rows * length * size;
     });
   }
   alignas(64) char gathered[kPackBytes];
-  const int64_t most = kPackBytes / static_cast<int64_t>(size_of(v.dtype));
+  const int64_t most = pack_length(v.dtype);
   for (int64_t i = 0; i < n; i += most) {
     const int64_t m = std::min(most, n - i);
     gather(gathered, v, linear + i, m);
-    convert(to + i * bytes, gathered, m);
+    convert(to + i * size, 0, gathered, 0, 1, m);
   }
 }
 
@@ -257,18 +330,18 @@ inline void unpack(const View& v, int64_t linear, const void* buffer, DType dtyp
   if (v.dtype == dtype) return scatter(v, linear, buffer, n);
   const Converter convert = converter(v.dtype, dtype);
   const auto* from = static_cast<const char*>(buffer);
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const auto size = static_cast<int64_t>(size_of(dtype));
   if (has_long_rows(v)) {
-    return for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
-      convert(element_at(v, offset), from, length);
-      from += length * bytes;
+    return for_each_block(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t rows, int64_t length) {
+      convert(element_at(v, offset), row_bytes(v), from, length * size, rows, length);
+      from += rows * length * size;
     });
   }
   alignas(64) char converted[kPackBytes];
-  const int64_t most = kPackBytes / static_cast<int64_t>(size_of(v.dtype));
+  const int64_t most = pack_length(v.dtype);
   for (int64_t i = 0; i < n; i += most) {
     const int64_t m = std::min(most, n - i);
-    convert(converted, from + i * bytes, m);
+    convert(converted, 0, from + i * size, 0, 1, m);
     scatter(v, linear + i, converted, m);
   }
 }

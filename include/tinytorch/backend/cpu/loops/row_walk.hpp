@@ -30,7 +30,7 @@ inline void run_contiguous(const ElementwiseCall& call) {
   const DType dtype = call.dtype();
   const auto direct = [&](const View& v) { return v.dtype == dtype; };
   const bool all_direct = direct(call.out) && std::ranges::all_of(call.in, direct);
-  parallel_for(call.out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+  const auto compute = [&](int64_t begin, int64_t end) {
     alignas(64) char buffer[kMostOperands][kPackBytes];
     const int64_t most = all_direct ? end - begin : pack_length(dtype);
     for (int64_t i = begin; i < end; i += most) {
@@ -44,7 +44,8 @@ inline void run_contiguous(const ElementwiseCall& call) {
       call.kernel(direct(call.out) ? element_at(call.out, i) : buffer[0], source, n, call.parameters);
       if (!direct(call.out)) write_flat(call.out, i, buffer[0], dtype, n);
     }
-  });
+  };
+  parallel_for(call.out.numel(), kElementwiseGrain, compute);
 }
 
 // Loop over the rows of the result.
@@ -125,11 +126,14 @@ class RowLoop {
   // Calls the kernel, on pieces no longer than the buffers of constant operands.
   void compute(char* to, Sources& source, int64_t n) const {
     if (!any_constant_ || n <= repeats_) return call_.kernel(to, source, n, call_.parameters);
-    for (int64_t at = 0; at < n; at += repeats_) {
-      call_.kernel(to + at * bytes_, source, std::min(repeats_, n - at), call_.parameters);
-      for (size_t k = 0; k < call_.in.size(); ++k)
-        source[k] = static_cast<const char*>(source[k]) + (constant_[k + 1] ? 0 : repeats_ * bytes_);
-    }
+    const int64_t pieces = n / repeats_, length = repeats_ * bytes_;
+    int64_t steps[kMostOperands] = {length};
+    for (size_t k = 1; k < call_.operands(); ++k) steps[k] = constant_[k] ? 0 : length;
+    call_.kernel.rows(to, source, pieces, repeats_, steps, call_.parameters);
+    for (size_t k = 0; k < call_.in.size(); ++k)
+      source[k] = static_cast<const char*>(source[k]) + pieces * steps[k + 1];
+    if (n > pieces * repeats_)
+      call_.kernel(to + pieces * length, source, n - pieces * repeats_, call_.parameters);
   }
 
   // Computes n values in a buffer, in small pieces, and writes them with non-temporal stores.
@@ -143,7 +147,7 @@ class RowLoop {
     }
   }
 
-  const ElementwiseCall& call_;
+  ElementwiseCall call_;
   int64_t bytes_;  // of a value that the kernel computes
   bool non_temporal_, stay_in_row_, all_direct_, any_constant_ = false;
   Shape shape_;                        // collapsed
@@ -178,6 +182,14 @@ inline void run_elementwise(const ElementwiseCall& call) {
 template <class T, size_t kInputs>
 void run_elementwise(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
   static_assert(kInputs <= kMostInputs);
+  // Most tensors are small and contiguous, and their kernel takes less time than to find that out twice.
+  const auto direct = [&](const View& v) { return is_flat(v, dtype_of<T>, out); };
+  const int64_t n = out.numel();
+  if (n > 0 && n <= kElementwiseGrain && direct(out) && std::ranges::all_of(in, direct)) {
+    const T* source[kInputs];
+    for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<const T>();
+    return kernel(out.as<T>(), source, n, parameters);
+  }
   run_elementwise({kernel, parameters, out, in});
 }
 

@@ -110,18 +110,21 @@ class TileLoop {
     const DType dtype = call_.dtype();
     const auto direct = [&](size_t k) { return at[k].dtype == dtype && at[k].strides[1] == 1; };
     Sources source = {};
-    int64_t step[kMostInputs] = {};  // bytes between rows
+    int64_t step[kMostOperands] = {};  // bytes between rows
     for (size_t k = 1; k < call_.operands(); ++k) {
       source[k - 1] = direct(k) ? element_at(at[k], row * at[k].strides[0]) : buffers.rows[k];
-      step[k - 1] = (direct(k) ? at[k].strides[0] : cols) * bytes_;
-      if (!direct(k)) pack(buffers.rows[k], dtype, at[k], row * cols, n * cols);
+      step[k] = (direct(k) ? at[k].strides[0] : cols) * bytes_;
+      if (direct(k)) continue;
+      if (transposed_[k]) {
+        read_flat(buffers.rows[k], dtype, at[k], row * cols, n * cols);
+      } else {
+        pack(buffers.rows[k], dtype, at[k], row * cols, n * cols);
+      }
     }
     const bool in_place = direct(0) && !non_temporal_;
     char* const to = in_place ? element_at(at[0], row * at[0].strides[0]) : buffers.rows[0];
-    for (int64_t r = 0; r < n; ++r) {
-      call_.kernel(to + r * (in_place ? at[0].strides[0] : cols) * bytes_, source, cols, call_.parameters);
-      for (size_t k = 0; k < call_.in.size(); ++k) source[k] = static_cast<const char*>(source[k]) + step[k];
-    }
+    step[0] = (in_place ? at[0].strides[0] : cols) * bytes_;
+    call_.kernel.rows(to, source, n, cols, step, call_.parameters);
     if (in_place) return;
     if (!non_temporal_) return unpack(at[0], row * cols, buffers.rows[0], dtype, n * cols);
     const int64_t pieces = whole_rows_ ? 1 : n, bytes = n * cols * bytes_ / pieces;
@@ -129,7 +132,7 @@ class TileLoop {
       stream_copy(element_at(at[0], (row + r) * at[0].strides[0]), buffers.rows[0] + r * bytes, bytes);
   }
 
-  const ElementwiseCall& call_;
+  ElementwiseCall call_;
   int64_t bytes_;    // of a value that the kernel computes
   bool whole_rows_;  // a tile is as wide as the result, whose rows are adjacent
   bool non_temporal_;
