@@ -35,28 +35,31 @@ inline Strides stretch(const View& v, const Shape& shape) {
   return s;
 }
 
-// Drops dimensions of size 1 and merges adjacent dimensions that are one longer dimension in every one of the
-// first `count` views. All views have the same shape. At least one dimension remains: a scalar (rank 0)
-// becomes [1]. The stride of a dimension of size 1 is not used, so it may have any value.
-inline void collapse(Shape& shape, std::span<Strides> strides, size_t count) {
-  const std::span<Strides> views = strides.first(count);
-  int rank = 0;  // of what is merged so far, which is never more than what has been read
+// Drops dimensions of size 1 and merges adjacent dimensions that are one longer dimension in every view. All
+// views have the same shape. At least one dimension remains: a scalar (rank 0) becomes [1]. The stride of a
+// dimension of size 1 is not used, so it may have any value.
+template <size_t kCount>
+void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
+  Shape merged;
+  Strides out[kCount];
   for (int d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
-    const bool joins = rank > 0 && std::ranges::all_of(views, [&](const Strides& s) {
-                         return s[rank - 1] == s[d] * shape[d];
-                       });
-    shape[joins ? rank - 1 : rank] = joins ? shape[rank - 1] * shape[d] : shape[d];
-    for (Strides& s : views) s[joins ? rank - 1 : rank] = s[d];
-    rank += joins ? 0 : 1;
+    bool joins = !merged.empty();
+    for (size_t k = 0; joins && k < count; ++k) joins = out[k].back() == strides[k][d] * shape[d];
+    if (joins) {
+      merged.back() *= shape[d];
+      for (size_t k = 0; k < count; ++k) out[k].back() = strides[k][d];
+    } else {
+      merged.push_back(shape[d]);
+      for (size_t k = 0; k < count; ++k) out[k].push_back(strides[k][d]);
+    }
   }
-  if (rank == 0) {
-    shape = Shape{1};
-    for (Strides& s : views) s = Strides{1};
-    return;
+  if (merged.empty()) {
+    merged.push_back(1);
+    for (size_t k = 0; k < count; ++k) out[k].push_back(1);
   }
-  shape = Shape(shape.begin(), shape.begin() + rank);
-  for (Strides& s : views) s = Strides(s.begin(), s.begin() + rank);
+  shape = merged;
+  for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
 // True if strides are non-increasing, so that row-major order is memory order.

@@ -5,7 +5,9 @@
 // from the library's header by modules/frames.py.
 #pragma once
 
+#include <algorithm>
 #include <limits>
+#include <span>
 #include <tinytorch/backend/view.hpp>
 #include <utility>
 
@@ -13,7 +15,7 @@ namespace tinytorch::inline TT_BUILD::backend {
 
 // Calls f with a null pointer of the compute type of dtype t.
 template <class F>
-void dispatch_compute(DType t, F&& f) {
+decltype(auto) dispatch_compute(DType t, F&& f) {
   switch (t) {
     case DType::f32:
     case DType::bf16:
@@ -46,8 +48,7 @@ inline bool strides_fall(const Shape& shape, const Strides& strides) {
 // Sorts the dimensions of all operands by the strides of operand 0, usually the output, in descending order.
 // Elementwise functions may process elements in any order; in this one, operands of the same permuted layout
 // collapse like row-major ones.
-template <size_t kCount>
-void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
+inline void sort_dimensions(Shape& shape, std::span<Strides> strides) {
   for (int d = 1; d < shape.size(); ++d) {
     for (int at = d; at > 0 && strides[0][at] > strides[0][at - 1]; --at) {
       std::swap(shape[at], shape[at - 1]);
@@ -56,17 +57,26 @@ void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
   }
 }
 
+inline constexpr size_t kMostInputs = 3;  // inputs of an elementwise function
+
+// Stretches the inputs to the shape of out, and sorts the dimensions of all views into the memory order of
+// out.
+inline void sort_views(View& out, std::span<View> in) {
+  Shape shape = out.shape;
+  Strides strides[kMostInputs + 1] = {out.strides};
+  for (size_t k = 0; k < in.size(); ++k) strides[k + 1] = stretch(in[k], out.shape);
+  sort_dimensions(shape, std::span(strides).first(in.size() + 1));
+  out.shape = shape, out.strides = strides[0];
+  for (size_t k = 0; k < in.size(); ++k) in[k].shape = shape, in[k].strides = strides[k + 1];
+}
+
 // Calls f(out, in) with the dimensions of all views in the memory order of out (sort_dimensions()).
 template <size_t kInputs, class F>
 void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
-  Shape shape = out.shape;
-  Strides strides[kInputs + 1];
-  strides[0] = out.strides;
-  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = stretch(in[k], out.shape);
-  sort_dimensions(shape, strides);
-  View sorted[kInputs];
-  for (size_t k = 0; k < kInputs; ++k) sorted[k] = {in[k].data, in[k].dtype, shape, strides[k + 1]};
-  f(View{out.data, out.dtype, shape, strides[0]}, sorted);
+  View to = out, sorted[kInputs];
+  std::ranges::copy(in, sorted);
+  sort_views(to, sorted);
+  f(to, sorted);
 }
 
 // True if the elements fill a block of memory without gaps for some order of the dimensions, as in a permuted
