@@ -94,6 +94,9 @@ def stage_readme(tally):
     tally.check(same, "the README's example is examples/hello.cpp", "    the two differ")
     env = cached_environment()
 
+    # Workers of the manual's board play the shortest matches, which rank nothing.
+    env["TINYMLPERF_CLASS"] = "smoke"
+
     def run(command):
         return call(["bash", "-euo", "pipefail", "-c", command], 900, env=env)
 

@@ -5,6 +5,8 @@
 #include <tinymlperf/commands/appeal.hpp>
 #include <tinymlperf/commands/board.hpp>
 #include <tinymlperf/commands/command.hpp>
+#include <tinymlperf/commands/course.hpp>
+#include <tinymlperf/commands/jobs.hpp>
 #include <tinymlperf/commands/pack.hpp>
 #include <tinymlperf/commands/review.hpp>
 #include <tinymlperf/commands/serve.hpp>
@@ -84,6 +86,8 @@ inline Action user_add_command(CLI::App& command) {
   command.add_option("name", o->name, "")->required();
   command.add_option("--quota", o->quota, "submissions and asked matches a day (default: 20)")
       ->check(CLI::NonNegativeNumber);
+  command.add_flag("--instructor", o->instructor,
+                   "may also cancel, hide and retry what is not theirs, over HTTP");
   detail::board_option(command, o->board);
   return detail::board_action(o, run_user_add);
 }
@@ -130,13 +134,49 @@ inline Action head_to_head_command(CLI::App& command) {
 
 inline Action work_command(CLI::App& command) {
   const auto o = std::make_shared<WorkCommandOptions>();
-  command.add_option("--class", o->run_class, "smoke, ranked or official")->capture_default_str();
+  command.add_option("--class", o->run_class, "smoke, ranked or official")
+      ->capture_default_str()
+      ->envname("TINYMLPERF_CLASS");
   command.add_option("--hardware", o->hardware,
                      "play the jobs of this class, as gpu(NAME) (default: this processor's)");
   command.add_flag("!--no-real-time", o->real_time,
                    "let others of this machine interrupt, who otherwise wait while entries are timed");
   detail::board_option(command, o->board);
   return detail::board_action(o, run_work);
+}
+
+template <int (*run)(const JobOptions&, std::FILE*)>
+Action one_job_command(CLI::App& command) {
+  const auto o = std::make_shared<JobOptions>();
+  detail::number_option(command, "number", o->job, "the job's number");
+  detail::address_option(command, o->board);
+  detail::token_options(command, o->token);
+  return detail::board_action(o, run);
+}
+
+inline Action job_command(CLI::App& command) {
+  static constexpr Command kCommands[] = {
+      {"cancel", "cancel a job of yours that waits", one_job_command<run_job_cancel>},
+      {"retry", "let a job that failed wait again (instructors)", one_job_command<run_job_retry>},
+  };
+  return one_of(command, kCommands);
+}
+
+inline Action withdraw_command(CLI::App& command) {
+  const auto o = std::make_shared<WithdrawOptions>();
+  detail::number_option(command, "submission", o->submission, "its number");
+  command.add_option("reason", o->reason, "at most 2000 bytes; it is published")->required();
+  detail::address_option(command, o->board);
+  detail::token_options(command, o->token);
+  return detail::board_action(o, run_withdraw);
+}
+
+inline Action restore_command(CLI::App& command) {
+  const auto o = std::make_shared<WithdrawOptions>();
+  detail::number_option(command, "submission", o->submission, "its number");
+  command.add_option("reason", o->reason, "at most 2000 bytes")->required();
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_restore);
 }
 
 // ---- appeals and reviews
@@ -195,6 +235,61 @@ inline Action review_command(CLI::App& command) {
       {"release", "give it its rank", decision_command<run_review_release>},
       {"refuse", "leave it without one", decision_command<run_review_refuse>},
       {"list", "what is or was held, and what was said of it", review_list_command},
+  };
+  return one_of(command, kCommands);
+}
+
+// ---- classes
+
+inline Action course_roster_command(CLI::App& command) {
+  const auto o = std::make_shared<RosterOptions>();
+  command
+      .add_option("file", o->file, "CSV with the columns name, team, token and quota; only name is needed")
+      ->required();
+  command.add_option("--tokens", o->tokens, "write the tokens of new users to this new file, for you alone");
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_roster);
+}
+
+template <int (*run)(const CourseUserOptions&, std::FILE*)>
+Action course_user_command(CLI::App& command) {
+  const auto o = std::make_shared<CourseUserOptions>();
+  command.add_option("name", o->name, "the user's name")->required();
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run);
+}
+
+inline Action course_deadline_command(CLI::App& command) {
+  const auto o = std::make_shared<CourseDeadlineOptions>();
+  command.add_option("moment", o->moment, "such as 2026-12-24T23:59:59Z (UTC), or none")->required();
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_deadline);
+}
+
+template <bool is_private>
+Action course_privacy_command(CLI::App& command) {
+  const auto o = std::make_shared<CourseBoardOptions>();
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_privacy<is_private>);
+}
+
+inline Action course_grades_command(CLI::App& command) {
+  const auto o = std::make_shared<GradesOptions>();
+  command.add_option("--out", o->out, "the CSV file to write (default: the terminal)");
+  command.add_flag("--latest", o->latest, "grade the latest submission of each user, not the best");
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_grades);
+}
+
+inline Action course_command(CLI::App& command) {
+  static constexpr Command kCommands[] = {
+      {"roster", "add a class from a CSV file, or change quotas, teams and tokens", course_roster_command},
+      {"renew", "give a user a new token; the old one is void", course_user_command<run_course_renew>},
+      {"revoke", "take a user's token away", course_user_command<run_course_revoke>},
+      {"deadline", "after this moment nobody submits", course_deadline_command},
+      {"private", "hide sources until the deadline", course_privacy_command<true>},
+      {"public", "show sources at once", course_privacy_command<false>},
+      {"grades", "one submission of each user in each table, as CSV", course_grades_command},
   };
   return one_of(command, kCommands);
 }

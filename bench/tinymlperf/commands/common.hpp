@@ -45,7 +45,7 @@ inline void require_board(const std::filesystem::path& board) {
   if (board::is_address(board.string()))
     throw std::invalid_argument(
         "--board " + board.string() +
-        ": expected a file; submit, watch, head-to-head and appeal add take an address too");
+        ": expected a file; submit, watch, head-to-head, appeal add, job and withdraw take an address too");
   if (!std::filesystem::exists(board))
     throw std::invalid_argument("--board " + board.string() +
                                 ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");
@@ -57,6 +57,7 @@ struct Token {
   std::string text;
   std::filesystem::path file;
 
+  bool is_given() const { return !text.empty() || !file.empty(); }
   std::string read() const {
     std::string token = text;
     if (!file.empty()) {

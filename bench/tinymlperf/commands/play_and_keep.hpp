@@ -4,6 +4,7 @@
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/keep_run.hpp>
+#include <tinymlperf/commands/measured.hpp>
 #include <tinymlperf/judge/match/play.hpp>
 #include <tinymlperf/judge/results/match_table.hpp>
 #include <tinymlperf/support/output_folder.hpp>
@@ -14,6 +15,7 @@ inline std::string text_of(const judge::RunDocument& d) {
   std::string out = judge::match_text(d);
   for (const judge::ContenderRecord& c : d.contenders)
     if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
+  if (const std::string load = other_load_text(d.machine); !load.empty()) out += load + "\n";
   return out;
 }
 
@@ -21,7 +23,7 @@ inline int play_and_keep(const RunOptions& o) {
   try {
     const RunOptions asked = with_students(o);
     const OutputFolder folder(o.out, {"run.json"});
-    const judge::RunDocument d = play(asked);
+    const judge::RunDocument d = measured("a match", [&] { return play(asked); });
     return keep_run(o.out / "run.json", to_json(d), [&] { return text_of(d); });
   } catch (const std::invalid_argument& e) {
     return complain(e.what());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/measured.hpp>
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/race/candidates.hpp>
 #include <tinymlperf/race/report.hpp>
@@ -98,7 +99,8 @@ inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::
   judge::RunDocument& match =
       scenario == judge::Scenario::offline ? race.matches.offline : race.matches.single_stream;
   try {
-    match = options.play(match_options(options, starters, scenario, seed));
+    match =
+        measured("a race", [&] { return options.play(match_options(options, starters, scenario, seed)); });
   } catch (const std::exception& e) {
     if (first) throw;
     return reason_of(e.what());

@@ -89,7 +89,8 @@ inline std::string runs_table(const std::vector<board::Run>& runs) {
   for (const board::Run& r : runs)
     rows.push_back({std::to_string(r.id), r.benchmark + " " + r.scenario, r.run_class, text_of(r.ratio),
                     (r.out.empty() ? "against " + r.baseline : "out: " + one_line(r.out)) +
-                        (r.tokens ? "; " + tokens_text(*r.tokens) : "")});
+                        (r.tokens ? "; " + tokens_text(*r.tokens) : "") +
+                        (r.load.empty() ? "" : "; " + r.load)});
   return tinytorch::document::text_table(rows, 1);
 }
 
@@ -109,6 +110,10 @@ inline std::string text_of(const board::Submission& s) {
   std::string out = fmt::format("{} {} by {}{}\nid {}\n{}, tier {}, {}, licence {}\n", s.id, s.name, s.author,
                                 s.team.empty() ? "" : " (" + s.team + ")", s.bundle, s.division, s.tier,
                                 text_of(s.level), s.licence.empty() ? "not said" : s.licence);
+  if (s.hiding)
+    return out + fmt::format("\n{} {}: {}\n",
+                             s.hiding->by_owner ? "withdrawn by its owner" : "hidden by the instructor",
+                             s.hiding->date, s.hiding->reason);
   if (!s.note.empty()) out += "\n" + s.note + "\n";
   for (const auto& [metric, value] : s.claims) out += fmt::format("claims {} {}\n", metric, value);
   for (const std::string& header : s.replaced) out += "replaces " + header + "\n";
@@ -121,11 +126,10 @@ inline std::string text_of(const board::Submission& s) {
 }
 
 inline std::string text_of(const std::vector<board::Job>& queue) {
-  constexpr const char* kStates[] = {"queued", "running", "done", "failed"};
   tinytorch::document::Rows rows{{"job", "submission", "match", "state", ""}};
   for (const board::Job& j : queue)
     rows.push_back({std::to_string(j.id), fmt::format("{} {}", j.submission, j.name),
-                    j.benchmark + " " + j.scenario, kStates[static_cast<int>(j.state)], j.message});
+                    j.benchmark + " " + j.scenario, board::state_name(j.state), one_line(j.message)});
   return tinytorch::document::text_table(rows, 1);
 }
 

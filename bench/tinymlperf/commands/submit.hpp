@@ -10,6 +10,7 @@ struct UserOptions {
   std::filesystem::path board;
   std::string name;
   std::optional<int64_t> quota;  // a day
+  bool instructor = false;
 };
 
 struct SubmitOptions {
@@ -52,8 +53,9 @@ inline void check_before_sending(const std::string& bytes, std::FILE* out) {
 inline int run_user_add(const UserOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     board::Store store(o.board);
-    const std::string token = store.add_user(o.name, o.quota);
-    fmt::print(out, "{} may submit with this token, which is shown only now:\n{}\n", o.name, token);
+    const std::string token = store.add_user(o.name, o.quota, o.instructor);
+    fmt::print(out, "{} may submit{} with this token, which is shown only now:\n{}\n", o.name,
+               o.instructor ? ", cancel, hide and retry" : "", token);
     return kPass;
   });
 }
@@ -66,10 +68,10 @@ inline int run_user_list(const UserListOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
-    tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions"}};
+    tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions", "team", ""}};
     for (const board::UserRow& u : store.users())
-      rows.push_back(
-          {u.name, std::to_string(u.quota), std::to_string(u.used_today), std::to_string(u.submissions)});
+      rows.push_back({u.name, std::to_string(u.quota), std::to_string(u.used_today),
+                      std::to_string(u.submissions), u.team, u.has_token ? u.role : "token revoked"});
     fmt::print(out, "{}", tinytorch::document::text_table(rows));
     return kPass;
   });

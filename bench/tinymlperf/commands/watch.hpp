@@ -24,6 +24,7 @@ inline std::string text_of(const board::Job& j) {
   std::string out =
       fmt::format("job {}, {} {}: {}", j.id, j.benchmark, j.scenario, board::state_name(j.state));
   if (j.state == board::JobState::running) out += fmt::format(", {:.0f} %", 100 * board::share_of(j));
+  if (j.state == board::JobState::queued) out += ", " + board::wait_text(j);
   return j.message.empty() ? out : out + ", " + j.message;
 }
 

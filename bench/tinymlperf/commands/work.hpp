@@ -1,5 +1,5 @@
 // `tinymlperf work` plays the matches that a board waits for, one after another, until none is left for this
-// machine.
+// machine. While another program measures on this machine, it says which one, and waits.
 #pragma once
 
 #include <tinymlperf/benchmarks/training_subject.hpp>
@@ -13,6 +13,7 @@ struct WorkCommandOptions {
   std::string run_class = "ranked";
   std::string hardware = {};  // hardware class of the jobs; empty: that of this machine's processor
   bool real_time = true;      // real-time priority, if the system allows it
+  std::filesystem::path lock = MachineLock::usual_file();
 };
 
 inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
@@ -26,6 +27,11 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
     board::WorkOptions options;
     options.run_class = o.run_class;
     if (!o.hardware.empty()) options.hardware = o.hardware;
+    options.lock = o.lock;
+    options.waits = [out](const std::string& holder) {
+      fmt::print(out, "waiting until this machine is free: {}\n", holder);
+      std::fflush(out);
+    };
     options.play = [&o](RunOptions run) {
       run.real_time = o.real_time;
       return play_any(run);
@@ -35,7 +41,8 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
       if (done->failure.empty())
         fmt::print(out, "job {}: run {}\n", done->job, done->run), ++runs;
       else
-        fmt::print(out, "job {}: {}\n", done->job, done->failure), ++failures;
+        fmt::print(out, "job {}: {}{}\n", done->job, done->failure, done->retried ? "; it waits again" : ""),
+            failures += !done->retried;
       std::fflush(out);
     }
     fmt::print(out, "{} runs, {} failures; nothing waits for {}\n", runs, failures, options.hardware);

@@ -302,11 +302,12 @@ TEST_CASE("verify recomputes every derived number of a run.json") {
 TEST_CASE("the command line: every command's words reach its options") {
   Scene s;
   const auto call = [](std::vector<std::string> words) {
-    static constexpr Command kCommands[] = {{"user", "", user_command},     {"submit", "", submit_command},
-                                            {"watch", "", watch_command},   {"appeal", "", appeal_command},
-                                            {"check", "", check_command},   {"pack", "", pack_command},
-                                            {"diff", "", diff_command},     {"show", "", show_command},
-                                            {"export", "", export_command}, {"import", "", import_command}};
+    static constexpr Command kCommands[] = {
+        {"user", "", user_command},       {"submit", "", submit_command}, {"watch", "", watch_command},
+        {"appeal", "", appeal_command},   {"check", "", check_command},   {"pack", "", pack_command},
+        {"diff", "", diff_command},       {"show", "", show_command},     {"export", "", export_command},
+        {"import", "", import_command},   {"job", "", job_command},       {"withdraw", "", withdraw_command},
+        {"restore", "", restore_command}, {"course", "", course_command}};
     CLI::App app("test");
     const Action action = one_of(app, kCommands);
     std::reverse(words.begin(), words.end());
@@ -336,6 +337,32 @@ TEST_CASE("the command line: every command's words reach its options") {
   unsetenv("TINYMLPERF_TOKEN");
   CHECK(call({"user", "list", "--board", board}) == kPass);
   CHECK(call({"user"}) == -1);
+  CHECK(call({"user", "add", "Hopper", "--instructor", "--board", board}) == kPass);
+  const std::string csv = (s.folder.path() / "class.csv").string(),
+                    tokens = (s.folder.path() / "tokens.csv").string();
+  std::ofstream(csv) << "name,quota\nAlan,3\n";
+  CHECK(call({"course", "roster", csv, "--board", board, "--tokens", tokens}) == kPass);
+  CHECK(call({"course", "roster", csv, "--board", board, "--tokens", tokens}) == kSetUpProblem);
+  CHECK(call({"course", "roster", csv, "--board", board}) == kPass);
+  CHECK(call({"course", "renew", "Alan", "--board", board}) == kPass);
+  CHECK(call({"course", "revoke", "Alan", "--board", board}) == kPass);
+  CHECK(call({"course", "revoke", "Nobody", "--board", board}) == kFailed);
+  CHECK(call({"course", "grades", "--latest", "--board", board, "--out", csv}) == kPass);
+  CHECK(call({"course", "grades"}) == -1);
+  CHECK(call({"course", "private", "--board", board}) == kPass);
+  CHECK(call({"course", "public", "--board", board}) == kPass);
+  CHECK(call({"course", "deadline", "tomorrow", "--board", board}) == kFailed);
+  CHECK(call({"course", "deadline", "2999-12-24T23:59:59Z", "--board", board}) == kPass);
+  CHECK(call({"course", "deadline", "none", "--board", board}) == kPass);
+  CHECK((fs::status(tokens).permissions() & fs::perms::all) ==
+        (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(call({"job", "cancel", "1", "--board", board}) == kPass);
+  CHECK(call({"job", "retry", "1", "--board", board}) == kPass);
+  CHECK(call({"job", "retry", "1", "--board", board}) == kFailed);
+  CHECK(call({"job", "cancel", "--board", board}) == -1);
+  CHECK(call({"withdraw", "2", "Wrong file.", "--board", board, "--token-file", file.string()}) == kPass);
+  CHECK(call({"restore", "2", "It was the right one.", "--board", board}) == kPass);
+  CHECK(call({"withdraw", "2", "--board", board}) == -1);
   CHECK(call({"appeal", "list", "--board", board}) == kPass);
   CHECK(call({"appeal", "add", "1", "1", "why", "--board", board, "--token-file", file.string()}) == kFailed);
   CHECK(call({"appeal", "answer", "1", "so", "--board", board}) == kFailed);

@@ -112,8 +112,7 @@ class MemoryBoard : public Source, public Uploads {
     bundles_.emplace(bundle, id);
     submissions_[id] = submissions_.begin()->second;
     submissions_[id].id = id, submissions_[id].name = "upload " + std::to_string(id);
-    jobs_[job] = {job, id,        submissions_[id].name,  "run", "dig", "single_stream", JobState::queued,
-                  0,   "waiting", "2026-01-31T12:00:00Z", "",    ""};
+    jobs_[job] = waiting(job, id, submissions_[id].name, "run");
     return {id, job, false};
   }
   int64_t request_head_to_head(int64_t, int64_t submission, int64_t against) override {
@@ -121,19 +120,20 @@ class MemoryBoard : public Source, public Uploads {
     if (!submissions_.count(submission) || !submissions_.count(against) || submission == against)
       throw Refusal("head-to-head", "against", "the number of another submission", std::to_string(against));
     const int64_t job = next_job_++;
-    jobs_[job] = {job,
-                  submission,
-                  "match",
-                  "head-to-head",
-                  "dig",
-                  "single_stream",
-                  JobState::queued,
-                  0,
-                  "waiting",
-                  "2026-01-31T12:00:00Z",
-                  "",
-                  ""};
+    jobs_[job] = waiting(job, submission, "match", "head-to-head");
     return job;
+  }
+
+  void cancel(std::optional<int64_t>, int64_t job) override {
+    turn(job, JobState::queued, JobState::cancelled);
+  }
+  void retry(std::optional<int64_t>, int64_t job) override { turn(job, JobState::failed, JobState::queued); }
+  void withdraw(std::optional<int64_t>, int64_t submission, const std::string& reason) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = submissions_.find(submission);
+    if (found == submissions_.end() || found->second.hiding || reason.empty())
+      throw Refusal("withdrawal", "submission", "one that is shown, and a reason", "others");
+    found->second.hiding = Hiding{true, true, reason, "2026-01-31T12:00:00Z"};
   }
 
   int64_t appeal(int64_t, int64_t submission, int64_t run, const std::string& note) override {
@@ -165,6 +165,19 @@ class MemoryBoard : public Source, public Uploads {
   }
 
  private:
+  static Job waiting(int64_t id, int64_t submission, const std::string& name, const char* kind) {
+    Job j;
+    j.id = id, j.submission = submission, j.name = name, j.kind = kind, j.benchmark = "dig";
+    j.scenario = "single_stream", j.message = "waiting", j.created = "2026-01-31T12:00:00Z";
+    return j;
+  }
+  void turn(int64_t job, JobState from, JobState to) {
+    const std::lock_guard lock(mutex_);
+    const auto found = jobs_.find(job);
+    if (found == jobs_.end() || found->second.state != from)
+      throw Refusal("job", "", state_name(from), std::to_string(job));
+    found->second.state = to;
+  }
   // What the table of digits holds; the table of words takes the first rows.
   struct Made {
     const char *name, *note;
@@ -333,6 +346,8 @@ class MemoryBoard : public Source, public Uploads {
     add_job({4, 9, "first try", run, "", single, JobState::failed, 0.1,
              "sample 17: the timed answer is not the one that was graded", "", "", ""},
             "2026-01-30T10:00:00Z", "2026-01-30T10:00:10Z", "2026-01-30T10:00:20Z");
+    add_job({5, 9, "first try", run, "", "offline", JobState::cancelled, 0, "cancelled", "", "", ""},
+            "2026-01-30T10:00:00Z", "", "2026-01-30T10:00:05Z");
   }
 
   // Every text of every struct is `s`.
@@ -349,12 +364,15 @@ class MemoryBoard : public Source, public Uploads {
     own.difference = "+" + s + "\n-" + s + "\n@@" + s + "\n" + s;
     own.benchmarks = own.scenarios = {s, s};
     own.similarities = {{s, 1, s, s, -1, 0}};
+    if (submissions_.size() % 5 == 0) own.sealed_until = s;
     Run& run = own.runs[0];
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
     run.refused = true;
+    if (submissions_.size() % 3 == 0) own.hiding = Hiding{true, false, s, s};
     if (submissions_.size() % 2 == 0) run.appeal = Appeal{1, s, s, s, s};
     run.kernels = KernelCount{-1, 0, std::array<double, 3>{std::nan(""), INFINITY, -1}};
     run.ops = {{s, s, s, Interval{std::nan(""), -INFINITY, INFINITY}, {}}};
+    run.load = s;
     run.audits = {{s, s, false, s}}, run.system = {{s, s}}, run.turns = {std::nan(""), INFINITY, 1};
     const Job job{200 + r.submission, r.submission, s, s, s, s, JobState::running, std::nan(""), s, s, s, s};
     jobs_[job.id] = job;

@@ -106,19 +106,6 @@ inline std::string tier_badge(const std::string& tier) {
   return "<span class=\"badge\">" + tier + "<span class=\"hidden\">, " + meaning + "</span></span>";
 }
 
-inline const char* state_name(JobState state) {
-  switch (state) {
-    case JobState::queued:
-      return "queued";
-    case JobState::running:
-      return "running";
-    case JobState::done:
-      return "done";
-    default:
-      return "failed";
-  }
-}
-
 inline std::string state_badge(JobState state) {
   const char* css = state == JobState::done      ? " green"
                     : state == JobState::failed  ? " red"
@@ -227,7 +214,7 @@ inline std::string facts(const std::vector<std::pair<std::string, std::string>>&
   return out + "</dl>\n";
 }
 
-inline bool ended(const Job& job) { return job.state == JobState::done || job.state == JobState::failed; }
+inline bool ended(const Job& job) { return has_ended(job.state); }
 
 // `live`: the script follows the jobs that have not ended.
 inline std::string jobs_table(const Site& site, const std::string& id, const std::string& caption,

@@ -166,6 +166,8 @@ inline std::string run_section(const Site& site, const Submission& s, const Run&
   out += text(run.benchmark, 60) + ", " + words(run.scenario, 60) + "</h3>\n";
   if (!run.out.empty())
     out += "<p class=\"problem\"><strong>Thrown out:</strong> " + text(run.out, 1000) + "</p>\n";
+  if (!run.load.empty())
+    out += "<p class=\"problem\"><strong>Busy machine:</strong> " + text(run.load, 200) + "</p>\n";
   out += facts(
       {{"Number", fmt::format("{}", run.id)},
        {"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
@@ -293,10 +295,48 @@ inline std::string head_to_head_form(const Submission& s) {
       s.id);
 }
 
+inline std::string withdrawal_form(const Submission& s) {
+  return fmt::format(
+      R"(<details><summary>Withdraw this submission</summary>
+<form method="post" action="/withdraw" class="card">
+<p>Its owner may withdraw it, and an instructor may hide it: its waiting jobs are cancelled, it leaves its tables, and this page shows the reason alone. It still counts for the day's quota.</p>
+<input type="hidden" name="submission" value="{}"/>
+<p><label for="why">Reason</label> <textarea id="why" name="note" rows="3" maxlength="2000" required="required"></textarea></p>
+<p><label for="withdrawer">Your token</label> <input id="withdrawer" name="token" type="password" maxlength="200" required="required" autocomplete="off"/></p>
+<p><button type="submit">Withdraw</button></p>
+</form>
+</details>
+)",
+      s.id);
+}
+
+// The files of a private board before its deadline.
+inline std::string sealed_section(const Submission& s) {
+  return "<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n<p>Sources are hidden "
+         "until " +
+         (s.sealed_until->empty() ? "this board has had a deadline" : text(*s.sealed_until, 40)) + ".</p>\n" +
+         files_section(s) + "</section>\n";
+}
+
+// What is left of the page of a hidden submission.
+inline std::string hidden_page(const Site& site, const Submission& s) {
+  const Hiding& h = *s.hiding;
+  std::string body = "<h1>" + name(s.name, 200) + "</h1>\n<p class=\"problem\"><strong>" +
+                     (h.by_owner ? "Withdrawn by its owner" : "Hidden by the instructor") +
+                     "</strong> <span class=\"date\">" + text(h.date, 40) +
+                     "</span></p>\n<p class=\"words\">" + text(h.reason, kLongNote) + "</p>\n";
+  body += facts({{"Number", fmt::format("{}", s.id)},
+                 {"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
+                 {"Submitted", text(s.date, 60)}});
+  if (!s.jobs.empty()) body += jobs_section(site, s.jobs);
+  return page(site, Here::elsewhere, s.name.empty() ? fmt::format("Submission {}", s.id) : s.name, body);
+}
+
 }  // namespace detail
 
 inline std::string submission_page(const Site& site, const Submission& s) {
   using namespace detail;
+  if (s.hiding) return hidden_page(site, s);
   std::string body =
       "<h1>" + name(s.name, 200) + "</h1>\n<p>" + level_badge(s.level) + " " + tier_badge(s.tier) + "</p>\n";
   if (s.name.size() > 200)
@@ -312,7 +352,10 @@ inline std::string submission_page(const Site& site, const Submission& s) {
   if (!s.jobs.empty()) body += jobs_section(site, s.jobs);
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
-            "</section>\n";
+            withdrawal_form(s) + "</section>\n";
+  if (s.sealed_until)
+    return page(site, Here::elsewhere, s.name.empty() ? fmt::format("Submission {}", s.id) : s.name,
+                body + sealed_section(s));
   body += replaced_section(s) + reasons_section(s);
   if (!s.similarities.empty()) body += similarity_section(site, s.similarities);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";

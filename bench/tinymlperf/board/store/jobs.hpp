@@ -6,11 +6,12 @@
 // names the start of the machine (its epoch), and does not outlive it. The file of a board is used by one
 // machine. The worker shows the claim's owner token when it finishes. A slow worker that lost its job to
 // another one shows an old token, and its result is refused.
+//
+// Users take turns, however many jobs each of them has. A job that fails says what it failed for. If that is
+// the machine, it waits again by itself, once; the instructor may let any failed job wait again. A job that
+// still waits can be cancelled.
 #pragma once
 
-#include <openssl/rand.h>
-
-#include <array>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -18,17 +19,10 @@
 #include <stdexcept>
 #include <string>
 #include <tinymlperf/board/store/runs.hpp>
+#include <tinymlperf/board/store/users.hpp>
 #include <tinymlperf/support/machine.hpp>
 
 namespace tinymlperf::board {
-
-// 32 random bytes.
-inline std::string random_word() {
-  std::array<unsigned char, 32> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1)
-    throw std::runtime_error("OpenSSL has no random bytes");
-  return bundle::hexadecimal(bytes.data(), bytes.size());
-}
 
 inline double system_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -62,6 +56,12 @@ inline std::string boot_epoch() {
   return std::getline(file, id) ? id : "unknown";
 }
 
+// What a job failed for: the entry, the machine or its worker, or a user who cancelled it.
+enum class Fault { entry, machine, user };
+inline const char* name_of(Fault f) {
+  return f == Fault::entry ? "entry" : f == Fault::machine ? "machine" : "user";
+}
+
 struct QueueRules {
   double lease = 60;     // seconds
   int64_t attempts = 3;  // claims of a job, at most
@@ -80,20 +80,31 @@ class Queue {
         what.kind, what.submission, what.against, user, what.benchmark, what.scenario, what.hardware, now());
   }
 
-  // The oldest job for this hardware that no worker has; empty if there is none.
+  // Whether claim() would give a job.
+  bool has_job(const std::string& hardware) {
+    return db_
+        .integer(
+            "SELECT 1 FROM jobs WHERE hardware = ? AND (state = 'queued' OR (state = 'running' AND "
+            "(epoch <> ? OR lease_until < ?)))",
+            hardware, rules_.epoch(), rules_.monotonic())
+        .has_value();
+  }
+
+  // The next job for this hardware that no worker has: users take turns (schema.hpp). Empty if there is none.
   std::optional<Claim> claim(const std::string& hardware) {
     Transaction t(db_);
     const double moment = rules_.monotonic();
     const std::string epoch = rules_.epoch();
     db_.run(
-        "UPDATE jobs SET state = 'failed', ended = ?, message = 'every worker that tried it was lost' "
-        "WHERE state = 'running' AND (epoch <> ? OR lease_until < ?) AND attempts >= ?",
+        "UPDATE jobs SET state = 'failed', fault = 'machine', ended = ?, message = 'every worker that tried "
+        "it was lost' WHERE state = 'running' AND (epoch <> ? OR lease_until < ?) AND attempts >= ?",
         now(), epoch, moment, rules_.attempts);
     std::optional<Claim> claim;
     {
       Rows row = db_.query(
-          "SELECT id, kind, bundle, against, benchmark, scenario FROM jobs WHERE hardware = ? AND "
-          "(state = 'queued' OR (state = 'running' AND (epoch <> ? OR lease_until < ?))) ORDER BY id LIMIT 1",
+          "SELECT j.id, j.kind, j.bundle, j.against, j.benchmark, j.scenario FROM jobs j JOIN job_list l ON "
+          "l.id = j.id WHERE j.hardware = ? AND (j.state = 'queued' OR (j.state = 'running' AND (epoch <> ? "
+          "OR lease_until < ?))) ORDER BY l.turn, j.id LIMIT 1",
           hardware, epoch, moment);
       if (row.next())
         claim = Claim{row.integer(0), random_word(), row.text(1), row.integer(2),
@@ -129,7 +140,8 @@ class Queue {
     Transaction t(db_);
     if (!why_not.empty())
       db_.run(
-          "UPDATE jobs SET state = 'failed', message = ?, ended = ? WHERE bundle = ? AND state = 'queued'",
+          "UPDATE jobs SET state = 'failed', fault = 'entry', message = ?, ended = ? WHERE bundle = ? AND "
+          "state = 'queued'",
           why_not, now(), submission);
     db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'C2', NULL, ?, ?)", now(),
             submission, why_not.empty() ? "it compiles" : why_not);
@@ -164,21 +176,65 @@ class Queue {
     return run;
   }
 
-  void fail(const Claim& c, const std::string& why) {
+  // Ends the job without a result. Returns true if it waits again instead, because the machine failed for the
+  // first time. Throws LeaseLost.
+  bool fail(const Claim& c, const std::string& why, Fault fault) {
     Transaction t(db_);
-    const int64_t changed = db_.run(
-        "UPDATE jobs SET state = 'failed', message = ?, ended = ? WHERE id = ? AND owner = ? AND state = "
-        "'running'",
-        why, now(), c.job, c.owner);
+    const bool again = fault == Fault::machine &&
+                       db_.integer("SELECT 1 FROM jobs WHERE id = ? AND retries = 0", c.job).has_value();
+    const int64_t changed =
+        again ? db_.run(
+                    "UPDATE jobs SET state = 'queued', retries = 1, owner = '', progress = 0, message = ? "
+                    "WHERE id = ? AND owner = ? AND state = 'running'",
+                    "it waits again, since the machine failed: " + why, c.job, c.owner)
+              : db_.run(
+                    "UPDATE jobs SET state = 'failed', fault = ?, message = ?, ended = ? WHERE id = ? AND "
+                    "owner = ? AND state = 'running'",
+                    name_of(fault), why, now(), c.job, c.owner);
     if (changed != 1) throw LeaseLost(c.job);
     db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'failure', NULL, ?, ?)", now(),
             c.submission, "job " + std::to_string(c.job) + ": " + why);
     t.commit();
+    return again;
+  }
+
+  // Lets a failed or cancelled job wait again, as if it were new. Call it inside a transaction. Throws
+  // Refusal.
+  void retry(int64_t job) {
+    require_state(job, "failed", "one that failed or was cancelled");
+    db_.run(
+        "UPDATE jobs SET state = 'queued', fault = '', attempts = 0, retries = 0, owner = '', progress = 0, "
+        "message = 'it waits again, as the instructor asked', started = '', ended = '' WHERE id = ?",
+        job);
+  }
+
+  // Call it inside a transaction. Throws Refusal.
+  void cancel(int64_t job) {
+    require_state(job, "queued", "one that still waits");
+    db_.run("UPDATE jobs SET state = 'failed', fault = 'user', message = 'cancelled', ended = ? WHERE id = ?",
+            now(), job);
+  }
+  // Call it inside a transaction.
+  void cancel_waiting(int64_t submission) {
+    db_.run(
+        "UPDATE jobs SET state = 'failed', fault = 'user', message = 'its submission was withdrawn', ended = "
+        "? WHERE state = 'queued' AND (bundle = ? OR against = ?)",
+        now(), submission, submission);
   }
 
   std::string now() const { return utc_text(static_cast<std::time_t>(clock_())); }
 
  private:
+  void require_state(int64_t job, const char* state, const char* expected) {
+    const std::string found = db_.text("SELECT state FROM jobs WHERE id = ?", job).value_or("");
+    if (found == state) return;
+    throw Refusal("job " + std::to_string(job), "", expected,
+                  found == "queued"    ? "one that waits"
+                  : found == "running" ? "one that is being played"
+                  : found == "done"    ? "one that was played"
+                  : found == "failed"  ? "one that has ended"
+                                       : "no such job");
+  }
   void require_same(const Claim& c, const AnyRun& run) {
     const judge::Measured what = judge::measured_by(run);
     const auto digest = [&](int64_t submission) {

@@ -13,6 +13,7 @@
 #include <tinymlperf/board/store/pareto.hpp>
 #include <tinymlperf/board/store/ranking.hpp>
 #include <tinymlperf/board/store/store.hpp>
+#include <tinymlperf/support/machine_load.hpp>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,18 @@ class Queries final : public Source {
                  .similarities = read_similarity(db_, id)};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
+    s.hiding = Hidings(db_).of(id);
+    if (s.hiding) {
+      s.files.clear(), s.runs.clear(), s.claims.clear(), s.replaced.clear(), s.similarities.clear();
+      s.note.clear();
+      return s;
+    }
+    s.sealed_until = Settings(db_).sealed_until(store_.queue().now());
+    if (s.sealed_until) {
+      for (File& f : s.files) f.text.clear();
+      s.note.clear();
+      return s;
+    }
     const Texts own = texts(id);
     if (m.tier != "T0")
       for (const auto& [path, text] : own)
@@ -116,7 +129,8 @@ class Queries final : public Source {
   std::vector<Job> queue() override {
     constexpr int kEnded = 50;
     std::vector<Job> jobs = collect(db_.query(
-        "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', id"));
+        "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', turn, "
+        "id"));
     for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
                                     "ORDER BY ended DESC, id DESC LIMIT ?",
                                     kEnded)))
@@ -125,22 +139,27 @@ class Queries final : public Source {
   }
 
   std::optional<Job> job(int64_t id) override {
-    const auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
+    auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
     if (jobs.empty()) return std::nullopt;
-    return jobs.front();
+    if (jobs.front().state == JobState::queued) estimate_wait(jobs.front());
+    return std::move(jobs.front());
   }
 
   // Everything on its page is only ever added, except for its jobs.
   std::string revision(int64_t submission) override {
     Rows r = db_.query(
         "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
-        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT "
-        "group_concat(state || progress || message || started || ended, '\n') FROM jobs WHERE bundle = b.id) "
+        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT max(id) FROM hidings), "
+        "(SELECT "
+        "group_concat(state || fault || progress || message || started || ended, '\n') FROM jobs WHERE "
+        "bundle = b.id) "
         "FROM bundles b WHERE b.id = ?",
         submission);
     std::string out;
+    const auto sealed = Settings(db_).sealed_until(store_.queue().now());
+    if (sealed) out = "sealed until " + *sealed + "\n";
     if (r.next())
-      for (int column = 0; column < 6; ++column) out += r.text(column) + "\n";
+      for (int column = 0; column < 7; ++column) out += r.text(column) + "\n";
     return out;
   }
 
@@ -154,6 +173,24 @@ class Queries final : public Source {
   }
 
  private:
+  // How many jobs are before it, and how long these take as the last ones did on as many workers as play now.
+  // A job that is being played counts half.
+  void estimate_wait(Job& j) {
+    constexpr int kLast = 20;
+    Rows r = db_.query(
+        "SELECT (SELECT count(*) FROM job_list o WHERE o.state = 'queued' AND o.hardware = l.hardware AND "
+        "(o.turn < l.turn OR (o.turn = l.turn AND o.id < l.id))), (SELECT count(*) FROM jobs WHERE state = "
+        "'running' AND hardware = l.hardware), (SELECT avg(took) FROM (SELECT strftime('%s', ended) - "
+        "strftime('%s', started) AS took FROM jobs WHERE state = 'done' AND hardware = l.hardware ORDER BY "
+        "ended DESC LIMIT ?)) FROM job_list l WHERE l.id = ?",
+        kLast, j.id);
+    if (!r.next()) return;
+    j.ahead = r.integer(0) + r.integer(1);
+    const auto playing = static_cast<double>(r.integer(1));
+    if (!r.is_null(2))
+      j.wait = r.number(2) * (static_cast<double>(r.integer(0)) + playing / 2) / std::max(playing, 1.0);
+  }
+
   // The scenarios of the baseline.
   std::vector<std::string> scenarios_of(const TableKey& key) {
     const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
@@ -172,6 +209,7 @@ class Queries final : public Source {
              key.benchmark, key.division, key.hardware, key.tier);
          r.next();)
       out[r.integer(0)];
+    for (const int64_t hidden : Hidings(db_).all()) out.erase(hidden);
     std::vector<int64_t> runs;
     for (Rows r = db_.query(
              "SELECT r.id FROM runs r JOIN contenders c ON c.run = r.id AND c.place = 0 JOIN bundles b "
@@ -292,6 +330,7 @@ class Queries final : public Source {
     r.id = id, r.benchmark = what.benchmark, r.scenario = what.scenario, r.run_class = d.run_class;
     r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
     r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
+    r.load = other_load_text(d.machine);
     for (const judge::AuditResult& a : c.audits)
       r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a), judge::is_decided(a)});
     for (const Json* about : {&d.machine, &d.sandbox})
@@ -334,10 +373,7 @@ class Queries final : public Source {
     std::vector<Job> out;
     while (r.next()) {
       const std::string state = r.text(6);
-      const JobState s = state == "queued"    ? JobState::queued
-                         : state == "running" ? JobState::running
-                         : state == "done"    ? JobState::done
-                                              : JobState::failed;
+      const JobState s = r.text(13) == "user" ? JobState::cancelled : state_of(state);
       std::string message = r.text(8);
       if (message.empty() && r.text(3) == "head-to-head") message = "against " + r.text(12);
       out.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.text(4), r.text(5), s, r.number(7),

@@ -1,9 +1,9 @@
 // The tables of the leaderboard. Measurements and submissions are only ever added: triggers refuse to change
 // or delete them, so that a rank can be recomputed from the same samples at any time. Ranks are in no table.
 //
-//   users                                   users who may submit, with digests of their tokens
+//   users                                   users who may submit, their teams and roles, digests of tokens
 //   bundles  files  subjects  baselines     submissions and their benchmarks; the entry that scores 100
-//   jobs                                    matches to be played: the only table whose rows change
+//   jobs                                    matches to be played; rows change, as those of users do
 //   runs  contenders  turns  trainings  ops measurements; turns, trainings and ops hold every sample
 //   audits  machines                        audits of a run, and the machine that it ran on
 //   records  events                         results of direct matches; a log of events
@@ -11,9 +11,11 @@
 //   appeals  answers                        appeals of owners of refused runs, and the operator's answers
 //   reviews                                 decisions on held results, and their reasons
 //   older_runs                              runs of judges that kept no evidence of their audits
+//   settings                                the deadline of a class, and whether sources are hidden until
+//   then hidings                                 submissions that were withdrawn or hidden, and the reasons
 //
-// A board of schema 2 is brought to this schema when it is opened, in one transaction. Its runs keep their
-// numbers and digests, and are listed as older ones.
+// A board of schema 2 or 3 is brought to this schema when it is opened, in one transaction. Runs keep their
+// numbers and digests; those of schema 2 are listed as older ones.
 #pragma once
 
 #include <string>
@@ -21,14 +23,14 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 3;
+constexpr int64_t kSchemaVersion = 4;
 
 namespace detail {
 
 constexpr const char* kTables = R"sql(
 CREATE TABLE users(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, token_sha256 TEXT NOT NULL UNIQUE,
-  quota INTEGER NOT NULL CHECK(quota >= 0), created TEXT NOT NULL) STRICT;
+  quota INTEGER NOT NULL CHECK(quota >= 0), created TEXT NOT NULL, team TEXT NOT NULL DEFAULT '', role TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE bundles(
   id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, user INTEGER NOT NULL REFERENCES users(id),
   name TEXT NOT NULL, division TEXT NOT NULL, tier TEXT NOT NULL, hardware TEXT NOT NULL, manifest TEXT NOT NULL,
@@ -51,7 +53,7 @@ CREATE TABLE jobs(
   hardware TEXT NOT NULL, state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'done', 'failed')),
   attempts INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,
   progress REAL NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', created TEXT NOT NULL,
-  started TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', epoch TEXT NOT NULL DEFAULT '') STRICT;
+  started TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', epoch TEXT NOT NULL DEFAULT '', fault TEXT NOT NULL DEFAULT '', retries INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX jobs_by_state ON jobs(state, hardware, id);
 CREATE INDEX jobs_of_bundle ON jobs(bundle);
 CREATE TABLE machines(id INTEGER PRIMARY KEY, description TEXT NOT NULL UNIQUE) STRICT;
@@ -93,10 +95,6 @@ CREATE TABLE records(
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, date TEXT NOT NULL, kind TEXT NOT NULL, user INTEGER REFERENCES users(id),
   bundle INTEGER REFERENCES bundles(id), detail TEXT NOT NULL) STRICT;
-CREATE VIEW job_list AS
-  SELECT j.id, j.bundle, b.name, j.kind, j.benchmark, j.scenario, j.state, j.progress, j.message, j.created,
-         j.started, j.ended, a.name AS against_name
-  FROM jobs j JOIN bundles b ON b.id = j.bundle JOIN bundles a ON a.id = j.against;
 CREATE TRIGGER jobs_no_delete BEFORE DELETE ON jobs
   BEGIN SELECT RAISE(ABORT, 'jobs are never deleted'); END;
 CREATE TABLE fingerprints(
@@ -124,10 +122,28 @@ CREATE VIEW appeal_list AS
 constexpr const char* kOlderRuns =
     "CREATE TABLE older_runs(run INTEGER PRIMARY KEY REFERENCES runs(id), schema INTEGER NOT NULL) STRICT";
 
+// `fault`: what a failed job failed for, "entry" or "machine"; "user": it was cancelled. `turn`: the number
+// of earlier jobs of the same user that waited at the same time. The queue is played in the order of turns,
+// so that users take turns, however many jobs each of them has.
+constexpr const char* kJobList =
+    "CREATE VIEW job_list AS SELECT j.id, j.bundle, b.name, j.kind, j.benchmark, j.scenario, j.state, "
+    "j.progress, j.message, j.created, j.started, j.ended, a.name AS against_name, j.fault, CASE j.state "
+    "WHEN "
+    "'queued' THEN (SELECT count(*) FROM jobs o WHERE o.user = j.user AND o.hardware = j.hardware AND o.id < "
+    "j.id AND (o.state IN ('queued', 'running') OR o.started >= j.created)) ELSE 0 END AS turn, j.hardware "
+    "FROM jobs j JOIN bundles b ON b.id = j.bundle JOIN bundles a ON a.id = j.against";
+constexpr const char* kSettings = "CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT";
+constexpr const char* kJobsOfUser = "CREATE INDEX jobs_of_user ON jobs(user, id)";
+// `by`: "owner" or "instructor". The last row of a submission counts.
+constexpr const char* kHidings =
+    "CREATE TABLE hidings(id INTEGER PRIMARY KEY, bundle INTEGER NOT NULL REFERENCES bundles(id), hidden "
+    "INTEGER NOT NULL CHECK(hidden IN (0, 1)), by TEXT NOT NULL CHECK(by IN ('owner', 'instructor')), reason "
+    "TEXT NOT NULL, created TEXT NOT NULL) STRICT";
+
 constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "baselines",  "machines",
                                        "runs",    "turns",     "contenders",   "audits",     "records",
                                        "events",  "trainings", "fingerprints", "likenesses", "appeals",
-                                       "answers", "ops",       "reviews",      "older_runs"};
+                                       "answers", "ops",       "reviews",      "older_runs", "hidings"};
 
 inline void forbid_changes(Database& db, const std::string& table) {
   for (const std::string what : {"UPDATE", "DELETE"})
@@ -143,10 +159,24 @@ inline void migrate_from_2(Database& db) {
   forbid_changes(db, "older_runs");
 }
 
+inline void migrate_from_3(Database& db) {
+  for (const char* column :
+       {"users ADD COLUMN team TEXT NOT NULL DEFAULT ''", "users ADD COLUMN role TEXT NOT NULL DEFAULT ''",
+        "jobs ADD COLUMN fault TEXT NOT NULL DEFAULT ''",
+        "jobs ADD COLUMN retries INTEGER NOT NULL DEFAULT 0"})
+    db.script(std::string("ALTER TABLE ") + column);
+  db.script("DROP VIEW job_list");
+  db.script(kJobList);
+  db.script(kJobsOfUser);
+  db.script(kSettings);
+  db.script(kHidings);
+  forbid_changes(db, "hidings");
+}
+
 }  // namespace detail
 
-// Creates the tables if there are none, and migrates those of schema 2. Throws DatabaseError for a file with
-// other tables.
+// Creates the tables if there are none, and migrates those of schema 2 or 3. Throws DatabaseError for a file
+// with other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even after a power failure. REPLACE counts as a deletion
   // (recursive_triggers).
@@ -157,14 +187,17 @@ inline void prepare(Database& db) {
   const int64_t version = db.integer("PRAGMA user_version").value_or(0);
   if (version == kSchemaVersion) return;
   const bool empty = db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) == 0;
-  if (version == 2 && !empty) {
-    detail::migrate_from_2(db);
+  if ((version == 2 || version == 3) && !empty) {
+    if (version == 2) detail::migrate_from_2(db);
+    detail::migrate_from_3(db);
   } else if (version == 0 && empty) {
     db.script(detail::kTables);
-    db.script(detail::kOlderRuns);
+    for (const char* text :
+         {detail::kOlderRuns, detail::kJobList, detail::kJobsOfUser, detail::kSettings, detail::kHidings})
+      db.script(text);
     for (const std::string table : detail::kAppendOnly) detail::forbid_changes(db, table);
   } else {
-    throw DatabaseError("expected a leaderboard with tables of version 2 or " +
+    throw DatabaseError("expected a leaderboard with tables of version 2 to " +
                         std::to_string(kSchemaVersion) + ", found something else (version " +
                         std::to_string(version) + ")");
   }

@@ -36,6 +36,12 @@ class Uploads {
   // Throws Refusal (support/json_fields.hpp) if the bundle is invalid, or the user's quota of the day is used
   // up.
   virtual Accepted submit(int64_t user, std::string bundle_bytes) = 0;
+  // A job that waits is cancelled; a submission is hidden with a reason, and its waiting jobs are cancelled;
+  // a job that failed waits again. The user must be the owner of the first two, or an instructor; an empty
+  // one has the board's file, and may do the same as an instructor. They throw Refusal.
+  virtual void cancel(std::optional<int64_t> user, int64_t job) = 0;
+  virtual void withdraw(std::optional<int64_t> user, int64_t submission, const std::string& reason) = 0;
+  virtual void retry(std::optional<int64_t> user, int64_t job) = 0;
   // Returns the id of the new job. Throws Refusal if the two cannot be compared.
   virtual int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) = 0;
   // Returns the number of the appeal against a run of the submission. Throws Refusal if the submission is not

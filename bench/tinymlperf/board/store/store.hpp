@@ -1,7 +1,8 @@
 // The leaderboard's store: users, submissions, jobs and results.
 //
 //   database.hpp  SQLite      schema.hpp  the tables      runs.hpp  run.json as rows      jobs.hpp  the queue
-//   here          users, bundles, baselines, and the checks of everything that is stored
+//   users.hpp  who may submit   hidings.hpp  what is not shown
+//   here          bundles, baselines, and the checks of everything that is stored
 //
 // After a call returns, its changes survive the end of the process and of the machine. If it throws, nothing
 // was changed.
@@ -11,10 +12,13 @@
 #include <optional>
 #include <string>
 #include <tinymlperf/board/store/appeals.hpp>
+#include <tinymlperf/board/store/bundle_rows.hpp>
+#include <tinymlperf/board/store/hidings.hpp>
 #include <tinymlperf/board/store/jobs.hpp>
 #include <tinymlperf/board/store/schema.hpp>
-#include <tinymlperf/board/store/similarity.hpp>
+#include <tinymlperf/board/store/settings.hpp>
 #include <tinymlperf/board/store/source.hpp>
+#include <tinymlperf/board/store/users.hpp>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/support/foreign_text.hpp>
 #include <utility>
@@ -26,11 +30,6 @@ struct StoreOptions {
   int64_t quota = 20;  // submissions and requested matches of a user on one day (UTC)
   QueueRules queue{};
   double (*clock)() = system_seconds;
-};
-
-struct UserRow {
-  std::string name;
-  int64_t quota = 0, used_today = 0, submissions = 0;
 };
 
 class Store final : public Uploads {
@@ -45,40 +44,20 @@ class Store final : public Uploads {
   const StoreOptions& options() const { return options_; }
 
   // Returns the token, of which only the digest is stored.
-  std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
-    constexpr size_t kLongest = 60;
-    if (name.empty() || name.size() > kLongest)
-      throw Refusal("user", "name", "1 to " + std::to_string(kLongest) + " bytes",
-                    std::to_string(name.size()));
-    if (const std::string why = name_complaint(name); !why.empty())
-      throw Refusal("user", "name", "a name in one script, in the form NFC",
-                    tinymlperf::detail::show(Json(name)) + ": " + why);
-    const std::string token = random_word();
+  std::string add_user(const std::string& name, std::optional<int64_t> quota = {}, bool instructor = false) {
+    return add_user({name, quota.value_or(options_.quota), "", instructor ? Users::kInstructor : "", ""});
+  }
+  std::string add_user(const NewUser& u) {
+    const std::string token = u.token.empty() ? random_word() : u.token;
     Transaction t(db_);
-    if (db_.integer("SELECT id FROM users WHERE name = ?", name))
-      throw Refusal("user", "name", "a name that is not taken", tinymlperf::detail::show(Json(name)));
-    const int64_t user =
-        db_.insert("INSERT INTO users(name, token_sha256, quota, created) VALUES(?, ?, ?, ?)", name,
-                   bundle::sha256(token), quota.value_or(options_.quota), queue_.now());
-    note("user", user, {}, name);
+    const int64_t user = Users(db_).add(u, token, queue_.now());
+    note("user", user, {}, u.name);
     t.commit();
     return token;
   }
+  std::vector<UserRow> users() { return Users(db_).all(queue_.now()); }
 
-  // In the order of arrival.
-  std::vector<UserRow> users() {
-    std::vector<UserRow> out;
-    for (Rows r = db_.query(
-             "SELECT u.id, u.name, u.quota, count(b.id) FROM users u LEFT JOIN bundles b ON b.user = "
-             "u.id GROUP BY u.id ORDER BY u.id");
-         r.next();)
-      out.push_back({r.text(1), r.integer(2), used_today(r.integer(0)), r.integer(3)});
-    return out;
-  }
-
-  std::optional<int64_t> user_of(const std::string& token) override {
-    return db_.integer("SELECT id FROM users WHERE token_sha256 = ?", bundle::sha256(token));
-  }
+  std::optional<int64_t> user_of(const std::string& token) override { return Users(db_).of_token(token); }
 
   Accepted submit(int64_t user, std::string bundle_bytes) override {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
@@ -86,9 +65,10 @@ class Store final : public Uploads {
     bundle::check_rules(b);
     Transaction t(db_);
     if (const auto known = find(b.id)) return *known;
+    Settings(db_).require_open(queue_.now());
     require_quota(user);
     for (const std::string& benchmark : b.manifest.benchmarks) require_baseline(b, benchmark);
-    const int64_t submission = insert_bundle(user, b, bundle_bytes, queue_.now());
+    const int64_t submission = insert_bundle(db_, user, b, bundle_bytes, queue_.now());
     queue_missing(submission, b.manifest, user);
     note("submission", user, submission, b.id);
     t.commit();
@@ -101,7 +81,8 @@ class Store final : public Uploads {
     bundle::check_rules(b);
     Transaction t(db_);
     const auto known = find(b.id);
-    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes, queue_.now());
+    const int64_t submission =
+        known ? known->submission : insert_bundle(db_, user, b, bundle_bytes, queue_.now());
     for (const std::string& benchmark : b.manifest.benchmarks)
       set_baseline(benchmark, b.manifest, submission);
     if (!known) note("baseline", user, submission, b.id);
@@ -120,7 +101,7 @@ class Store final : public Uploads {
     Transaction t(db_);
     if (find(b.id)) return false;
     const int64_t user = db_.integer("SELECT id FROM users WHERE name = ?", user_name).value();
-    note("import", user, insert_bundle(user, b, bundle_bytes, created), b.id);
+    note("import", user, insert_bundle(db_, user, b, bundle_bytes, created), b.id);
     t.commit();
     return true;
   }
@@ -145,6 +126,9 @@ class Store final : public Uploads {
   int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) override {
     Transaction t(db_);
     const bundle::Manifest ours = require_manifest(submission), theirs = require_manifest(against);
+    for (const int64_t one : {submission, against})
+      if (Hidings(db_).of(one))
+        throw Refusal("head-to-head", "", "submissions that are shown", "hidden: " + std::to_string(one));
     const auto common = [&](const char* what, const auto& a, const auto& b) {
       for (const std::string& name : a)
         if (std::find(b.begin(), b.end(), name) != b.end()) return name;
@@ -167,6 +151,7 @@ class Store final : public Uploads {
         "('queued', 'running')",
         submission, against);
     if (waiting) return *waiting;
+    Settings(db_).require_open(queue_.now());
     require_quota(user);
     const int64_t job = queue_.add(claim, user);
     note("head-to-head", user, submission, "against " + std::to_string(against));
@@ -185,6 +170,54 @@ class Store final : public Uploads {
     Transaction t(db_);
     note("answer", {}, Appeals(db_).answer(appeal, text, queue_.now()),
          "to appeal " + std::to_string(appeal));
+    t.commit();
+  }
+
+  // In the next three an empty user is whoever has the board's file, who may do all that an instructor may.
+  // They throw Refusal.
+  //
+  // A job that waits is cancelled by its owner or an instructor.
+  void cancel(std::optional<int64_t> user, int64_t job) override {
+    Transaction t(db_);
+    require_right(user, "job " + std::to_string(job), db_.integer("SELECT user FROM jobs WHERE id = ?", job));
+    queue_.cancel(job);
+    note("cancel", user, {}, "job " + std::to_string(job));
+    t.commit();
+  }
+  // The owner withdraws a submission, or an instructor hides it: its waiting jobs are cancelled, and it is
+  // not shown any more.
+  void withdraw(std::optional<int64_t> user, int64_t submission, const std::string& reason) override {
+    Transaction t(db_);
+    const auto owner = db_.integer("SELECT user FROM bundles WHERE id = ?", submission);
+    require_right(user, "submission " + std::to_string(submission), owner);
+    hide(user, submission, {true, user && user == owner, reason, queue_.now()});
+    t.commit();
+  }
+  // An instructor lets a failed or cancelled job wait again.
+  void retry(std::optional<int64_t> user, int64_t job) override {
+    Transaction t(db_);
+    require_instructor(user);
+    queue_.retry(job);
+    const auto of = db_.integer("SELECT bundle FROM jobs WHERE id = ?", job);
+    if (Hidings(db_).of(of.value()))
+      throw Refusal("job " + std::to_string(job), "", "one of a submission that is shown", "a hidden one's");
+    note("retry", user, of, "job " + std::to_string(job));
+    t.commit();
+  }
+  // Whoever has the board's file shows a hidden submission again. Its cancelled jobs stay cancelled.
+  void restore(int64_t submission, const std::string& reason) {
+    Transaction t(db_);
+    hide({}, submission, {false, false, reason, queue_.now()});
+    t.commit();
+  }
+  // For an import: a decision that was made elsewhere.
+  void adopt_hiding(int64_t submission, const Hiding& h) {
+    require_moment("hidden", h.date);
+    Transaction t(db_);
+    if (db_.integer("SELECT 1 FROM hidings WHERE bundle = ? AND hidden = ? AND reason = ? AND created = ?",
+                    submission, h.hidden, h.reason, h.date))
+      return;
+    hide({}, submission, h);
     t.commit();
   }
 
@@ -237,7 +270,7 @@ class Store final : public Uploads {
     const bundle::Manifest m = manifest(known->submission).value();
     for (const std::string& benchmark : m.benchmarks)
       if (const auto base = baseline(benchmark, m.division, m.tier); base && m.division == "closed")
-        require_layers(model_of(known->submission), *base, benchmark);
+        require_layers(model_of(known->submission), model_of(*base), benchmark);
     queue_missing(known->submission, m,
                   db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value());
     t.commit();
@@ -254,7 +287,29 @@ class Store final : public Uploads {
     return bundle::parse_manifest(*text);
   }
 
+  // Adds to the log of events. Call it inside a transaction.
+  void note(const char* kind, std::optional<int64_t> user, std::optional<int64_t> submission,
+            const std::string& detail) {
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, ?, ?, ?, ?)", queue_.now(), kind,
+            user, submission, detail);
+  }
+
  private:
+  void require_instructor(std::optional<int64_t> user) {
+    if (user && !Users(db_).is_instructor(*user))
+      throw Refusal("token", "", "that of an instructor", "another one");
+  }
+  // `what`: "job 7", whose owner may do it, too; empty: there is no such thing.
+  void require_right(std::optional<int64_t> user, const std::string& what, std::optional<int64_t> owner) {
+    if (!owner) throw Refusal(what, "", "one of this board", "none");
+    if (user && user != owner && !Users(db_).is_instructor(*user))
+      throw Refusal(what, "", "one of the user whose token this is", "one of somebody else");
+  }
+  void hide(std::optional<int64_t> user, int64_t submission, const Hiding& h) {
+    Hidings(db_).add(submission, h);
+    if (h.hidden) queue_.cancel_waiting(submission);
+    note(h.hidden ? "hide" : "restore", user, submission, h.reason);
+  }
   void require_moment(const char* of, const std::string& created) const {
     if (created.size() != queue_.now().size() || created > queue_.now() ||
         created.find_first_not_of("0123456789-:TZ") != std::string::npos)
@@ -287,26 +342,11 @@ class Store final : public Uploads {
     return *std::move(m);
   }
 
-  int64_t used_today(int64_t user) {
-    const std::string today = queue_.now().substr(0, 10);  // dates sort as texts
-    return db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today)
-               .value_or(0) +
-           db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
-                       user, today)
-               .value_or(0);
-  }
-
-  void require_quota(int64_t user) {
-    const auto quota = db_.integer("SELECT quota FROM users WHERE id = ?", user);
-    if (!quota) throw Refusal("user", "", "a user of this board", "no number " + std::to_string(user));
-    const int64_t used = used_today(user);
-    if (used >= *quota)
-      throw Refusal("quota", "", "at most " + std::to_string(*quota) + " submissions and matches a day (UTC)",
-                    "one more; try again tomorrow");
-  }
+  void require_quota(int64_t user) { Users(db_).require_quota(user, queue_.now()); }
 
   // Adds a job against the baseline for every scenario with neither a job nor a run.
   void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
+    if (Hidings(db_).of(submission)) return;
     for (const std::string& benchmark : m.benchmarks) {
       const auto against = baseline(benchmark, m.division, m.tier);
       if (!against || *against == submission) continue;
@@ -325,51 +365,16 @@ class Store final : public Uploads {
     }
   }
 
-  // Closed means the baseline's model: the same layers, with weights that may be quantized or with another
-  // recipe.
   void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
     const bundle::Manifest& m = b.manifest;
     const auto base = baseline(benchmark, m.division, m.tier);
     if (!base)
       throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
                     "none for " + benchmark + ", " + m.division + ", " + m.tier);
-    if (m.division == "closed") require_layers(*b.find(kModelFile), *base, benchmark);
-  }
-  void require_layers(const std::string& model, int64_t base, const std::string& benchmark) {
-    const auto layers = [&](const std::string& text) {
-      Json spec = to_json(parse_entry(text, task_of(subject_of(benchmark))));
-      for (const char* own : {"name", "author", "description", "training"}) spec.erase(own);
-      return spec;
-    };
-    if (layers(model) != layers(model_of(base)))
-      throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
+    if (m.division == "closed") require_layers(*b.find(kModelFile), model_of(*base), benchmark);
   }
   std::string model_of(int64_t submission) {
     return db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", submission, kModelFile).value();
-  }
-
-  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,
-                        const std::string& created) {
-    const int64_t id = db_.insert(
-        "INSERT INTO bundles(sha256, user, name, division, tier, hardware, manifest, content, created) "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        b.id, user, b.manifest.name, b.manifest.division, b.manifest.tier, b.manifest.hardware,
-        b.manifest_text, Blob{bytes}, created);
-    for (size_t i = 0; i < b.files.size(); ++i) {
-      const bundle::FileRecord& file = b.manifest.files[i];
-      db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,
-              bundle::is_shown(b.files[i]) ? std::string_view(b.files[i].content) : std::string_view());
-    }
-    for (const std::string& benchmark : b.manifest.benchmarks)
-      db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
-    insert_similarity(db_, id, user, b);
-    return id;
-  }
-
-  void note(const char* kind, std::optional<int64_t> user, std::optional<int64_t> submission,
-            const std::string& detail) {
-    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, ?, ?, ?, ?)", queue_.now(), kind,
-            user, submission, detail);
   }
 
   StoreOptions options_;

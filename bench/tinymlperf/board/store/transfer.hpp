@@ -4,12 +4,14 @@
 //                          "bundles": [{"file", "user", "created"}, ...], "runs": [file, ...],
 //                          "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
 //                          "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...],
-//                          "older": [files of runs whose judge kept no evidence of its audits, ...]}
+//                          "older": [files of runs whose judge kept no evidence of its audits, ...],
+//                          "hidden": [{"bundle", "hidden", "by_owner", "reason", "created"}, ...]}
 //   bundles/000001.tmlp   runs/000001.json
 //
 // An import checks everything as if it were new, and computes the ranks in a temporary board before anything
 // is stored. Known items stay as they are, so importing is idempotent. Matches that were not played yet are
-// queued here; jobs and tokens are not exported. Exports of "tinymlperf-board-1" hold older runs alone.
+// queued here; jobs and tokens are not exported. Exports of "tinymlperf-board-1" hold older runs alone, and
+// early ones of both schemas have no list of hidden submissions.
 #pragma once
 
 #include <algorithm>
@@ -82,12 +84,22 @@ inline std::string export_board(Store& store) {
                        {"released", r.integer(2) != 0},
                        {"reason", r.text(3)},
                        {"created", r.text(4)}});
+  Json hidden = Json::array();
+  for (Rows r = db.query("SELECT b.sha256, h.hidden, h.by, h.reason, h.created FROM hidings h JOIN bundles b "
+                         "ON b.id = h.bundle ORDER BY h.id");
+       r.next();)
+    hidden.push_back({{"bundle", r.text(0)},
+                      {"hidden", r.integer(1) != 0},
+                      {"by_owner", r.text(2) == "owner"},
+                      {"reason", r.text(3)},
+                      {"created", r.text(4)}});
   files[0] = {kBoardFile, Json{{"schema", kBoardSchema},
                                {"bundles", bundles},
                                {"runs", runs},
                                {"baselines", baselines},
                                {"reviews", reviews},
                                {"older", older},
+                               {"hidden", hidden},
                                {"ranks", ranks(store)}}
                                   .dump(1) +
                               "\n"};
@@ -117,11 +129,13 @@ inline Luggage open_luggage(std::string_view bytes) {
   Luggage l{bundle::read_archive(bytes, kBoardLimits), {}};
   l.board = tinymlperf::detail::parse_json(l.content(kBoardFile), kBoardFile);
   if (l.is_older()) l.board["older"] = l.board.value("runs", Json::array());
+  if (l.board.is_object() && !l.board.contains("hidden")) l.board["hidden"] = Json::array();
   const tinymlperf::detail::Fields fields(
-      l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews", "older"}, kBoardFile);
+      l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews", "older", "hidden"},
+      kBoardFile);
   if (!l.is_older() && fields.text("schema", 60, nullptr) != kBoardSchema)
     fields.refuse("schema", kBoardSchema, tinymlperf::detail::show(l.board.at("schema")));
-  for (const char* key : {"bundles", "runs", "baselines", "ranks", "reviews", "older"})
+  for (const char* key : {"bundles", "runs", "baselines", "ranks", "reviews", "older", "hidden"})
     fields.array(key, 0, kBoardLimits.files);
   return l;
 }
@@ -179,11 +193,24 @@ inline void unload_reviews(Store& store, const Luggage& l) {
   }
 }
 
+inline void unload_hidings(Store& store, const Luggage& l) {
+  for (const Json& j : l.board.at("hidden")) {
+    const tinymlperf::detail::Fields f(j, "hidden", {"bundle", "hidden", "by_owner", "reason", "created"},
+                                       kBoardFile);
+    const auto bundle =
+        store.database().integer("SELECT id FROM bundles WHERE sha256 = ?", f.text("bundle", 64, nullptr));
+    if (!bundle) f.refuse("bundle", "a bundle of this archive", "another");
+    store.adopt_hiding(*bundle, {f.boolean("hidden", true), f.boolean("by_owner", false),
+                                 f.text("reason", kNoteBytes, nullptr), f.text("created", 30, nullptr)});
+  }
+}
+
 inline Imported unload(Store& store, const Luggage& l) {
   Imported count;
   unload_bundles(store, l, count);
   unload_runs(store, l, count);
   unload_reviews(store, l);
+  unload_hidings(store, l);
   for (const Json& j : l.board.at("bundles"))
     store.settle(bundle::sha256(l.content(j.at("file").get<std::string>())));
   return count;

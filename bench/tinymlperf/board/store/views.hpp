@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tinytorch/benchmarking/samples.hpp>
 #include <utility>
 #include <vector>
@@ -95,7 +96,17 @@ struct Category {
   std::string value;  // the leader's, with unit
 };
 
-enum class JobState { queued, running, done, failed };
+enum class JobState { queued, running, done, failed, cancelled };
+
+inline constexpr std::array<const char*, 5> kJobStates{"queued", "running", "done", "failed", "cancelled"};
+inline const char* state_name(JobState state) { return kJobStates.at(static_cast<size_t>(state)); }
+// An unknown name: failed.
+inline JobState state_of(std::string_view name) {
+  for (size_t i = 0; i < kJobStates.size(); ++i)
+    if (name == kJobStates[i]) return static_cast<JobState>(i);
+  return JobState::failed;
+}
+inline bool has_ended(JobState state) { return state != JobState::queued && state != JobState::running; }
 
 struct Job {
   int64_t id = 0, submission = 0;
@@ -106,7 +117,20 @@ struct Job {
   double progress = 0;  // 0 to 1
   std::string message;  // current activity, or reason of the failure
   std::string created, started, ended;
+  int64_t ahead = 0;                // of a job that waits: jobs that are played before it
+  std::optional<double> wait = {};  // seconds until it is played, as far as anybody knows
 };
+
+// "3 jobs are before it, about 5 min"; empty for a job that does not wait.
+inline std::string wait_text(const Job& j) {
+  if (j.state != JobState::queued) return "";
+  std::string out = j.ahead == 0   ? "it is the next"
+                    : j.ahead == 1 ? "1 job is before it"
+                                   : std::to_string(j.ahead) + " jobs are before it";
+  if (j.wait && j.ahead > 0)
+    out += ", about " + std::to_string(1 + static_cast<int64_t>(*j.wait) / 60) + " min";
+  return out;
+}
 
 struct FrontPage {
   std::vector<Category> categories;
@@ -135,6 +159,13 @@ struct Review {
   std::string reason, date;
 };
 
+// Whether a submission is hidden, who decided that, and why.
+struct Hiding {
+  bool hidden = true;
+  bool by_owner = false;  // else by the instructor
+  std::string reason, date;
+};
+
 // Medians of the turns' medians for a generation, in seconds.
 struct TokenTimes {
   double to_first = 0, per_token = 0;
@@ -160,6 +191,7 @@ struct Run {
   std::vector<OpRow> ops = {};              // in a match of kernels
   int64_t peak_bytes = 0;                   // 0: not known
   std::optional<TokenTimes> tokens = {}, baseline_tokens = {};
+  std::string load = {};  // the load of other programs meanwhile; empty: there was none
 };
 
 struct File {
@@ -190,6 +222,10 @@ struct Submission {
   std::vector<std::string> reasons;        // why its source should be reviewed
   std::string difference;                  // its graph or code against the baseline's, as unified diff
   std::vector<Similarity> similarities = {};
+  // With it, what the submission holds and how it was measured is not shown.
+  std::optional<Hiding> hiding = {};
+  // Until this moment, or until there is a deadline if it is empty, texts of its files are not shown.
+  std::optional<std::string> sealed_until = {};
 };
 
 // A point of the history of a table: the leader from then on.

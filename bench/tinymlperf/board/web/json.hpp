@@ -34,7 +34,9 @@ inline Json to_json(const Job& j) {
           {"message", j.message},
           {"created", j.created},
           {"started", j.started},
-          {"ended", j.ended}};
+          {"ended", j.ended},
+          {"ahead", j.ahead},
+          {"wait_seconds", j.wait ? Json(*j.wait) : Json()}};
 }
 inline Json to_json(const HistoryPoint& p) {
   return {{"date", p.date}, {"name", p.name}, {"submission", p.submission}, {"score", p.score}};
@@ -136,6 +138,9 @@ inline Json to_json(const Appeal& a) {
 inline Json to_json(const Review& r) {
   return {{"released", r.released}, {"reason", r.reason}, {"date", r.date}};
 }
+inline Json to_json(const std::optional<Hiding>& h) {
+  return h ? Json{{"by_owner", h->by_owner}, {"reason", h->reason}, {"date", h->date}} : Json();
+}
 inline Json to_json(const std::optional<TokenTimes>& t) {
   return t ? Json{{"to_first_seconds", t->to_first}, {"per_token_seconds", t->per_token}} : Json();
 }
@@ -148,6 +153,7 @@ inline Json to_json(const Run& r) {
           {"date", r.date},
           {"measure", r.measure},
           {"baseline", r.baseline},
+          {"load", r.load},
           {"out", r.out},
           {"refused", r.refused},
           {"appeal", r.appeal ? to_json(*r.appeal) : Json()},
@@ -187,7 +193,9 @@ inline Json to_json(const Submission& s) {
           {"replaced", s.replaced},
           {"reasons", s.reasons},
           {"likenesses", to_json(s.similarities)},
-          {"difference", s.difference}};
+          {"difference", s.difference},
+          {"hidden", to_json(s.hiding)},
+          {"sealed_until", s.sealed_until ? Json(*s.sealed_until) : Json()}};
 }
 inline Json to_json(const Accepted& a) {
   return {

@@ -6,17 +6,27 @@
 //   const auto job = board.job(a.job);
 //
 // A refusal of the board throws RefusedByBoard with the board's reason. An address without a board throws
-// std::runtime_error, which says what to check.
+// std::runtime_error, which says what to check. A board that answers "too many requests" (429) is asked again
+// after the time that it names, for at most Patience::most altogether.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tinymlperf/board/store/source.hpp>
 #include <tinymlperf/board/store/text.hpp>
+#include <tinymlperf/board/store/views.hpp>
 #include <tinymlperf/board/web/http_library.hpp>
+#include <tinymlperf/board/web/request.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <utility>
 
@@ -29,10 +39,18 @@ class RefusedByBoard : public std::runtime_error {
 
 inline bool is_address(std::string_view board) { return board.find("://") != std::string_view::npos; }
 
+struct Patience {
+  std::chrono::seconds most{600};  // the sum of all waits for one answer
+  std::function<void(std::chrono::seconds)> told = [](std::chrono::seconds wait) {
+    fmt::print(stderr, "tinymlperf: the board has too many requests; asking again in {} s\n", wait.count());
+  };
+};
+
 class RemoteBoard {
  public:
   // http://HOST, http://HOST:PORT or https://...; the board is at the root of its server.
-  explicit RemoteBoard(std::string address) : address_(std::move(address)) {
+  explicit RemoteBoard(std::string address, Patience patience = {})
+      : address_(std::move(address)), patience_(std::move(patience)) {
     while (address_.ends_with('/')) address_.pop_back();
     const size_t mark = address_.find("://");
     const std::string scheme = address_.substr(0, mark),
@@ -90,6 +108,16 @@ class RemoteBoard {
     return read([](const Json& j) { return j.at("appeal").get<int64_t>(); }, answer);
   }
 
+  void cancel(const std::string& token, int64_t job) {
+    post_form("/cancel", {{"token", token}, {"job", std::to_string(job)}});
+  }
+  void retry(const std::string& token, int64_t job) {
+    post_form("/retry", {{"token", token}, {"job", std::to_string(job)}});
+  }
+  void withdraw(const std::string& token, int64_t submission, const std::string& reason) {
+    post_form("/withdraw", {{"token", token}, {"submission", std::to_string(submission)}, {"note", reason}});
+  }
+
   // Empty: there is no such job.
   std::optional<Job> job(int64_t id) {
     return maybe(fmt::format("/jobs/{}.json", id), [](const Json& j) { return job_of(j); });
@@ -119,11 +147,9 @@ class RemoteBoard {
     job.name = shown(j.at("name")), job.kind = shown(j.at("kind"));
     job.benchmark = shown(j.at("benchmark")), job.scenario = shown(j.at("scenario"));
     job.progress = j.at("progress").get<double>(), job.message = shown(j.at("message"));
-    const auto state = j.at("state").get<std::string>();
-    job.state = state == "queued"    ? JobState::queued
-                : state == "running" ? JobState::running
-                : state == "done"    ? JobState::done
-                                     : JobState::failed;
+    job.ahead = j.at("ahead").get<int64_t>();
+    if (const Json& wait = j.at("wait_seconds"); !wait.is_null()) job.wait = wait.get<double>();
+    job.state = state_of(j.at("state").get<std::string>());
     return job;
   }
   static Run run_of(const Json& j) {
@@ -131,6 +157,7 @@ class RemoteBoard {
     r.id = j.at("id").get<int64_t>(), r.benchmark = shown(j.at("benchmark"));
     r.scenario = shown(j.at("scenario")), r.run_class = shown(j.at("run_class"));
     r.baseline = shown(j.at("baseline")), r.out = shown(j.at("out"));
+    r.load = shown(j.at("load"));
     if (!j.at("ratio").is_null()) r.ratio = interval_from_json(j.at("ratio"));
     if (const Json& t = j.at("tokens"); !t.is_null())
       r.tokens = TokenTimes{t.at("to_first_seconds").get<double>(), t.at("per_token_seconds").get<double>()};
@@ -148,14 +175,30 @@ class RemoteBoard {
   }
   template <class F>
   auto maybe(const std::string& path, F&& f) -> std::optional<decltype(f(Json()))> {
-    const httplib::Result result = http_->Get(path, kJson);
+    const httplib::Result result = patiently([&] { return http_->Get(path, kJson); });
     if (result && result->status == 404) return std::nullopt;
     return read(f, body_of(result));
   }
-  Json get(const char* path) { return body_of(http_->Get(path, kJson)); }
+  Json get(const char* path) {
+    return body_of(patiently([&] { return http_->Get(path, kJson); }));
+  }
   template <class F>
   Json post(F&& f) {
-    return body_of(f());
+    return body_of(patiently(f));
+  }
+  // Asks until the answer is another one than 429, or too much time was waited.
+  template <class F>
+  httplib::Result patiently(F&& ask) {
+    for (std::chrono::seconds waited{0};;) {
+      httplib::Result result = ask();
+      if (!result || result->status != 429) return result;
+      const auto named = parse_id(result->get_header_value("Retry-After"));
+      const std::chrono::seconds wait(std::clamp<int64_t>(named.value_or(10), 1, 60));
+      if (waited + wait > patience_.most) return result;
+      patience_.told(wait);
+      std::this_thread::sleep_for(wait);
+      waited += wait;
+    }
   }
   Json post_form(const char* path, const httplib::Params& fields) {
     return post([&] { return http_->Post(path, kJson, fields); });
@@ -194,6 +237,7 @@ class RemoteBoard {
   }
 
   std::string address_;
+  Patience patience_;
   std::unique_ptr<httplib::Client> http_;
 };
 

@@ -14,6 +14,7 @@
 #include <tinymlperf/board/pages/table.hpp>
 #include <tinymlperf/board/pages/upload.hpp>
 #include <tinymlperf/board/store/source.hpp>
+#include <tinymlperf/board/web/forms.hpp>
 #include <tinymlperf/board/web/json.hpp>
 #include <tinymlperf/board/web/page_cache.hpp>
 #include <tinymlperf/board/web/request.hpp>
@@ -45,8 +46,8 @@ inline std::string etag_of(const std::string& body) { return "W/\"" + fingerprin
 inline constexpr const char* kReading = "GET, HEAD";
 inline const char* methods_of(const Address& a) {
   if (a.parts == std::vector<std::string>{"submit"}) return "GET, HEAD, POST";
-  for (const char* form : {"head-to-head", "appeal"})
-    if (a.parts == std::vector<std::string>{form}) return "POST";
+  for (const Form& form : forms())
+    if (a.parts == std::vector<std::string>{form.address}) return "POST";
   return kReading;
 }
 

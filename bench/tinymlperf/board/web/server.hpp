@@ -5,6 +5,7 @@
 //   connection.hpp  timeouts and size limits
 //   limits.hpp      limits for one visitor
 //   upload_form.hpp what an upload sends, and how many are read at once
+//   forms.hpp       what else changes something
 //   here            the order of checks: refuse early, before a body is read; then answer
 //
 // There are no cookies: a request that changes something has a token in its form or, for a program, in its
@@ -157,8 +158,9 @@ class Server : private httplib::Server {
     Post("/submit", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
       submit(q, r, reader);
     });
-    Post("/head-to-head", [this](const Request& q, Response& r) { head_to_head(q, r); });
-    Post("/appeal", [this](const Request& q, Response& r) { appeal(q, r); });
+    for (const Form& form : forms())
+      Post(std::string("/") + form.address,
+           [this, &form](const Request& q, Response& r) { take_form(q, r, form); });
     set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty() || request.method == "HEAD") return;
       // Errors that the library itself reports: an invalid request line, header or form.
@@ -324,45 +326,28 @@ class Server : private httplib::Server {
     }
   }
 
-  // A form with a token and two numbers. `act` carries it out, and returns the result as JSON and the page to
-  // show.
-  template <class Act>
-  void take_form(const Request& request, Response& response, const char* first, const char* second, Act act) {
+  void take_form(const Request& request, Response& response, const Form& form) {
     const bool json = wants_json(request);
     const auto answer = [&](const Reply& reply) { send(request, response, reply); };
-    auto form = parse_form(request.body, "note");
-    const auto one = form ? parse_id((*form)[first]) : std::nullopt;
-    const auto other = form ? parse_id((*form)[second]) : std::nullopt;
-    if (!one || !other)
-      return answer(problem_reply(
-          {400, fmt::format("The form must hold the fields token, {0} and {1}; {0} and {1} are numbers.",
-                            first, second)},
-          json));
-    const auto user = uploads_.user_of((*form)["token"]);
+    auto fields = parse_form(request.body, "note");
+    FilledForm filled;
+    for (const char* name : form.numbers)
+      if (const auto number = fields ? parse_id((*fields)[name]) : std::nullopt)
+        filled.numbers.push_back(*number);
+    if (filled.numbers.size() != form.numbers.size())
+      return answer(problem_reply({400, form.expectation()}, json));
+    const std::string bearer = bearer_of(request);
+    const auto user = uploads_.user_of(bearer.empty() ? (*fields)["token"] : bearer);
     if (!user) return refuse_token(request, response);
+    filled.user = *user, filled.note = (*fields)["note"];
     try {
-      const std::pair<Json, std::string> done = act(*user, *one, *other, (*form)["note"]);
+      const std::pair<Json, std::string> done = form.act(uploads_, filled);
       Reply reply = json ? json_reply(done.first, 201) : see(done.second);
       reply.location = done.second;
       answer(reply);
     } catch (const Refusal& refusal) {
       answer(problem_reply({422, refusal.what()}, json));
     }
-  }
-
-  void head_to_head(const Request& request, Response& response) {
-    take_form(request, response, "submission", "against",
-              [this](int64_t user, int64_t submission, int64_t against, const std::string&) {
-                const int64_t job = uploads_.request_head_to_head(user, submission, against);
-                return std::pair(Json{{"job", job}}, Site().job(job));
-              });
-  }
-  void appeal(const Request& request, Response& response) {
-    take_form(request, response, "submission", "run",
-              [this](int64_t user, int64_t submission, int64_t run, const std::string& note) {
-                const int64_t id = uploads_.appeal(user, submission, run, note);
-                return std::pair(Json{{"appeal", id}}, Site().submission(submission));
-              });
   }
 
   static void refuse_token(const Request& request, Response& response) {

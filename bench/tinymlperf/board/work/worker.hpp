@@ -3,9 +3,11 @@
 // worker plays the match again.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +15,8 @@
 #include <tinymlperf/bundle/compile.hpp>
 #include <tinymlperf/judge/match/kernel_claims.hpp>
 #include <tinymlperf/judge/match/play.hpp>
+#include <tinymlperf/support/machine_load.hpp>
+#include <tinymlperf/support/machine_lock.hpp>
 
 namespace tinymlperf::board {
 
@@ -67,8 +71,8 @@ void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
     if (c.out.empty() && !c.audits.empty()) c.audits.push_back(claims_audit(d, c, claims));
     // The tier that ran must be the tier that is ranked: a bundle of data holds no code.
     if (c.out.empty() && c.tier != m.tier)
-      throw std::runtime_error("the bundle of " + m.name + " is of tier " + m.tier + ", and ran as " +
-                               c.tier);
+      throw std::invalid_argument("the bundle of " + m.name + " is of tier " + m.tier + ", and ran as " +
+                                  c.tier);
     c.name = m.name, c.bundle = bundles[i].id, c.tier = m.tier;
   }
 }
@@ -116,7 +120,9 @@ inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_c
   } else if (base && *base == claim.submission) {
     o.baseline = o.entries.back();
   }
+  const LoadMeter meter;
   AnyRun run = play(o);
+  std::visit([&](auto& d) { note_other_load(d.machine, meter.others()); }, run);
   std::visit([&](auto& d) { name_contenders(d, bundles); }, run);
   if (claim.kind == "run") {
     const double best = best_of_table(store, bundles.back().manifest, claim);
@@ -138,7 +144,21 @@ struct WorkOptions {
   double lease = QueueRules{}.lease;  // lease of the store's queue, in seconds
   Player play = play_any;
   Compiler compile = compile_here;
+  // The machine's lock, which is held while a job is compiled and played; empty: none is taken.
+  std::filesystem::path lock = {};
+  std::function<void(const std::string& holder)> waits = [](const std::string&) {};  // others have it
+  std::chrono::milliseconds step{1000};  // between two looks whether it is free
 };
+
+// The machine's lock, which may take as long as another one's match; empty: no job waits any more.
+inline std::unique_ptr<MachineLock> wait_for_machine(Store& store, const WorkOptions& o) {
+  for (std::string told; store.queue().has_job(o.hardware); std::this_thread::sleep_for(o.step)) {
+    auto lock = std::make_unique<MachineLock>("a board's worker", o.lock);
+    if (lock->is_held()) return lock;
+    if (told != lock->holder()) o.waits(told = lock->holder());
+  }
+  return nullptr;
+}
 
 // Runs check C2 for all waiting submissions that were not compiled yet, so that their authors learn of
 // mistakes before the queue is played.
@@ -157,14 +177,24 @@ inline void compile_waiting(Store& store, const WorkOptions& o) {
   }
 }
 
+// Whether the entry failed or the machine. The judge refuses an entry, or a match that cannot be played as
+// asked, with one of two exceptions; the same job would fail in the same way again.
+inline Fault fault_of(const std::exception& e) {
+  const bool certain = dynamic_cast<const Refusal*>(&e) || dynamic_cast<const std::invalid_argument*>(&e);
+  return certain ? Fault::entry : Fault::machine;
+}
+
 struct Worked {
   int64_t job = 0, run = 0;
-  std::string failure;  // why there is no run
+  std::string failure;   // why there is no run
+  bool retried = false;  // the job waits again
 };
 
-// Plays one job, if there is one for this hardware. If its match cannot be played the job fails; errors of
-// the database are thrown.
+// Plays one job, if there is one for this hardware. If its match cannot be played the job fails, or waits
+// again; errors of the database are thrown.
 inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
+  const auto lock = o.lock.empty() ? nullptr : wait_for_machine(store, o);
+  if (!lock && !o.lock.empty()) return std::nullopt;
   compile_waiting(store, o);
   const auto claim = store.queue().claim(o.hardware);
   if (!claim) return std::nullopt;
@@ -185,7 +215,7 @@ inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
       throw;
     } catch (const std::exception& e) {
       done.failure = e.what();
-      store.queue().fail(*claim, done.failure);
+      done.retried = store.queue().fail(*claim, clean(done.failure, 8000), fault_of(e));
     }
   } catch (const LeaseLost& e) {
     done.failure = e.what();

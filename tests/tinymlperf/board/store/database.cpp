@@ -91,7 +91,7 @@ TEST_CASE("the tables are made once, and another file is not taken for a leaderb
   Database db(folder.path() / "board.db");
   prepare(db);
   prepare(db);
-  CHECK(db.integer("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") == 39);
+  CHECK(db.integer("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") == 41);
   CHECK(db.text("PRAGMA journal_mode") == "wal");
   CHECK(db.integer("PRAGMA synchronous") == 2);
   CHECK(db.integer("PRAGMA foreign_keys") == 1);

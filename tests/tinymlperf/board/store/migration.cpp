@@ -1,8 +1,9 @@
-// A board of schema 2 is opened by this program: it keeps its numbers, its seal and its ranks, and its runs
-// are listed as older ones, whose audits have no evidence. New runs do not profit from that.
+// A board of schema 2 or 3 is opened by this program: it keeps its numbers, its seal and its ranks. Runs of
+// schema 2 are listed as older ones, whose audits have no evidence. New runs do not profit from that.
 #include <doctest/doctest.h>
 
 #include <common/source_folder.hpp>
+#include <map>
 #include <support/audited_run.hpp>
 #include <support/board.hpp>
 #include <support/refusals.hpp>
@@ -17,14 +18,14 @@ using test::holds;
 
 namespace {
 
-// A populated board, and the same rows in a file of schema 2.
+// A populated board, and the same rows in a file of an earlier schema.
 struct OldBoard {
   Board board;
   test::BoardFolder folder;
   std::string seal;
   Json old_ranks;
 
-  OldBoard() {
+  explicit OldBoard(int schema = 2) {
     board.submit("fast", 2), board.submit("slow", 3);
     board.work_off(
         {.speedup = 2,
@@ -32,23 +33,18 @@ struct OldBoard {
                     {"A2", "same sample", true, "the same sample again is answered 1.00 times as fast"}}});
     seal = seal_of_board(board.store.database());
     old_ranks = ranks(board.store);
-    const std::string tables = read_text("tests/tinymlperf/board/store/schema_2.sql");
+    const std::string tables =
+        read_text("tests/tinymlperf/board/store/schema_" + std::to_string(schema) + ".sql");
     Database old(folder.path);
     old.script("PRAGMA journal_mode = WAL;" + tables);
     old.script("PRAGMA foreign_keys = OFF; ATTACH '" + board.path.string() + "' AS present");
-    std::vector<std::string> names;
-    for (board::Rows r = old.query("SELECT name FROM main.sqlite_schema WHERE type = 'table'"); r.next();)
-      names.push_back(r.text(0));
-    for (const std::string& name : names)
-      if (name != "contenders" && name != "jobs")
-        old.script("INSERT INTO main." + name + " SELECT * FROM present." + name);
-    old.script(
-        "INSERT INTO main.contenders SELECT run, place, name, bundle, tier, out, quality, quality_low, "
-        "quality_high, credit, model_bytes, peak_bytes, multiply_adds, minus_bits, positive_wins, "
-        "negative_wins FROM present.contenders");
-    old.script(
-        "INSERT INTO main.jobs SELECT id, kind, bundle, against, user, benchmark, scenario, hardware, state, "
-        "attempts, owner, lease_until, progress, message, created, started, ended FROM present.jobs");
+    std::map<std::string, std::string> columns;  // of each table
+    for (board::Rows r = old.query("SELECT t.name, c.name FROM main.sqlite_schema t JOIN "
+                                   "pragma_table_info(t.name, 'main') c WHERE t.type = 'table'");
+         r.next();)
+      columns[r.text(0)] += (columns[r.text(0)].empty() ? "" : ", ") + r.text(1);
+    for (const auto& [name, names] : columns)
+      old.script("INSERT INTO main." + name + "(" + names + ") SELECT " + names + " FROM present." + name);
   }
 
   static std::string read_text(const std::string& path) {
@@ -77,6 +73,21 @@ TEST_CASE("a board of schema 2 keeps its runs, ranks and seal, verifies, and is 
     CHECK(seal_of_board(db) == old.seal);
     CHECK_THROWS_AS(db.run("DELETE FROM older_runs"), DatabaseError);
   }
+}
+
+TEST_CASE("a board of schema 3 keeps everything, too, and its runs are no older ones") {
+  OldBoard old(3);
+  Store store(old.folder.path, Board::with_clock({}));
+  CHECK(store.database().integer("SELECT count(*) FROM older_runs") == 0);
+  // Made-up runs have no evidence of their audits; the schema and everything else is as it must be.
+  for (const std::string& c : verify_board(store)) CHECK_MESSAGE(holds(c, "evidence"), c);
+  CHECK(ranks(store) == old.old_ranks);
+  CHECK(seal_of_board(store.database()) == old.seal);
+  const auto job = store.queue().add({0, "", "run", 2, 1, "dig", "offline", "cpu-mt"}, 1);
+  store.cancel({}, job);
+  CHECK(Queries(store).job(job)->state == JobState::cancelled);
+  store.withdraw({}, 2, "It was a test.");
+  CHECK_THROWS_AS(store.database().run("DELETE FROM hidings"), DatabaseError);
 }
 
 TEST_CASE("a migrated board takes new runs, and from these the evidence of audits is demanded") {

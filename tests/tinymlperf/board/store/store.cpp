@@ -136,7 +136,7 @@ TEST_CASE(
   Board b;
   b.submit("mlp");
   const auto lost = b.store.queue().claim("cpu-mt");
-  b.store.queue().fail(b.store.queue().claim("cpu-mt").value(), "out of luck");
+  b.store.queue().fail(b.store.queue().claim("cpu-mt").value(), "out of luck", Fault::entry);
   test::clock_now += 59;
   b.store.queue().report(*lost, 0.5, "half");
   test::clock_now += 59;

@@ -6,6 +6,7 @@
 #include <support/printed.hpp>
 #include <thread>
 #include <tinymlperf/commands/appeal.hpp>
+#include <tinymlperf/commands/jobs.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include <tinymlperf/board/served_board.hpp>
@@ -150,9 +151,85 @@ TEST_CASE("waiting follows every job to its end and prints the result; a run tha
 TEST_CASE("a job that failed fails the wait") {
   Served s;
   const int64_t mlp = s.submit("mlp");
-  while (const auto claim = s.store.queue().claim("cpu-mt")) s.store.queue().fail(*claim, "no sandbox here");
+  while (const auto claim = s.store.queue().claim("cpu-mt"))
+    s.store.queue().fail(*claim, "no sandbox here", board::Fault::machine);
   const Printed p = print([&](auto* out) { return run_watch({s.address(), mlp, 5ms}, out); });
   CHECK(p.status == kFailed);
   CHECK(p.holds("failed, no sandbox here"));
   CHECK(p.holds("there is no run of it"));
+}
+
+TEST_CASE("jobs are cancelled and wait again, and a submission is withdrawn, at an address and in a file") {
+  Served s;
+  const std::string grace = s.store.add_user("Grace", {}, true), eve = s.store.add_user("Eve");
+  for (const std::string& where : {s.address(), s.path.string()}) {
+    const int64_t id = s.submit(where == s.address() ? "near" : "far", 3);
+    const auto jobs = s.queries.submission(id)->jobs;
+    REQUIRE(jobs.size() == 2);
+    const auto cancel = [&](const std::string& token, int64_t job) {
+      return print([&](auto* out) { return run_job_cancel({where, {token, {}}, job}, out); });
+    };
+    const auto retry = [&](const std::string& token, int64_t job) {
+      return print([&](auto* out) { return run_job_retry({where, {token, {}}, job}, out); });
+    };
+    const auto withdraw = [&](const std::string& token, const std::string& why) {
+      return print([&](auto* out) { return run_withdraw({where, {token, {}}, id, why}, out); });
+    };
+    const std::string number = std::to_string(jobs[0].id);
+    CHECK(cancel(eve, jobs[0].id).text ==
+          "refused: job " + number +
+              ": expected one of the user whose token this is, found one of somebody else\n");
+    CHECK(cancel("of nobody at all", jobs[0].id).status == kFailed);
+    CHECK(cancel(s.token, jobs[0].id).text == "job " + number + " is cancelled\n");
+    CHECK(s.queries.job(jobs[0].id)->state == board::JobState::cancelled);
+    CHECK(cancel(s.token, jobs[0].id).status == kFailed);
+    CHECK(retry(s.token, jobs[0].id).text ==
+          "refused: token: expected that of an instructor, found another one\n");
+    CHECK(retry(grace, jobs[0].id).text == "job " + number + " waits again\n");
+    CHECK(s.queries.job(jobs[0].id)->state == board::JobState::queued);
+    CHECK(withdraw(eve, "mine").status == kFailed);
+    CHECK(withdraw(s.token, "").holds("refused: withdrawal: reason"));
+    CHECK(withdraw(s.token, "two\nlines").status == kPass);
+    CHECK(s.queries.submission(id)->hiding->reason == "two\nlines");
+    CHECK(s.queries.job(jobs[1].id)->state == board::JobState::cancelled);
+    const Printed watched = print([&](auto* out) { return run_watch({where, id, 5ms}, out); });
+    CHECK(watched.status == kFailed);
+    CHECK(watched.holds("cancelled, its submission was withdrawn"));
+  }
+  // Whoever has the file needs no token; at an address everybody does.
+  CHECK(print([&](auto* out) { return run_job_cancel({s.path, {}, 1}, out); }).status == kFailed);
+  CHECK(print([&](auto* out) { return run_job_cancel({s.address(), {}, 1}, out); }).status == kSetUpProblem);
+  const Printed restored = print([&](auto* out) {
+    return run_restore({s.path, {}, 2, "It was a mistake."}, out);
+  });
+  CHECK(restored.status == kPass);
+  CHECK_FALSE(s.queries.submission(2)->hiding);
+  CHECK(print([&](auto* out) { return run_job_retry({s.path, {}, 1}, out); }).text == "job 1 waits again\n");
+  CHECK(print([&](auto* out) {
+          return run_restore({s.address(), {}, 2, "so"}, out);
+        }).status == kSetUpProblem);
+}
+
+TEST_CASE("a board with too many requests is asked again after the time that it names, but not for ever") {
+  test::Board b;
+  board::Store reading(b.path, test::Board::with_clock({}));
+  board::Queries queries(reading);
+  board::ServerOptions options;
+  options.asks_per_minute = 60;  // then one a second
+  board::testing::RunningServer server(queries, b.store, options);
+  const std::string address = "http://127.0.0.1:" + std::to_string(server.port);
+  int told = 0;
+  board::RemoteBoard patient(address, {20s, [&](std::chrono::seconds wait) {
+                                         CHECK(wait == 1s);
+                                         ++told;
+                                       }});
+  const std::string token = b.token;
+  const auto cancel = [&](board::RemoteBoard& remote) { return problem([&] { remote.cancel(token, 99); }); };
+  for (int i = 0; i < 200 && told == 0; ++i)
+    CHECK(cancel(patient) == "job 99: expected one of this board, found none");
+  CHECK(told > 0);
+  board::RemoteBoard hasty(address, {0s, [&](std::chrono::seconds) { FAIL("it waits"); }});
+  bool refused = false;
+  for (int i = 0; i < 200 && !refused; ++i) refused = cancel(hasty).find("ask again in") != std::string::npos;
+  CHECK(refused);
 }

@@ -48,10 +48,18 @@ TEST_CASE("jobs become runs with the names and digests of their bundles, until t
 TEST_CASE("a match that cannot be played fails its job with the reason, and the next one goes on") {
   Board b;
   b.submit("mlp");
-  const auto broken = work_once(b.store, options([](const RunOptions&) -> RunDocument {
-                                  throw std::runtime_error("no sandbox here");
-                                }));
+  const WorkOptions without =
+      options([](const RunOptions&) -> RunDocument { throw std::runtime_error("no sandbox here"); });
+  const auto first = work_once(b.store, without);
+  REQUIRE(first);
+  CHECK(first->retried);  // the machine may be better by then, or another worker's
+  CHECK(Queries(b.store).job(first->job)->state == JobState::queued);
+  CHECK(Queries(b.store).job(first->job)->message ==
+        "it waits again, since the machine failed: no sandbox here");
+  const auto broken = work_once(b.store, without);
   REQUIRE(broken);
+  CHECK(broken->job == first->job);
+  CHECK_FALSE(broken->retried);
   CHECK(broken->failure == "no sandbox here");
   CHECK(Queries(b.store).job(broken->job)->state == JobState::failed);
   CHECK(Queries(b.store).job(broken->job)->message == "no sandbox here");
@@ -61,6 +69,7 @@ TEST_CASE("a match that cannot be played fails its job with the reason, and the 
                                  return d;
                                }));
   CHECK(wrong->failure.find("another benchmark") != std::string::npos);
+  CHECK_FALSE(wrong->retried);  // it would fail in the same way again
   CHECK_FALSE(work_once(b.store, options(quick)));
   CHECK(b.store.database().integer("SELECT count(*) FROM runs") == 0);
 }
@@ -117,6 +126,56 @@ TEST_CASE("a long match keeps its lease; a worker that lost its own keeps nothin
   o.lease = 1000;
   CHECK(work_once(store, o)->failure.find("not this worker's any more") != std::string::npos);
   CHECK(store.database().integer("SELECT count(*) FROM runs") == 1);
+}
+
+TEST_CASE("a worker waits until the machine is free, says for whom, and holds the lock while it plays") {
+  Board b;
+  b.submit("mlp");
+  const auto file = b.folder.path() / "lock";
+  auto other = std::make_unique<MachineLock>("a match of somebody else", file);
+  std::vector<std::string> holders;
+  bool locked = false;
+  WorkOptions o = options([&](const RunOptions& run) {
+    locked = !MachineLock("a test", file).is_held();
+    return quick(run);
+  });
+  o.lock = file, o.step = std::chrono::milliseconds(5);
+  o.waits = [&](const std::string& holder) {
+    holders.push_back(holder);
+    CHECK(Queries(b.store).job(1)->state == JobState::queued);  // it is claimed only when it can be played
+    other.reset();
+  };
+  CHECK(work_once(b.store, o)->failure.empty());
+  REQUIRE(holders.size() == 1);
+  CHECK(holders[0].find("a match of somebody else") != std::string::npos);
+  CHECK(locked);
+  CHECK(MachineLock("a test", file).is_held());
+  CHECK(work_once(b.store, o)->failure.empty());
+  const MachineLock busy("a match of somebody else", file);
+  CHECK_FALSE(work_once(b.store, o));  // nothing waits, so it does not wait either
+  CHECK(holders.size() == 1);
+}
+
+TEST_CASE("a match beside other load says so in its result and on its page") {
+  Board b;
+  const int64_t mlp = b.submit("mlp");
+  const auto beside = [](double processors) {
+    return [processors](const RunOptions& run) {
+      RunDocument d = quick(run);
+      note_other_load(d.machine, processors);
+      return d;
+    };
+  };
+  const auto busy = work_once(b.store, options(beside(1.5)));
+  const auto quiet = work_once(b.store, options(beside(0.01)));
+  REQUIRE(busy);
+  REQUIRE(quiet);
+  Queries queries(b.store);
+  const Submission s = queries.submission(mlp).value();
+  REQUIRE(s.runs.size() == 2);
+  CHECK(s.runs[0].load.empty());
+  CHECK(s.runs[1].load == "played beside other load: other programs used 1.50 processors meanwhile");
+  CHECK(verify_board(b.store).empty());
 }
 
 TEST_CASE("a real match from bundles, in sandboxed processes" * doctest::skip(test::kSanitized)) {

@@ -1,0 +1,66 @@
+// What an instructor changes about a board: its roster, tokens, deadline and privacy.
+#pragma once
+
+#include <string>
+#include <tinymlperf/board/store/roster.hpp>
+#include <tinymlperf/board/store/store.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+class Course {
+ public:
+  explicit Course(Store& store) : store_(store), db_(store.database()) {}
+
+  // Takes a whole roster, or nothing of it. `keep` gets the new tokens before they count. Throws
+  // std::invalid_argument with all complaints.
+  template <class Keep>
+  Enrolled enroll(const std::vector<RosterLine>& roster, const std::string& file, Keep keep) {
+    Transaction t(db_);
+    const Enrolled out = board::enroll(db_, roster, file, store_.options().quota, store_.queue().now());
+    store_.note("roster", {}, {},
+                std::to_string(out.added) + " new, " + std::to_string(out.changed) + " known");
+    keep(out);
+    t.commit();
+    return out;
+  }
+
+  // Returns the new token; the old one is void. Throws Refusal.
+  std::string renew_token(const std::string& name) {
+    const std::string token = random_word();
+    Transaction t(db_);
+    const int64_t user = Users(db_).require(name);
+    Users(db_).set_token(user, token);
+    store_.note("renewal", user, {}, name);
+    t.commit();
+    return token;
+  }
+  // Throws Refusal.
+  void revoke_token(const std::string& name) {
+    Transaction t(db_);
+    const int64_t user = Users(db_).require(name);
+    Users(db_).revoke(user);
+    store_.note("revocation", user, {}, name);
+    t.commit();
+  }
+
+  // Empty: there is no deadline any more. Throws Refusal.
+  void set_deadline(const std::string& moment) {
+    Transaction t(db_);
+    Settings(db_).set_deadline(moment);
+    store_.note("deadline", {}, {}, moment.empty() ? "none" : moment);
+    t.commit();
+  }
+  void set_private(bool is) {
+    Transaction t(db_);
+    Settings(db_).set_private(is);
+    store_.note("private", {}, {}, is ? "yes" : "no");
+    t.commit();
+  }
+
+ private:
+  Store& store_;
+  Database& db_;
+};
+
+}  // namespace tinymlperf::board

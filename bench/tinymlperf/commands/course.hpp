@@ -1,0 +1,158 @@
+// `tinymlperf course`: an instructor's work with a class. Access to the board's file is the only permission
+// that is needed.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <tinymlperf/board/store/course.hpp>
+#include <tinymlperf/board/store/grades.hpp>
+#include <tinymlperf/commands/submit.hpp>
+#include <tinytorch/io/file.hpp>
+
+namespace tinymlperf {
+
+struct RosterOptions {
+  std::filesystem::path board, file;
+  std::filesystem::path tokens;  // the file for tokens of new users; empty: the terminal
+};
+
+struct CourseUserOptions {
+  std::filesystem::path board;
+  std::string name;
+};
+
+struct CourseBoardOptions {
+  std::filesystem::path board;
+};
+
+struct CourseDeadlineOptions {
+  std::filesystem::path board;
+  std::string moment;  // "none": there is no deadline any more
+};
+
+struct GradesOptions {
+  std::filesystem::path board;
+  std::filesystem::path out;  // empty: the terminal
+  bool latest = false;        // the latest submission of each, not the best
+};
+
+namespace detail {
+
+// A new file that nobody else can read. Tokens are shown only once, so an older file is never overwritten.
+class SecretFile {
+ public:
+  explicit SecretFile(const std::filesystem::path& path)
+      : path_(path), file_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+    if (file_ < 0)
+      throw std::invalid_argument("cannot make the file " + path.string() + ": " +
+                                  std::error_code(errno, std::generic_category()).message());
+  }
+  ~SecretFile() {
+    close(file_);
+    if (!kept_) unlink(path_.c_str());
+  }
+  SecretFile(const SecretFile&) = delete;
+  SecretFile& operator=(const SecretFile&) = delete;
+  void keep(const std::string& text) {
+    if (write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) || fsync(file_) != 0)
+      throw std::runtime_error("cannot write " + path_.string() + "; nothing was changed");
+    kept_ = true;
+  }
+
+ private:
+  std::filesystem::path path_;
+  int file_;
+  bool kept_ = false;
+};
+
+}  // namespace detail
+
+// Creates the board if there is none.
+inline int run_course_roster(const RosterOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    constexpr int64_t kMostBytes = int64_t{1} << 20;
+    const auto roster = board::parse_roster(detail::read_limited(o.file, kMostBytes), o.file.string());
+    std::optional<detail::SecretFile> tokens;
+    if (!o.tokens.empty()) tokens.emplace(o.tokens);
+    board::Store store(o.board);
+    std::string text;
+    const board::Enrolled done =
+        board::Course(store).enroll(roster, o.file.string(), [&](const board::Enrolled& enrolled) {
+          for (const auto& [name, token] : enrolled.tokens)
+            text += board::csv_field(name) + "," + token + "\n";
+          if (tokens) tokens->keep("name,token\n" + text);
+        });
+    fmt::print(out, "{} users are new, {} were there already\n", done.added, done.changed);
+    if (tokens)
+      fmt::print(out, "{} tokens are in {}, and are shown nowhere else\n", done.tokens.size(),
+                 o.tokens.string());
+    else if (!text.empty())
+      fmt::print(out, "tokens, which are shown only now:\nname,token\n{}", text);
+    return kPass;
+  });
+}
+
+inline int run_course_renew(const CourseUserOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    fmt::print(out, "{} has a new token, which is shown only now; the old one is void:\n{}\n", o.name,
+               board::Course(store).renew_token(o.name));
+    return kPass;
+  });
+}
+
+inline int run_course_revoke(const CourseUserOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Course(store).revoke_token(o.name);
+    fmt::print(out, "{} has no token any more; `course renew` gives a new one\n", o.name);
+    return kPass;
+  });
+}
+
+inline int run_course_deadline(const CourseDeadlineOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Course(store).set_deadline(o.moment == "none" ? "" : o.moment);
+    if (o.moment == "none")
+      fmt::print(out, "there is no deadline\n");
+    else
+      fmt::print(out, "after {} nobody submits or asks for a match; what waits then is still played\n",
+                 o.moment);
+    return kPass;
+  });
+}
+
+template <bool is_private>
+int run_course_privacy(const CourseBoardOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Course(store).set_private(is_private);
+    fmt::print(out, is_private ? "sources are hidden until the deadline\n" : "sources are shown\n");
+    return kPass;
+  });
+}
+
+inline int run_course_grades(const GradesOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    const std::string text = board::grades_csv(store, o.latest ? board::Graded::latest : board::Graded::best);
+    if (o.out.empty()) {
+      fmt::print(out, "{}", text);
+      return kPass;
+    }
+    tinytorch::write_file(o.out.string(), std::string_view(text));
+    fmt::print(out, "wrote {}\n", o.out.string());
+    return kPass;
+  });
+}
+
+}  // namespace tinymlperf
