@@ -199,7 +199,8 @@ SIGNALS = {  # possible reasons why the system stopped a program
 }
 
 NO_MEMORY = "the program asked for more memory than there is: is a size negative, or too large, or does something grow in an endless loop?"
-MUCH_MEMORY = 4.0  # GiB, more than any check uses
+MEMORY = "4"  # GiB, more than any check uses; the program stops itself (support/main.cpp)
+MUCH_MEMORY = 1.0  # GiB; if a program uses more when its time is over, memory may be the reason
 
 
 class Verdict:
@@ -534,6 +535,7 @@ class Workshop:
         results.unlink(missing_ok=True)
         env = dict(os.environ, TT_RESULTS=str(results), TT_NONCE=nonce, OMP_NUM_THREADS="1", TINYTORCH_SIM_DEVICES="1")
         env.pop("ASAN_OPTIONS", None)
+        env.setdefault("TT_MEMORY", MEMORY)
         if self.sanitize and task.device == "cpu":
             env["ASAN_OPTIONS"] = "detect_leaks=0:hard_rss_limit_mb=4096:max_allocation_size_mb=4096"
         done = self.call([str(program), "--no-version=true"], seconds, env=env)
@@ -549,9 +551,10 @@ class Workshop:
         if bad:
             hint = SIGNALS.get(bad["message"].partition(" ")[0]) or (NO_MEMORY if "bad_alloc" in bad["message"] else None)
             return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
-        memory = getattr(done, "memory", 0.0)
-        if done.timed_out and memory >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
-            return Verdict(task, "memory", f"{in_test}the program was stopped when it used {memory:.1f} GiB of memory: does something grow "
+        used = getattr(done, "memory", 0.0)
+        if done.timed_out and used >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
+            when = f" after {seconds} s," if done.timed_out else ""
+            return Verdict(task, "memory", f"{in_test}the program was stopped{when} when it used {used:.1f} GiB of memory: does something grow "
                            "in an endless loop, or is a size wrong?", tests)
         if done.timed_out:
             return Verdict(task, "time", f"{in_test}the test was stopped after {seconds} s: is there an endless loop?", tests)
