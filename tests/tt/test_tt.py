@@ -112,7 +112,7 @@ class Doctor(WithFolder):
 class Wrapping(unittest.TestCase):
     def test_a_terminal_gets_whole_words(self):
         self.assertEqual(tools.wrapped("  means    one two three four", 24), "  means    one two three\n           four")
-        self.assertEqual(tools.wrapped("one two three four", 10), "one two\n  three\n  four")
+        self.assertEqual(tools.wrapped("one two three four", 10), "one two\nthree four")
         for line in ("  short", "  a_word_that_is_longer_than_the_terminal", ""):
             self.assertEqual(tools.wrapped(line, 20), line)
 
