@@ -56,9 +56,9 @@ def wrapped(line, width):
     if len(line) <= width:
         return line
     start = re.match(r" *(?:\S+(?: \S+)? {2,})?", line).end()
-    indent = " " * (start if start < width // 2 else 2)
-    return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
-                                   expand_tabs=False, replace_whitespace=False))
+    start = start if start < width // 2 else len(line) - len(line.lstrip())
+    return line[:start] + f"\n{' ' * start}".join(textwrap.wrap(line[start:], width - start, break_long_words=False, break_on_hyphens=False,
+                                                                expand_tabs=False, replace_whitespace=False))
 
 
 # --- Running other programs --------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ NEEDS = [
     Need("pkg-config", "pkg-config", lambda: program_version("pkg-config"), TEST_ONLY),
     Need("git", "git", lambda: program_version("git"), TEST_ONLY),
     Need("Chromium", "chromium", lambda: program_version("chromium"), TEST_ONLY),
-    Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), TEST_ONLY),
+    Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), ("notebook", "test")),
 ]
 
 

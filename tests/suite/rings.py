@@ -18,6 +18,7 @@ import signal
 import threading
 import time
 
+import notebook
 from course import Course
 from suite import builds, checkers, inner, programs, times, unit_tests
 from suite.counting import Cut, Tally
@@ -183,7 +184,7 @@ def run(console, options):
     with times.recording(options.times, tally), limit(60 * MINUTES_AT_MOST - tally.seconds()) if not options.only \
             else contextlib.nullcontext():
         if first_ring:  # the download waits for the network while the first stages run
-            threading.Thread(target=programs.notebook_packages, daemon=True).start()
+            threading.Thread(target=notebook.packages, daemon=True).start()
         for name in names:
             going = going and run_stage(tally, name)
         if going and first_ring and not options.skip:

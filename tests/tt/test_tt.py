@@ -498,7 +498,7 @@ class OnAStudentsHeaders(unittest.TestCase):
 class Test(WithFolder):
     def copy(self, stage):
         """The command that runs a copy of modules/tt with one stage added, `sample`, whose body is the expression `stage`."""
-        for folder, names in (("modules", ("tt", "tools.py", "course.py", "frames.py", "migrate.py", "seal.py", "starters.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
+        for folder, names in (("modules", ("tt", "tools.py", "course.py", "frames.py", "migrate.py", "notebook.py", "seal.py", "starters.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
             (self.folder / folder).mkdir(parents=True)
             for name in names:
                 shutil.copy(ROOT / folder / name, self.folder / folder)
