@@ -547,6 +547,8 @@ class Workshop:
         begun = [l["begins"] for l in lines if "begins" in l]
         in_test = f"{begun[-1]}\n" if len(begun) > len(tests) else ""
         ended = bool(lines) and lines[-1].get("done") == nonce
+        for test in tests:
+            test["message"] = own_lines_first(test["message"])
         bad = next((t for t in tests if not t["passed"]), None)
         if bad:
             hint = SIGNALS.get(bad["message"].partition(" ")[0]) or (NO_MEMORY if "bad_alloc" in bad["message"] else None)
@@ -569,6 +571,19 @@ class Workshop:
                            f"{missing}; tests that ran and are not in course.json: {extra}; tests without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
+
+
+def own_lines_first(text):
+    """A message whose call stacks, as in TT-SIM-03, begin with the student's lines; the library's lines that these call follow."""
+    def ordered(stack):
+        places = re.findall(r"\n  (?:inlined )?at (\S+)", stack.group())
+        own = [p for p in places if "/student/" in p]
+        if not own or "/student/" in places[0]:
+            return stack.group()
+        first = places.index(own[0])  # the stack begins with the innermost line
+        return (f"\n  at {own[0]}" + "".join(f"\n  which calls {p}" for p in reversed(places[:first]))
+                + "".join(f"\n  inlined at {p}" for p in places[first + 1:]))
+    return re.sub(r"\n  at \S+(?:\n  inlined at \S+)+", ordered, text)
 
 
 def included(text):

@@ -633,6 +633,13 @@ class Checking(Clone):
         done.memory = 0.1
         self.assertEqual(shop.run(task, shop.folder / "program", 20).stage, "time")
 
+    def test_a_call_stack_begins_with_the_student_s_line(self):
+        stack = "a read\n  at include/walk.cuh:4\n  inlined at include/map.cuh:7\n  inlined at modules/01/student/a.cuh:2\n  inlined at launch.hpp:9"
+        self.assertEqual(course.own_lines_first(stack), "a read\n  at modules/01/student/a.cuh:2\n  which calls include/map.cuh:7\n"
+                         "  which calls include/walk.cuh:4\n  inlined at launch.hpp:9")
+        for text in ("a read\n  at modules/01/student/a.cuh:2\n  inlined at b.hpp:1", "a read\n  at b.hpp:1\n  inlined at c.hpp:2", "no stack"):
+            self.assertEqual(course.own_lines_first(text), text)
+
     def test_an_error_is_shown_with_its_note_and_a_missing_return_is_an_error(self):
         self.tt("start", "01", code=0)
         self.solve("1.1")
