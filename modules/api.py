@@ -96,20 +96,8 @@ class Library:
             entry.codes, entry.dtypes = self.errors(entry)
 
     def entries_in(self, group, name):
-        hidden = {f"{d.owner}::{d.name}".strip(":") for d in self.files[name] if d.kind == "class" and not d.public}
-        previous = None
-        for d in self.files[name]:
-            inside_hidden = any(d.owner == h or d.owner.startswith(h + "::") for h in hidden)
-            if not d.public or d.helper or not d.declared or inside_hidden or "detail" in d.space or re.match(r"template\b(?!\s*<)", d.signature):
-                continue
-            if d.kind == "field" and not d.owner and not d.comment or is_copy(d):
-                continue
-            d.group, d.description = group, d.comment
-            follows = previous and d.kind == previous.kind == "function" and not d.owner and d.line <= previous.last_line + 1
-            if not d.comment and follows and previous.inherits and parameters(d) == parameters(previous):
-                d.description = previous.description
-            d.inherits = d.above or d.description != d.comment
-            previous = d
+        for d in public_entries(self.files[name]):
+            d.group = group
             yield d
 
     # --- errors
@@ -228,6 +216,25 @@ class Library:
         notes += ["Dtypes: " + ", ".join(e.dtypes) + "."] if e.dtypes else []
         notes += ["Errors: " + ", ".join(f"`{c}`" for c in e.codes) + "."] if e.codes and e.kind == "function" else []
         return text + (f"\\\n{depth}  " + " ".join(n if n.endswith((".", ":")) else n + "." for n in notes) if notes else "")
+
+
+def public_entries(found):
+    """The public declarations of a header, each with its description."""
+    hidden = {f"{d.owner}::{d.name}".strip(":") for d in found if d.kind == "class" and not d.public}
+    previous = None
+    for d in found:
+        inside_hidden = any(d.owner == h or d.owner.startswith(h + "::") for h in hidden)
+        if not d.public or d.helper or not d.declared or inside_hidden or "detail" in d.space or re.match(r"template\b(?!\s*<)", d.signature):
+            continue
+        if d.kind == "field" and not d.owner and not d.comment or is_copy(d):
+            continue
+        d.description = d.comment
+        follows = previous and d.kind == previous.kind == "function" and not d.owner and d.line <= previous.last_line + 1
+        if not d.comment and follows and previous.inherits and parameters(d) == parameters(previous):
+            d.description = previous.description
+        d.inherits = d.above or d.description != d.comment
+        previous = d
+        yield d
 
 
 def plain(name):

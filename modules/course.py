@@ -199,7 +199,8 @@ SIGNALS = {  # possible reasons why the system stopped a program
 }
 
 NO_MEMORY = "the program asked for more memory than there is: is a size negative, or too large, or does something grow in an endless loop?"
-MUCH_MEMORY = 4.0  # GiB, more than any check uses
+MEMORY = "4"  # GiB, more than any check uses; the program stops itself (support/main.cpp)
+MUCH_MEMORY = 1.0  # GiB; if a program uses more when its time is over, memory may be the reason
 
 
 class Verdict:
@@ -534,6 +535,7 @@ class Workshop:
         results.unlink(missing_ok=True)
         env = dict(os.environ, TT_RESULTS=str(results), TT_NONCE=nonce, OMP_NUM_THREADS="1", TINYTORCH_SIM_DEVICES="1")
         env.pop("ASAN_OPTIONS", None)
+        env.setdefault("TT_MEMORY", MEMORY)
         if self.sanitize and task.device == "cpu":
             env["ASAN_OPTIONS"] = "detect_leaks=0:hard_rss_limit_mb=4096:max_allocation_size_mb=4096"
         done = self.call([str(program), "--no-version=true"], seconds, env=env)
@@ -545,13 +547,16 @@ class Workshop:
         begun = [l["begins"] for l in lines if "begins" in l]
         in_test = f"{begun[-1]}\n" if len(begun) > len(tests) else ""
         ended = bool(lines) and lines[-1].get("done") == nonce
+        for test in tests:
+            test["message"] = own_lines_first(test["message"])
         bad = next((t for t in tests if not t["passed"]), None)
         if bad:
             hint = SIGNALS.get(bad["message"].partition(" ")[0]) or (NO_MEMORY if "bad_alloc" in bad["message"] else None)
             return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
-        memory = getattr(done, "memory", 0.0)
-        if done.timed_out and memory >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
-            return Verdict(task, "memory", f"{in_test}the program was stopped when it used {memory:.1f} GiB of memory: does something grow "
+        used = getattr(done, "memory", 0.0)
+        if done.timed_out and used >= MUCH_MEMORY or done.code in (-9, 137) and not done.timed_out:
+            when = f" after {seconds} s," if done.timed_out else ""
+            return Verdict(task, "memory", f"{in_test}the program was stopped{when} when it used {used:.1f} GiB of memory: does something grow "
                            "in an endless loop, or is a size wrong?", tests)
         if done.timed_out:
             return Verdict(task, "time", f"{in_test}the test was stopped after {seconds} s: is there an endless loop?", tests)
@@ -566,6 +571,19 @@ class Workshop:
                            f"{missing}; tests that ran and are not in course.json: {extra}; tests without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
+
+
+def own_lines_first(text):
+    """A message whose call stacks, as in TT-SIM-03, begin with the student's lines; the library's lines that these call follow."""
+    def ordered(stack):
+        places = re.findall(r"\n  (?:inlined )?at (\S+)", stack.group())
+        own = [p for p in places if "/student/" in p]
+        if not own or "/student/" in places[0]:
+            return stack.group()
+        first = places.index(own[0])  # the stack begins with the innermost line
+        return (f"\n  at {own[0]}" + "".join(f"\n  which calls {p}" for p in reversed(places[:first]))
+                + "".join(f"\n  inlined at {p}" for p in places[first + 1:]))
+    return re.sub(r"\n  at \S+(?:\n  inlined at \S+)+", ordered, text)
 
 
 def included(text):

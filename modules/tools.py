@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +37,9 @@ class Console:
                 stream.reconfigure(errors="replace", line_buffering=True)
 
     def say(self, text=""):
+        if self.stream.isatty():  # a terminal would break words
+            width = shutil.get_terminal_size().columns
+            text = "\n".join(wrapped(line, width) for line in text.split("\n"))
         if not self.unicode:
             for mark, plain in ((GOOD, "ok"), (BAD, "FAIL"), ("\u2026", "...")):
                 text = text.replace(mark, plain)
@@ -45,6 +49,16 @@ class Console:
     def result(self, document):
         if self.as_json:
             print(json.dumps(document, indent=2, ensure_ascii=True))
+
+
+def wrapped(line, width):
+    """A line as lines of at most `width` characters, broken at spaces; the later ones are indented like the text after a label."""
+    if len(line) <= width:
+        return line
+    start = re.match(r" *(?:\S+(?: \S+)? {2,})?", line).end()
+    start = start if start < width // 2 else len(line) - len(line.lstrip())
+    return line[:start] + f"\n{' ' * start}".join(textwrap.wrap(line[start:], width - start, break_long_words=False, break_on_hyphens=False,
+                                                                expand_tabs=False, replace_whitespace=False))
 
 
 # --- Running other programs --------------------------------------------------------------------------------------
@@ -166,7 +180,8 @@ class Need:
         return found, found or "missing"
 
 
-TEST_ONLY, ALL = ("test",), ("run", "test", "learn")  # learn: needed to build tasks of the course
+# learn: needed by `start`, `check` and `watch`; grade: by `grade` without --trust
+TEST_ONLY, ALL = ("test",), ("learn", "run", "test")
 NEEDS = [
     Need("g++", "g++", lambda: program_version("g++"), ALL, "12.0"),
     Need("cmake", "cmake", lambda: program_version("cmake"), at_least="3.25"),
@@ -184,8 +199,8 @@ NEEDS = [
     Need("OpenSSL", "libssl-dev", lambda: header_found("openssl/evp.h")),
     Need("cpp-httplib", "libcpp-httplib-dev", lambda: header_found("httplib.h")),
     Need("Boost.Context", "libboost-context-dev", lambda: header_found("boost/context/detail/fcontext.hpp"),
-         ("test", "learn")),
-    Need("bubblewrap", "bubblewrap", lambda: program_version("bwrap"), TEST_ONLY),
+         ("learn", "test")),
+    Need("bubblewrap", "bubblewrap", lambda: program_version("bwrap"), ("grade", "test")),
     Need("rapidcheck", "librapidcheck-dev", lambda: header_found("rapidcheck.h"), TEST_ONLY),
     Need("clang++", "clang", lambda: program_version("clang++"), TEST_ONLY, "14.0"),
     Need("clang run-time library", "libclang-rt-dev",
@@ -199,7 +214,7 @@ NEEDS = [
     Need("pkg-config", "pkg-config", lambda: program_version("pkg-config"), TEST_ONLY),
     Need("git", "git", lambda: program_version("git"), TEST_ONLY),
     Need("Chromium", "chromium", lambda: program_version("chromium"), TEST_ONLY),
-    Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), TEST_ONLY),
+    Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), ("notebook", "test")),
 ]
 
 

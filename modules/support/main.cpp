@@ -4,9 +4,15 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <support/check.hpp>
+#include <thread>
 #include <tinytorch/core/error.hpp>
 
 namespace {
@@ -75,11 +81,30 @@ struct Results : doctest::IReporter {
 };
 REGISTER_LISTENER("results", 1, Results);
 
+// Stops the program when it uses more memory than TT_MEMORY GiB, before it takes the memory of other
+// programs. A limit on addresses would stop tests that only reserve them.
+void watch_memory() {
+  const char* limit = std::getenv("TT_MEMORY");
+  const int pages = limit ? open("/proc/self/statm", O_RDONLY) : -1;
+  if (pages < 0) return;
+  const double most = std::atof(limit) * (1 << 30) / static_cast<double>(sysconf(_SC_PAGESIZE));
+  std::thread([pages, most] {
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      char text[128] = {};  // the pages of addresses, and then the pages in memory
+      if (pread(pages, text, sizeof text - 1, 0) <= 0) return;
+      char* second = nullptr;
+      std::strtoull(text, &second, 10);
+      if (static_cast<double>(std::strtoull(second, nullptr, 10)) > most) kill(getpid(), SIGKILL);
+    }
+  }).detach();
+}
+
 }  // namespace
 
 REGISTER_EXCEPTION_TRANSLATOR(const tinytorch::Error& e) { return doctest::String(e.what()); }
 
 int main(int argc, char** argv) {
+  watch_memory();
   const char* path = std::getenv("TT_RESULTS");
   const char* given = std::getenv("TT_NONCE");
   const std::string nonce = given ? given : "";

@@ -37,7 +37,8 @@ class WrongNumbers {
   std::string of_zeros() const {
     if (!every([&](size_t i) { return got_[i] == 0; })) return "";
     if (first_ == 0 && last_ == got_.size())
-      return "all zero: nothing was written, or nothing was added to the sum";
+      return "all zero: a factor is 0, nothing was added to a sum that began at 0, or the result went "
+             "elsewhere";
     if (tail()) return "like missing remainder elements: all values from " + place(first_) + " on are zero";
     return "as if some elements were skipped: they are zero";
   }
@@ -45,7 +46,7 @@ class WrongNumbers {
     if (every([&](size_t i) { return std::isnan(got_[i]); })) {
       const int64_t row = shape_.size() > 0 ? std::max<int64_t>(shape_.back(), 1) : 1;
       return "NaN from row " + std::to_string(static_cast<int64_t>(first_) / row) +
-             " on: the cause can be inf - inf, 0 / 0, or a value that was never written";
+             " on: the cause can be inf - inf, 0 / 0, or memory that held no result yet";
     }
     if (every([&](size_t i) { return std::isinf(got_[i]); }))
       return "infinite: a value overflowed, or is the logarithm of 0";
@@ -75,13 +76,15 @@ class WrongNumbers {
     const bool half = first_unwritten > 1 && first_unwritten <= (last_ + 1) / 2;
     if (size_of(dtype_) == 8 && rest && half && count_wrong(first_unwritten) == first_unwritten) {
       return std::string("as if it was written in a dtype narrower than ") + name_of(dtype_) +
-             ": nothing was written" + from_there + ". Is the dtype passed on?";
+             ": the memory is as it was" + from_there + ". Is the dtype passed on?";
     }
     // A single byte may have the value of unwritten memory by chance.
     if (unwritten > 0 && (size_of(dtype_) > 1 || unwritten == count_wrong(last_)))
-      return "as if values were never written (uninitialized memory holds arbitrary values)," + from_there;
+      return "as if no value was written here, or each one to another address: the memory is as it was" +
+             from_there;
     if (huge > 0)
-      return "like arbitrary bits: they are of another dtype (is it passed on?), or were never written";
+      return "like arbitrary bits: they are of another dtype (is it passed on?), or of memory that holds no "
+             "result";
     return "";
   }
   std::string of_places() const {

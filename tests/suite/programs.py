@@ -3,10 +3,10 @@ import random
 import re
 import sys
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import notebook
 from suite import checkers
 from suite.builds import cached_environment, commit, data_folder, test_environment
 from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
@@ -114,48 +114,22 @@ def stage_readme(tally):
         tally.console.say(f"  {command}: {done.seconds:.0f} s")
 
 
-# Compiles the libraries that all notebooks link, before the first notebook runs.
-NOTEBOOK_LIBRARY = """import cpp_magic
-cpp_magic.magic("", "", False)
-cpp_magic.magic("--emulator", "int main() {}", True)
-"""
-VENV, VENV_LOCK = ROOT / "build" / "notebook-venv", threading.Lock()
-
-
-def notebook_packages():
-    """Installs the packages that execute notebooks, once; returns an error message, or "". Most of the time is waiting for the
-    network, so a run calls this early, in a thread beside its first stages."""
-    with VENV_LOCK:
-        if (VENV / "ready").exists():
-            return ""
-        made = call([sys.executable, "-m", "venv", "--clear", VENV], 300)
-        packages = ["nbconvert", "ipykernel", "matplotlib"]
-        if made.code == 0:
-            made = call([VENV / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], 600)
-        if made.code != 0:
-            return tail(made.text)
-        (VENV / "ready").touch()
-        return ""
-
-
 def run_notebooks(tally, notebooks):
     race = ROOT / "build" / "race" / "race.json"
     if not race.exists() and not tally.check(run_race(tally.console)[0] == 0, "a race, whose results a notebook plots"):
         return
-    why = notebook_packages()
+    why = notebook.packages()
     if not tally.check(not why, "nbconvert and matplotlib from PyPI", why):
         return
-    python = VENV / "bin" / "python"
-    env = cached_environment(TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(VENV / "ipython"),
-                             PYTHONDONTWRITEBYTECODE="1")
-    done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
+    env = {**notebook.environment(cached_environment()), "MPLBACKEND": "agg"}
+    done = call([notebook.PYTHON, "-c", notebook.LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
     tally.check(done.code == 0, "the libraries that all notebooks link", tail(done.text))
     tally.console.say(f"  the libraries that all notebooks link: {done.seconds:.1f} s")
-    execute_notebooks(tally, python, notebooks, VENV / "out", env)
+    execute_notebooks(tally, notebooks, notebook.PAGES, env)
 
 
 def all_notebooks():
-    return sorted((ROOT / "notebooks").glob("*.ipynb"), key=lambda path: path.stem != "05_profiling")  # the longest first
+    return sorted(notebook.all_notebooks(), key=lambda path: path.stem != "05_profiling")  # the longest first
 
 
 def stage_notebook(tally):
@@ -171,11 +145,11 @@ def stage_notebooks(tally):
         run_notebooks(tally, all_notebooks())
 
 
-def execute_notebooks(tally, python, notebooks, out, env):
+def execute_notebooks(tally, notebooks, out, env):
     """One check for each notebook. An error in a cell ends the notebook with an exit code that is not 0."""
-    commands = [[python, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", out, path] for path in notebooks]
+    commands = [notebook.executes(path, "html", out) for path in notebooks]
     for i, done in call_all(commands, CORES, 600, env):
-        name, error = f"notebooks/{notebooks[i].name}", done.text.rpartition("CellExecutionError: ")[2]
-        tally.check(done.code == 0, name, "    it did not end in time" if done.timed_out else tail(error))
+        name = f"notebooks/{notebooks[i].name}"
+        tally.check(done.code == 0, name, notebook.why_failed(done))
         tally.ran(name, done)
         tally.console.say(f"  {name}: {done.seconds:.1f} s")

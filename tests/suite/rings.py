@@ -9,6 +9,7 @@ chooses one of these stages at random, and the first ring runs it until its time
 out and the command that runs them.
 """
 import contextlib
+import difflib
 import math
 import os
 import random
@@ -17,6 +18,7 @@ import signal
 import threading
 import time
 
+import notebook
 from course import Course
 from suite import builds, checkers, inner, programs, times, unit_tests
 from suite.counting import Cut, Tally
@@ -83,7 +85,9 @@ def chosen(options):
     """The names of the stages that these options select."""
     unknown = [s for s in (options.only or []) + options.skip if s not in STAGES]
     if unknown:
-        raise SetupProblem(f"there is no stage named {', '.join(unknown)}; the stages are {', '.join(STAGES)}")
+        near = difflib.get_close_matches(unknown[0], STAGES, 3, 0.6)
+        raise SetupProblem(f"there is no stage named {', '.join(unknown)}" + (f"; did you mean {', '.join(near)}?" if near else "")
+                           + f"\n  the stages are {', '.join(STAGES)}")
     names = options.only or list(STAGES if options.all or options.slice else FIRST)
     names = part_of(names, options.slice) if options.slice else names
     return [s for s in names if s not in options.skip]
@@ -180,7 +184,7 @@ def run(console, options):
     with times.recording(options.times, tally), limit(60 * MINUTES_AT_MOST - tally.seconds()) if not options.only \
             else contextlib.nullcontext():
         if first_ring:  # the download waits for the network while the first stages run
-            threading.Thread(target=programs.notebook_packages, daemon=True).start()
+            threading.Thread(target=notebook.packages, daemon=True).start()
         for name in names:
             going = going and run_stage(tally, name)
         if going and first_ring and not options.skip:

@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "modules"))
 sys.dont_write_bytecode = True
 import api
+import course
 import headers
+import sheet
 
 HEADER = '''// Shapes: a made-up header.
 // Its summary has two lines.
@@ -97,6 +99,43 @@ FUNCTIONS = '''// Functions.
 // Two times x.
 TT_API Tensor twice(const Tensor& x, TT_LOC);
 '''
+
+
+class Sheet(unittest.TestCase):
+    def test_the_sheet_of_each_task_has_the_functions_to_write_and_each_header_once(self):
+        for task in course.Course().tasks:
+            with self.subTest(task=task.id):
+                parts = sheet.page([task])
+                first = "\n".join(parts[0][1])
+                if "include" not in task.write:  # 3.21 also writes a member that is called like this
+                    for name in task.write:
+                        self.assertRegex(first, rf"(?<!\w){re.escape(name.partition('#')[0].split('::')[-1])}\(")
+                headings = [heading.split(">")[0] for heading, _ in parts]
+                self.assertEqual(len(headings), len(set(headings)))
+                self.assertTrue(all(lines for _, lines in parts))
+
+    def lines_of(self, name):
+        return dict((heading.partition(">")[0][1:], lines) for heading, lines in sheet.page([course.Course().task(name)]))
+
+    def test_types_and_functors_that_a_header_reaches_are_described(self):
+        found = self.lines_of("1.4")
+        self.assertIn("  int64_t numel() const  // Product of all values", found["tinytorch/core/shape.hpp"])
+        self.assertIn("  Strides strides  // in elements", found["tinytorch/backend/view.hpp"])
+        self.assertTrue(any("struct Unary" in l or "UnaryFn" in l for l in found["tinytorch/backend/functors.hpp"]))
+        self.assertNotIn("tinytorch/tensor/tensor.hpp", found)  # 1.4 knows no tensors
+        self.assertIn("tinytorch/tensor/tensor.hpp", self.lines_of("2.6"))
+
+    def test_kernels_are_found_and_the_sheet_of_a_module_is_shorter(self):
+        self.assertRegex("\n".join(self.lines_of("1.8")["tasks/backend/cuda/kernels/elementwise.cuh"]), r"__global__ void map_kernel\(")
+        module = course.Course().module("01")
+        whole = sum(len(lines) for _, lines in sheet.page(module.tasks))
+        self.assertLess(whole, sum(len(lines) for t in module.tasks for _, lines in sheet.page([t])) / 2)
+
+    def test_the_command_accepts_a_module_and_a_task(self):
+        for name, title in (("01", "01_tensor"), ("1.4", "1.4 Elementwise, with broadcasting")):
+            done = subprocess.run([sys.executable, str(ROOT / "modules" / "tt"), "api", name], stdout=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 0)
+            self.assertTrue(done.stdout.decode().startswith(f"{title}: what the headers of its tasks may call"))
 
 
 class Scanner(unittest.TestCase):

@@ -487,12 +487,22 @@ class Starting(Clone):
     def test_similar_words_are_suggested(self):
         for arguments, want in ((["lsit"], "did you mean list"), (["start", "viewz"], "did you mean views"),
                                 (["hint", "strided-iteration"], "did you mean strided_iteration"),
-                                (["explain", "shpe-02"], "did you mean TT-SHAPE-02")):
+                                (["explain", "shpe-02"], "did you mean TT-SHAPE-02"),
+                                (["milestone", "percptron"], "did you mean perceptron"),
+                                (["check", "tensro"], "did you mean tensor")):
             with self.subTest(arguments):
                 self.assertIn(want, self.tt(*arguments, code=2))
         for code in ("shape-02", "SHAPE2", "tt-shape-2", "TT-SHAPE-02"):
             with self.subTest(code):
                 self.assertIn("TT-SHAPE-02  ", self.tt("explain", code, code=0))
+
+    def test_a_module_is_started_although_a_package_is_missing(self):
+        text = self.tt("start", "01", "--no-install", code=2, PATH=str(self.root))  # a PATH without a compiler
+        self.assertIn("task 1.1", text)
+        self.assertRegex(text, r"missing: g\+\+\n.*\n  sudo apt-get install -y g\+\+\n")
+        self.assertTrue((self.modules / STRIDES).exists())
+        self.assertIn("missing for the course (`modules/tt start NN` installs them):\n  sudo apt-get install -y g++\n",
+                      self.tt("doctor", code=2, PATH=str(self.root)))
 
     def test_start_refuses_modules_that_are_not_released_or_do_not_exist(self):
         manifest = self.modules / "course.json"
@@ -539,6 +549,13 @@ class Checking(Clone):
         text = self.tt("check", "1.1", code=1)
         self.assertRegex(text, r"  modules/01_tensor/student/tasks/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
         self.assertNotIn("build/tt", text)  # the message names the student's file, not the copy that was compiled
+
+    def test_the_first_line_names_the_header_that_does_not_compile(self):
+        self.solve("1.3", "1.4")
+        layout = "01_tensor/student/tasks/backend/layout.hpp"
+        (self.modules / layout).write_text((self.modules / layout).read_text() + "int missing_semicolon\nint other;\n")
+        text = self.tt("check", "1.4", code=1)
+        self.assertRegex(text, rf"1\.4 Elementwise, with broadcasting: modules/{layout} does not compile, \d")
 
     def test_a_syntax_error_is_reported_before_anything_is_built(self):
         build = self.root / "build" / "tt"
@@ -602,14 +619,26 @@ class Checking(Clone):
     def test_a_program_that_uses_too_much_memory_is_called_that(self):
         task, shop = course.Course().task("1.1"), course.Workshop(self.root / "build" / "hog")
         shop.folder.mkdir(parents=True, exist_ok=True)
+        self.solve("1.1")
+        self.insert("for (;;) new char[1 << 28]();")
+        text = self.tt("check", "1.1", code=1, TT_MEMORY="1")
+        self.assertRegex(text, r"1\.1 Row-major strides: memory, ")
+        self.assertRegex(text, r"  1\.1 strides of a row-major tensor\n  the program was stopped when it used 1\.\d GiB of memory")
         for done in (types.SimpleNamespace(code=-9, timed_out=False, text="", memory=7.5),
                      types.SimpleNamespace(code=-9, timed_out=True, text="", memory=7.5)):
             shop.call = lambda *_, **__: done
             verdict = shop.run(task, shop.folder / "program", 20)
             self.assertEqual(verdict.stage, "memory")
-            self.assertIn("used 7.5 GiB of memory", verdict.text)
+            self.assertRegex(verdict.text, "was stopped (after 20 s, )?when it used 7.5 GiB of memory")
         done.memory = 0.1
         self.assertEqual(shop.run(task, shop.folder / "program", 20).stage, "time")
+
+    def test_a_call_stack_begins_with_the_student_s_line(self):
+        stack = "a read\n  at include/walk.cuh:4\n  inlined at include/map.cuh:7\n  inlined at modules/01/student/a.cuh:2\n  inlined at launch.hpp:9"
+        self.assertEqual(course.own_lines_first(stack), "a read\n  at modules/01/student/a.cuh:2\n  which calls include/map.cuh:7\n"
+                         "  which calls include/walk.cuh:4\n  inlined at launch.hpp:9")
+        for text in ("a read\n  at modules/01/student/a.cuh:2\n  inlined at b.hpp:1", "a read\n  at b.hpp:1\n  inlined at c.hpp:2", "no stack"):
+            self.assertEqual(course.own_lines_first(text), text)
 
     def test_an_error_is_shown_with_its_note_and_a_missing_return_is_an_error(self):
         self.tt("start", "01", code=0)
@@ -881,6 +910,9 @@ class Keeping(Clone):
     def test_hints_come_in_three_steps(self):
         texts = [self.tt("hint", "1.1", code=0) for _ in range(4)]
         self.assertEqual([t[:11] for t in texts], ["hint 1 of 3", "hint 2 of 3", "hint 3 of 3", "hint 3 of 3"])
+        hints = course.Course().task("1.1").hints()
+        for shown, text in zip((1, 2, 3, 3), texts):  # the earlier hints are repeated
+            self.assertEqual([hint in text for hint in hints], [i < shown for i in range(3)])
 
     def test_an_unreadable_state_file_is_kept_and_a_new_one_is_begun(self):
         (self.modules / ".tt-state.json").write_text("{broken")
@@ -986,6 +1018,20 @@ class Watching(Clone):
         self.press("x")
         self.until("press y")
         self.press("n")
+        self.press("q")
+        self.assertEqual(self.end(), 0)
+
+    def test_a_save_of_another_task_s_file_is_answered_by_that_task(self):
+        self.tt("start", "02", code=0)
+        self.tt("start", "1.1", code=0)
+        self.begin()
+        self.until("each save of the file")
+        self.edit('todo("2.4", ', '+++; todo("2.4", ', "02_autograd/student/tasks/autograd/engine.hpp")
+        self.until("is the file of task 2.4")
+        self.until("does not compile")
+        self.edit('todo("1.1", "is_contiguous");', "return true;")
+        self.until("is the file of task 1.1")
+        self.until("TODO(1.1) contiguous_strides is not written yet")
         self.press("q")
         self.assertEqual(self.end(), 0)
 

@@ -97,6 +97,7 @@ class Doctor(WithFolder):
         self.assertFalse(needs["g++"]["found"])
         self.assertEqual(needs["g++"]["package"], "g++")
         self.assertEqual(needs["clang++"]["used_by"], ["test"])
+        self.assertEqual(needs["g++"]["used_by"], ["learn", "run", "test"])
         self.assertIn("apt-get install -y g++", document["install"])
 
     def test_json_is_accepted_before_and_after_the_command(self):
@@ -108,6 +109,14 @@ class Doctor(WithFolder):
         self.assertIn("cmake", done.stdout.decode())
 
 
+class Wrapping(unittest.TestCase):
+    def test_a_terminal_gets_whole_words(self):
+        self.assertEqual(tools.wrapped("  means    one two three four", 24), "  means    one two three\n           four")
+        self.assertEqual(tools.wrapped("one two three four", 10), "one two\nthree four")
+        for line in ("  short", "  a_word_that_is_longer_than_the_terminal", ""):
+            self.assertEqual(tools.wrapped(line, 20), line)
+
+
 class CommandLine(unittest.TestCase):
     def test_an_unknown_command_exits_2(self):
         self.assertEqual(run_tt("nonsense").returncode, 2)
@@ -116,6 +125,7 @@ class CommandLine(unittest.TestCase):
         done = run_tt("test", "--only", "nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"no stage named nonsense", done.stdout)
+        self.assertIn(b"did you mean readme?", run_tt("test", "--only", "readmee").stdout)
 
     def test_plain_ascii_when_the_console_is_not_utf8(self):
         for arguments in (["doctor"], ["test", "--only", "format"]):
@@ -488,7 +498,7 @@ class OnAStudentsHeaders(unittest.TestCase):
 class Test(WithFolder):
     def copy(self, stage):
         """The command that runs a copy of modules/tt with one stage added, `sample`, whose body is the expression `stage`."""
-        for folder, names in (("modules", ("tt", "tools.py", "course.py", "frames.py", "migrate.py", "seal.py", "starters.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
+        for folder, names in (("modules", ("tt", "tools.py", "course.py", "frames.py", "migrate.py", "notebook.py", "seal.py", "starters.py", "course.json")), ("tests/hygiene", ("compilers.py", "lints.py"))):
             (self.folder / folder).mkdir(parents=True)
             for name in names:
                 shutil.copy(ROOT / folder / name, self.folder / folder)

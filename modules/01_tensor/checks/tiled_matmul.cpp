@@ -106,3 +106,17 @@ TEST_CASE("1.11 a product with K = 0, and an empty result") {
   check_product({.M = 2, .N = 3, .K = 0, .bias = true});
   check_product({.M = 0, .N = 3, .K = 4});
 }
+
+// The products have K = 0, so that the emulator is quick: each element of the result is 0.
+void check_large_grid(const std::string& what, const Shape& a_shape, const Shape& out_shape) {
+  Values a = Values::random(f32, a_shape, Layout::contiguous, 0, 1).on_device();
+  Values b = Values::random(f32, {0, 1}, Layout::contiguous, 0, 1).on_device();
+  Values out = Values(f32, out_shape).on_device();
+  cuda::gemm(out.view(), a.view(), b.view(), View{}, false);
+  expect_close(what, out, Numbers(static_cast<size_t>(out_shape.numel())));
+}
+
+TEST_CASE("1.11 more tiles of rows, and more batches, than one dimension of a grid has in y and z") {
+  check_large_grid("gemm with 1,048,577 rows", {1'048'577, 0}, {1'048'577, 1});
+  check_large_grid("gemm of 65,540 products", {65'540, 1, 0}, {65'540, 1, 1});
+}

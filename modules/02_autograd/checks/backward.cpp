@@ -188,6 +188,21 @@ TEST_CASE("2.6 the gradient given to backward weights the elements, and is not c
   expect_grad("after (a + b).backward(g) and a.grad().mul_(1000): the gradient of b", b, {1, 10, 100});
   g.fill_(7);
   expect_grad("after c.backward(g) of a leaf c and g.fill_(7): the gradient of c", c, {1, 10, 100});
+  c.grad().fill_(5);
+  expect_close("after c.backward(g) of a leaf c and c.grad().fill_(5): g", g, {3}, {7, 7, 7});
+  const Tensor d = leaf({1, 2, 3});
+  reshape(d, {3, 1}).backward(reshape(g, {3, 1}));
+  d.grad().fill_(5);
+  expect_close("after reshape(d, [3, 1]).backward(a view of g) and d.grad().fill_(5): g", g, {3}, {7, 7, 7});
+  expect_throws("TT-TENSOR-01", "backward of an undefined tensor", [] { backward(Tensor()); });
+}
+
+TEST_CASE("2.6 a gradient of images that was broadcast has memory for each element") {
+  const Tensor x = tensor_of({1, 2, 1, 2}, {1, 2, 3, 4}).requires_grad_();
+  sum(x).backward();  // the gradient of the sum is one number for all elements
+  x.grad().slice(3, 0, 1).fill_(5);
+  expect_grad("the gradient of x [1, 2, 1, 2] after sum(x).backward() and writing its first column", x,
+              {5, 1, 5, 1});
 }
 
 TEST_CASE("2.6 only leaves that require a gradient get one") {
@@ -209,6 +224,9 @@ TEST_CASE("2.6 an undefined gradient counts as zero, and gradients by other path
   const Tensor z = leaf({1, 2});
   sum(z * 3 + apply(WithoutSlope(), {z * z})).backward();
   expect_grad("3 z + f(z z): the gradient of z", z, {3, 3});
+  const Tensor w = leaf({1, 2}), h = w * 2, without = apply(WithoutSlope(), {h});
+  sum(h * 3 + without).backward();  // the gradient by h * 3 arrives first
+  expect_grad("3 h + f(h), where h = 2 w: the gradient of w", w, {6, 6});
 }
 
 TEST_CASE("2.6 several outputs: each gets its own gradient, an unused one counts as zero") {

@@ -48,6 +48,7 @@ TEST_CASE("2.2 a size of 1 stays a dimension") {
   check_sum_to({5, 4}, {1, 4});
   check_sum_to({5, 4}, {1, 1});
   check_sum_to({2, 3, 4}, {2, 1, 4});
+  check_sum_to({2, 4}, {1, 4});
 }
 
 TEST_CASE("2.2 both at once, and down to a scalar") {

@@ -167,3 +167,15 @@ TEST_CASE("2.4 a long chain does not exhaust the stack") {
   expect("topological_order of a chain of 10,001 nodes: each comes before the one it was computed from",
          newest_first);
 }
+
+TEST_CASE("2.4 more than 65,536 nodes") {
+  Graph star;  // the root is computed from all others
+  std::vector<size_t> leaves(70'000);
+  for (size_t& leaf : leaves) leaf = star.add({});
+  const size_t root = star.add(leaves);
+  const std::vector<NodePointer> order = topological_order(star.nodes[root]);
+  expect_equal("topological_order of a node with 70,000 parents: number of nodes", order.size(),
+               size_t{70'001});
+  expect("topological_order of a node with 70,000 parents: the root comes first",
+         order.front() == star.nodes[root]);
+}

@@ -108,14 +108,15 @@ TEST_CASE("2.1 mul and div: a gradient for each operand") {
 TEST_CASE("2.1 pow") { check_binary(kPow, {4}, {4}, {4}); }
 
 TEST_CASE("2.1 pow at zero: the limits, no NaN") {
-  const Tensor a = tensor_of({4}, {0, 0, 2, -3}), b = tensor_of({4}, {0, 2, 0, 2}),
-               y = tensor_of({4}, {1, 0, 1, 9});
-  const Tensor g = tensor_of({4}, {10, 10, 10, 10});
+  const double inf = HUGE_VAL;
+  const Tensor a = tensor_of({5}, {0, 0, 2, -3, 0}), b = tensor_of({5}, {0, 2, 0, 2, -0.5}),
+               y = tensor_of({5}, {1, 0, 1, 9, inf});
+  const Tensor g = tensor_of({5}, {10, 10, 10, 10, 10});
   const BinaryGrads grads = vjp::pow({g, a, b, y});
-  const std::string what = "vjp::pow for a {0, 0, 2, -3} and b {0, 2, 0, 2}, g = 10";
-  expect_close(what + ": da", grads.a, {4}, {0, 0, 0, -60});
-  // Only the negative number has no logarithm, so only there db is NaN.
-  expect_close(what + ": db", grads.b, {4}, {0, 0, 10 * std::log(2.0), NAN});
+  const std::string what = "vjp::pow for a {0, 0, 2, -3, 0} and b {0, 2, 0, 2, -0.5}, g = 10";
+  expect_close(what + ": da", grads.a, {5}, {0, 0, 0, -60, -inf});
+  // The negative number has no logarithm, so there db is NaN; 1 / sqrt(0) is infinite, and so is its db.
+  expect_close(what + ": db", grads.b, {5}, {0, 0, 10 * std::log(2.0), NAN, -inf});
 }
 
 TEST_CASE("2.1 gradients that are not needed") {

@@ -43,7 +43,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::nume
 }  // namespace
 
 TEST_CASE("3.1 relu and leaky relu") {
-  for (const float x : {-2.5f, -0.0f, 0.0f, 0.25f, 7.0f}) {
+  for (const float x : {-2.5f, -0.5f, -1e-4f, -0.0f, 0.0f, 0.25f, 7.0f}) {
     expect_equal(call("relu_value", x), relu_value(x), x > 0 ? x : 0.0f);
     expect_equal(call("leaky_relu_value, slope 0.125", x), leaky_relu_value(x, 0.125f),
                  x > 0 ? x : 0.125f * x);

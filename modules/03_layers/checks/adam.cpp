@@ -95,3 +95,14 @@ TEST_CASE("3.14 many parameters, each with its own step count") {
   expect_close("second parameter of adam_step_all, at its step 2", q, {1 - 0.25 * mean / std::sqrt(square)},
                {.roundings = 64});
 }
+
+TEST_CASE("3.14 only the elements of the views are written") {
+  Values p = Values::of(f32, {3}, {1, 2, 3}), g = Values::of(f32, {3}, {1, 1, 1});
+  Values m = Values::of(f32, {3}, {0, 0, 7}), v = Values::of(f32, {3}, {0, 0, 8});
+  View two[] = {p.view(), g.view(), m.view(), v.view()};
+  for (View& view : two) view.shape = {2};
+  cpu::adam_step(two[0], two[1], two[2], two[3], {.lr = 0.5, .eps = 0});
+  expect_close("p after a step of two of three elements", p, {0.5, 1.5, 3});
+  expect_close("m after a step of two of three elements", m, {0.1, 0.1, 7});
+  expect_close("v after a step of two of three elements", v, {0.001, 0.001, 8});
+}

@@ -76,6 +76,15 @@ TEST_CASE("3.2 weights start uniform on [-1/sqrt(K), 1/sqrt(K)]") {
   }
 }
 
+TEST_CASE("3.2 one input: weights start uniform on [-1, 1]") {
+  Generator g(seed());
+  const Linear layer(1, 100, true, g);
+  double largest = 0;
+  for (const double v : numbers(layer.weight)) largest = std::max(largest, std::abs(v));
+  expect("weight of Linear(1, 100): values near 1 occur, none is larger; the largest is " + shown(largest),
+         largest > 0.9 && largest <= 1 + 1e-6);
+}
+
 TEST_CASE("3.2 weights depend on the generator only, whose state advances") {
   Generator a(5), b(5), c(6);
   const Linear first(7, 3, true, a), same(7, 3, true, b), other(7, 3, true, c), next(7, 3, true, a);

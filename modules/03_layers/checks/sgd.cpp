@@ -88,3 +88,16 @@ TEST_CASE("3.13 many parameters, 16-bit gradients, one scale factor for all") {
   expect_close("second parameter of sgd_step_all, bf16 gradient, no decay", q, want_q, {.roundings = 8});
   expect_close("step counts", steps, {1, 4});
 }
+
+TEST_CASE("3.13 only the elements of the views are written") {
+  for (const double momentum : {0.0, 0.9}) {
+    Values p = Values::of(f32, {3}, {1, 2, 3}), g = Values::of(f32, {3}, {1, 1, 1}),
+           v = Values::of(f32, {3}, {0, 0, 7});
+    View two[] = {p.view(), g.view(), v.view()};
+    for (View& view : two) view.shape = {2};
+    cpu::sgd_step(two[0], two[1], momentum > 0 ? two[2] : View{}, {.lr = 0.5, .momentum = momentum});
+    const std::string what = "after a step of two of three elements, momentum " + shown(momentum);
+    expect_close("p " + what, p, {0.5, 1.5, 3});
+    if (momentum > 0) expect_close("v " + what, v, {1, 1, 7});
+  }
+}

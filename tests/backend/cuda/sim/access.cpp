@@ -124,10 +124,11 @@ const char* const kHere = "sim/access.cpp:";
 
 TEST_CASE("an access past the end of an allocation is reported") {
   const DeviceFloats x(100);
-  CHECK(tells(
-      fault_of(scale, two_blocks(), x.get(), 100, 1),
-      {"TT-SIM-03: kernel scale: out of bounds, 400 bytes from the start of an allocation of 400 bytes: a ",
-       " of 4 bytes", "thread (36, 0, 0) of block (1, 0, 0)", kHere}));
+  CHECK(tells(fault_of(scale, two_blocks(), x.get(), 100, 1),
+              {"TT-SIM-03: kernel scale: out of bounds, 400 bytes from the start of an allocation of 400 "
+               "bytes (index 100 "
+               "of 100 elements of 4 bytes): a ",
+               " of 4 bytes", "thread (36, 0, 0) of block (1, 0, 0)", kHere}));
   CHECK(fault_of(scale, two_blocks(), x.get(), 100, 0) == "");
   CHECK(x.read()[99] == 4);  // doubled by the run that ended early and by the complete run
 }
@@ -196,7 +197,9 @@ TEST_CASE("an access past the end of shared memory is reported") {
   const DeviceFloats x(2 * kThreads);
   CHECK(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 0) == "");
   CHECK(tells(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 1),
-              {"out of bounds of the 256 bytes of dynamic shared memory, 256 bytes from its start: a write",
+              {"out of bounds of the 256 bytes of dynamic shared memory, 256 bytes from its start (index 64 "
+               "of 64 elements "
+               "of 4 bytes): a write",
                "thread (63, 0, 0)", kHere}));
   CHECK(fault_of(small_tile, two_blocks(), x.get(), 0) == "");
   CHECK(tells(fault_of(small_tile, two_blocks(), x.get(), 1 << 24), {"a host pointer: a write"}));

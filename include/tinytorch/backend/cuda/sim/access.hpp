@@ -90,7 +90,7 @@ class AccessChecker {
       if (!dynamic_.holds(a.address) || !dynamic_.holds(a.address + a.bytes - 1)) {
         report(a, "out of bounds of the " + std::to_string(dynamic_.bytes) +
                       " bytes of dynamic shared memory, " + std::to_string(a.address - dynamic_.begin) +
-                      " bytes from its start");
+                      " bytes from its start" + index_of(a, a.address - dynamic_.begin, dynamic_.bytes));
       }
       check_shared(dynamic_cells_.data() + (a.address - dynamic_.begin) / 4, a, "dynamic shared memory");
     } else if (static_cast<size_t>(a.address - module_->shared_begin) < module_->shared_bytes) {
@@ -162,7 +162,8 @@ class AccessChecker {
       for (const Symbol& v : module_->variables) near = v.begin <= at ? &v : near;
       report(a, "out of bounds of shared memory" +
                     (near ? ", " + std::to_string(at - near->begin) + " bytes from the start of " +
-                                name_of(*near) + " of " + std::to_string(near->bytes) + " bytes"
+                                name_of(*near) + " of " + std::to_string(near->bytes) + " bytes" +
+                                index_of(a, static_cast<int64_t>(at - near->begin), near->bytes)
                           : std::string()));
     }
     thread_local std::unordered_map<const Symbol*, std::string> names;
@@ -196,7 +197,15 @@ class AccessChecker {
     if (!near) report(a, "outside of all device memory");
     report(a, (near->freed ? "use after free, " : "out of bounds, ") +
                   std::to_string(a.address - near->begin) + " bytes from the start of an allocation of " +
-                  std::to_string(near->bytes) + " bytes");
+                  std::to_string(near->bytes) + " bytes" +
+                  (near->freed ? std::string() : index_of(a, a.address - near->begin, near->bytes)));
+  }
+  // " (index 100 of 100 elements of 4 bytes)" for an access at a whole element of an array, else nothing.
+  static std::string index_of(const Access& a, int64_t offset, size_t bytes) {
+    const auto size = static_cast<int64_t>(a.bytes);
+    if (offset < 0 || offset % size != 0 || static_cast<int64_t>(bytes) < size) return "";
+    return " (index " + std::to_string(offset / size) + " of " + std::to_string(bytes / a.bytes) +
+           " elements of " + std::to_string(size) + " bytes)";
   }
   [[noreturn]] void report_race(const Access& a, const Race& race, std::string_view memory) {
     report(a,
