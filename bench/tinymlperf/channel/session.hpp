@@ -16,7 +16,7 @@ namespace tinymlperf::channel {
 using sandbox::Clock;
 
 struct Broken : std::runtime_error {
-  enum class Why { malformed, gave_up, silent, ended, output };
+  enum class Why { malformed, gave_up, silent, ended, output, awake };
   Broken(Why reason, const std::string& text) : std::runtime_error(text), why(reason) {}
   Why why;
 };
@@ -79,15 +79,17 @@ class Session {
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
   // Stop and continue all processes of the plugin. Between its turns a plugin is stopped, so that it can
-  // neither work ahead nor slow down the contender whose turn it is.
-  void hold() { process_.hold(); }
-  void resume() { process_.resume(); }
+  // neither work ahead nor slow down the contender whose turn it is. Both throw Broken: hold() if a process
+  // does not stop, resume() if one has run meanwhile.
+  void hold() { require_held(process_.hold()); }
+  void resume() { require_held(process_.resume()); }
+  std::vector<sandbox::Member> members() const { return process_.members(); }
 
   // Sends done, gives the plugin `seconds` to exit, and ends it. May be called after Broken, too.
   const sandbox::Outcome& finish(double seconds) {
     if (finished_) return outcome_;
     finished_ = true;
-    process_.resume();
+    (void)process_.resume();
     sandbox::Ending stopped = sandbox::Ending::stopped;
     try {
       if (!broken_ && talk_.ready() && talk_.open_queries() == 0) {
@@ -117,6 +119,10 @@ class Session {
     broken_ = true;
     broken_why_ = why;
     throw Broken(why, text);
+  }
+
+  void require_held(const std::string& complaint) {
+    if (!complaint.empty()) broken(Broken::Why::awake, complaint);
   }
 
   void send(Kind kind, uint64_t id, std::span<const std::byte> payload) {

@@ -58,6 +58,10 @@ class Cgroup {
   void kill() const {
     if (present()) std::ofstream(folder_ / "cgroup.kill") << 1;  // since Linux 5.14
   }
+  // Freezes all processes, whatever signals they get (since Linux 5.2), or lets them continue.
+  bool can_freeze() const { return present() && fs::exists(folder_ / "cgroup.freeze"); }
+  void freeze(bool on) const { put("cgroup.freeze", on ? 1 : 0); }
+  bool is_frozen() const { return number("cgroup.events", "frozen") == 1; }
   int64_t peak_bytes() const { return number("memory.peak", ""); }  // since Linux 5.19; 0 before
   bool memory_ran_out() const { return number("memory.events", "oom_kill") > 0; }
   bool processes_ran_out() const { return number("pids.events", "max") > 0; }

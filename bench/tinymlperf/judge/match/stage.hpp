@@ -108,6 +108,8 @@ class Stage {
   // The library's headers that it replaces, for example tinytorch/tensor/strides.hpp.
   const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
+  // The program that answers, and its arguments.
+  const std::vector<std::string>& command() const { return command_; }
 
   // The session ends after so many seconds of elapsed time. `more`: further arguments of the command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
