@@ -26,7 +26,8 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
     board::WorkOptions options;
     options.run_class = o.run_class;
     if (!o.hardware.empty()) options.hardware = o.hardware;
-    options.play = [&o](RunOptions run) {
+    options.play = [&o, out](RunOptions run) {
+      fmt::print(out, "{}\n", budget_text(run)), std::fflush(out);
       run.real_time = o.real_time;
       return play_any(run);
     };

@@ -146,6 +146,22 @@ inline void add_hold_guards(std::vector<Rule>& rules) {
   rules.push_back({SYS_setpgid, fail_with(EPERM)});
 }
 
+// Channels between two contenders through what both may open, such as /dev/null or a library: locks and
+// leases of files, and news of who opens them.
+inline void add_channel_guards(std::vector<Rule>& rules) {
+  const uint32_t no_locks = fail_with(ENOLCK);
+  rules.push_back({SYS_flock, no_locks});
+  constexpr uint32_t kSetLock = 6, kWaitForLock = 7, kSetOpenFileLock = 37, kWaitForOpenFileLock = 38,
+                     kSetLease = 1024, kNotify = 1026;
+  for (const uint32_t command :
+       {kSetLock, kWaitForLock, kSetOpenFileLock, kWaitForOpenFileLock, kSetLease, kNotify})
+    rules.push_back({SYS_fcntl, no_locks, Rule::When::equal, 1, command});
+  rules.push_back({SYS_inotify_init1, fail_with(EPERM)});
+#ifdef __x86_64__
+  rules.push_back({SYS_inotify_init, fail_with(EPERM)});
+#endif
+}
+
 inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
   using When = Rule::When;
   const uint32_t denied = fail_with(EPERM);
@@ -194,8 +210,12 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of other processes
   for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // insert input into a terminal
     out.push_back({SYS_ioctl, denied, When::equal, 1, request});
-  // The limit on the address space does not count memory of a memfd file.
-  if (!options.may_gpu) out.push_back({SYS_memfd_create, denied});
+  // The limit on the address space does not count memory of a memfd file, and nobody sees files that are on
+  // their way through a socket.
+  if (!options.may_gpu) detail::add_channel_guards(out);  // a GPU's driver locks files of its own
+  if (!options.may_gpu)
+    for (const int call : {SYS_memfd_create, SYS_sendmsg, SYS_sendmmsg})
+      out.push_back({static_cast<uint32_t>(call), denied});
   out.push_back({detail::kMemfdSecret, denied});
   if (options.guard_metadata)
     for (const uint32_t call : detail::changes_of_metadata()) out.push_back({call, denied});

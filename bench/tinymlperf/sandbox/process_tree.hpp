@@ -26,6 +26,7 @@ struct Member {
   bool stopped = true;  // each of its threads is stopped, or has ended
   bool waiting = true;  // each is stopped, has ended, or waits in the kernel, where no signal wakes it
   double seconds = 0;   // processor time, with that of its children that it has waited for
+  bool copied = false;  // it has not been loaded yet, and is still a copy of the judge
   int64_t own_nanoseconds = 0;  // processor time of its own
 };
 
@@ -93,6 +94,14 @@ inline Member member_of(pid_t pid, std::vector<pid_t>& children) {
   return out;
 }
 
+// True for a process that was forked and has not called exec.
+inline bool is_forked_only(pid_t pid) {
+  constexpr size_t kFlags = 5;
+  constexpr int64_t kForkNoExec = 0x40;
+  const std::vector<int64_t> fields = numbers_in(fields_of_stat(proc(pid)));
+  return fields.size() > kFlags && (fields[kFlags] & kForkNoExec) != 0;
+}
+
 // The number after `key` in a file of lines such as "VmHWM:   1234 kB", in bytes; 0 if it is not there.
 inline int64_t kilobytes_line(const std::string& path, const std::string& key) {
   const std::string text = "\n" + text_of_proc(path);
@@ -102,7 +111,7 @@ inline int64_t kilobytes_line(const std::string& path, const std::string& key) {
 
 }  // namespace detail
 
-// All processes below the keeper.
+// All processes below the keeper. Its first child is the program, since orphans come after it.
 inline std::vector<Member> members_of(pid_t keeper) {
   constexpr size_t kMost = 20000;  // no limit on processes is as high
   std::vector<pid_t> open;
@@ -112,6 +121,7 @@ inline std::vector<Member> members_of(pid_t keeper) {
     const pid_t next = open[i];
     out.push_back(detail::member_of(next, open));
   }
+  if (!out.empty()) out.front().copied = detail::is_forked_only(out.front().pid);
   return out;
 }
 
@@ -122,9 +132,9 @@ inline double seconds_of(const std::vector<Member>& members, pid_t keeper) {
   return sum;
 }
 
-// The most memory that a process ever had, since it was loaded. 0 if it has ended.
+// The most memory that a process ever had, since it was loaded. 0 before, and if it has ended.
 inline int64_t peak_bytes_of(const Member& m) {
-  return detail::kilobytes_line(detail::proc(m.pid) + "/status", "VmHWM:");
+  return m.copied ? 0 : detail::kilobytes_line(detail::proc(m.pid) + "/status", "VmHWM:");
 }
 
 // The memory of all these processes now. A page that several share counts once, if the system tells the judge

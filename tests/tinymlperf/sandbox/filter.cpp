@@ -1,6 +1,8 @@
 // The filter's bytecode, run by a small interpreter that decides as the kernel would for each call.
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+
 #include <cstring>
 #include <tinymlperf/sandbox/filter.hpp>
 
@@ -120,6 +122,20 @@ TEST_CASE("a program that asks for SIGCONT, which would continue it while it is 
   CHECK(decide(program, SYS_setpgid, {0, 0}) == kPermission);
   CHECK(decide(program, SYS_setsid) == kAllow);
   CHECK(decide(assemble(rules({.guard_processes = true})), SYS_setsid) == kPermission);
+}
+
+TEST_CASE("two contenders cannot signal each other by locks of files that both may open") {
+  const Program program = assemble(rules({})), with_gpu = assemble(rules({.may_gpu = true}));
+  constexpr uint32_t kNoLocks = SECCOMP_RET_ERRNO | ENOLCK;
+  CHECK(decide(program, SYS_flock) == kNoLocks);
+  for (const int command : {F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_NOTIFY})
+    CHECK(decide(program, SYS_fcntl, {0, static_cast<uint64_t>(command)}) == kNoLocks);
+  for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_SETPIPE_SZ})
+    CHECK(decide(program, SYS_fcntl, {0, static_cast<uint64_t>(command)}) == kAllow);
+  CHECK(decide(program, SYS_inotify_init1) == kPermission);
+  CHECK(decide(program, SYS_sendmsg) == kPermission);  // it could hide open files in a socket
+  CHECK(decide(with_gpu, SYS_flock) == kAllow);
+  CHECK(decide(with_gpu, SYS_sendmsg) == kAllow);
 }
 
 TEST_CASE("options allow the calls of a GPU driver and replace a missing PID namespace or read-only mount") {

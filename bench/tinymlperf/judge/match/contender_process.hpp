@@ -7,7 +7,8 @@
 // the noise that forms the interval.
 //
 // A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session. Without
-// `start` the first process is the only one.
+// `start` the first process is the only one. `budget` is the time in seconds for which its processes may
+// still run.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +37,7 @@ void end_process(Contender& c) {
   } catch (const channel::Broken& awake) {
     if (c.record.out.empty()) c.record.out = awake.what();
   }
+  c.budget -= session->running_seconds();
   const sandbox::Outcome& outcome = session->finish(5);
   if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
   if (!outcome.peak_is_bound) c.record.peak_bytes = std::max(c.record.peak_bytes, outcome.peak_bytes);
@@ -60,6 +62,7 @@ void replace_process(Contender& c, Prepare&& prepare) {
   if (!c.start) return;
   end_process(c);
   c.session = c.start();
+  c.session->allow(c.budget);
   prepare(c);
 }
 
