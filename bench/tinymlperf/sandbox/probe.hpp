@@ -146,6 +146,7 @@ inline Offers probe() {
   if (home.folder.empty()) offers.missing["cgroup"] = home.missing;
   std::string why;
   offers.freezer = detail::find_freezer(home, why);
+  if (!offers.freezer.empty()) remove_abandoned_cgroups(offers.freezer);
   if (offers.freezer.empty())
     offers.missing["freezer"] = why + "; held programs are stopped by signals instead";
   return offers;
