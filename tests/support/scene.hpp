@@ -67,7 +67,7 @@ inline const std::vector<Machine>& machines() {
     sandbox::Offers bare = whole;
     bare.namespaces = sandbox::Namespaces::none;
     bare.read_only_root = bare.private_proc = false;
-    bare.cgroup.clear();
+    bare.cgroup.clear(), bare.freezer.clear();
     std::vector<Machine> out{{"as it is", whole}};
     if (whole.namespaces != sandbox::Namespaces::none && bare.level() != sandbox::Level::none)
       out.push_back({"without namespaces", bare});

@@ -138,6 +138,32 @@ TEST_CASE("a model with replaced headers is run with these headers" * doctest::s
   CHECK_MESSAGE(holds(mine.at("out"), "not finite"), mine.at("out").dump());
 }
 
+// A header that hides its means from readers, in the three kinds of submissions that have headers.
+TEST_CASE("replaced headers are read by the static rules, as they are written and after the preprocessor" *
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
+  const TemporaryFolder f;
+  put_model(f / "model");
+  write(f / "plugin" / kPluginFile, kSoftmaxPlugin);
+  constexpr const char* kGuard = "#pragma once\n";
+  for (const char* name : {"plugin", "kernels", "model"})
+    replace(f / name, kSoftmax, kGuard,
+            std::string(kGuard) +
+                "#include <ctime>\n#include <cstdlib>\n#define JOINED(a, b) a##b\n"
+                "inline auto when() { return JOINED(clock_get, time)(0, nullptr); }\n"
+                "inline auto where() { return getenv(\"HOME\"); }\n");
+  const sandbox::Offers offers = tinymlperf::detail::sandbox_of_machine();
+  for (const std::string name : {"plugin", "kernels", "model"}) {
+    CAPTURE(name);
+    const Stage stage(f / name, offers);
+    std::string all;
+    for (const std::string& reason : stage.reasons()) all += reason + "\n";
+    const std::string file = std::string("include/") + kSoftmax + ":";
+    CHECK_MESSAGE(holds(all, file + "15: inspects the environment in which it runs"), all);
+    CHECK_MESSAGE(holds(all, file + "13: joins names with ##, which hides them from a reader"), all);
+    CHECK_MESSAGE(holds(all, file + "14: after the preprocessor, reads a clock"), all);
+  }
+}
+
 TEST_CASE("headers that replace nothing, are in core/ or are links are refused" *
           doctest::skip(test::kSanitized)) {
   const TemporaryFolder f;

@@ -6,7 +6,10 @@
 // names it. finish() returns how the process ended.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <deque>
+#include <limits>
 #include <tinymlperf/channel/conversation.hpp>
 #include <tinymlperf/channel/tensor.hpp>
 #include <tinymlperf/sandbox/sandbox.hpp>
@@ -16,7 +19,7 @@ namespace tinymlperf::channel {
 using sandbox::Clock;
 
 struct Broken : std::runtime_error {
-  enum class Why { malformed, gave_up, silent, ended, output };
+  enum class Why { malformed, gave_up, silent, ended, output, awake, limit };
   Broken(Why reason, const std::string& text) : std::runtime_error(text), why(reason) {}
   Why why;
 };
@@ -31,6 +34,7 @@ class Session {
   Session(const std::vector<std::string>& command, const sandbox::Policy& policy,
           const sandbox::Offers& offers, Limits limits = {})
       : policy_(policy),
+        usage_(policy),
         limits_(limits),
         reader_(limits),
         room_(policy.output_bytes),
@@ -59,6 +63,11 @@ class Session {
     while (!talk_.ready()) expect(until);
   }
 
+  // The plugin's processes may run for so many seconds from now on, without the time in which they are held.
+  // Then waiting for it throws Broken.
+  void allow(double seconds) { ran_ = 0, since_ = Clock::now(), allowed_ = seconds; }
+  double running_seconds() const { return ran_ + (held_ ? 0 : sandbox::seconds_since(since_)); }
+
   // Sends a query; bytes that the pipe does not take at once are sent while next() waits. Returns the time at
   // which the query was asked.
   Clock::time_point ask(uint64_t id, std::span<const Tensor> inputs) {
@@ -66,6 +75,7 @@ class Session {
     if (payload.size() > limits_.tensors)
       throw std::logic_error("the query has " + std::to_string(payload.size()) +
                              " bytes, more than the session's limit of " + std::to_string(limits_.tensors));
+    require_within_limits();
     const Clock::time_point asked = Clock::now();
     send(Kind::query, id, payload);
     flush();
@@ -79,15 +89,26 @@ class Session {
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
   // Stop and continue all processes of the plugin. Between its turns a plugin is stopped, so that it can
-  // neither work ahead nor slow down the contender whose turn it is.
-  void hold() { process_.hold(); }
-  void resume() { process_.resume(); }
+  // neither work ahead nor slow down the contender whose turn it is. Both throw Broken: hold() if a process
+  // does not stop, resume() if one has run meanwhile.
+  void hold() {
+    if (!held_) ran_ = running_seconds();
+    held_ = true;
+    require_held(process_.hold());
+  }
+  void resume() {
+    if (held_) since_ = Clock::now();
+    held_ = false;
+    require_held(process_.resume());
+  }
+  std::vector<sandbox::Member> members() const { return process_.members(); }
 
   // Sends done, gives the plugin `seconds` to exit, and ends it. May be called after Broken, too.
   const sandbox::Outcome& finish(double seconds) {
     if (finished_) return outcome_;
     finished_ = true;
-    process_.resume();
+    (void)process_.resume();
+    usage_.note_peak(process_.members());
     sandbox::Ending stopped = sandbox::Ending::stopped;
     try {
       if (!broken_ && talk_.ready() && talk_.open_queries() == 0) {
@@ -101,12 +122,13 @@ class Session {
     const bool by_itself = broken_why_ == Broken::Why::ended || broken_why_ == Broken::Why::gave_up;
     if (by_itself) stopped = sandbox::Ending::exited;
     if (broken_why_ == Broken::Why::output) stopped = sandbox::Ending::output;
+    if (exceeded_ != sandbox::Ending::exited) stopped = exceeded_;
     if (broken_why_ == Broken::Why::silent && now() >= policy_.wall_seconds) stopped = sandbox::Ending::time;
     // A closed pipe is not yet the end of the process, which has the same seconds to exit.
     if (stopped == sandbox::Ending::exited && !ends_within(seconds)) stopped = sandbox::Ending::stopped;
     err_.take(room_);
     outcome_.err = std::move(err_.text);
-    sandbox::conclude(outcome_, process_, stopped, policy_);
+    sandbox::conclude(outcome_, process_, stopped, policy_, usage_.peak_bytes());
     return outcome_;
   }
 
@@ -117,6 +139,17 @@ class Session {
     broken_ = true;
     broken_why_ = why;
     throw Broken(why, text);
+  }
+
+  // What all processes use together, and the time that the plugin has.
+  void require_within_limits() {
+    if (running_seconds() >= allowed_)
+      broken(Broken::Why::limit, fmt::format("its budget of {:.3g} s of running time is used up", allowed_));
+    exceeded_ = usage_.look(process_);
+    if (exceeded_ != sandbox::Ending::exited) broken(Broken::Why::limit, "the judge ended it");
+  }
+  void require_held(const std::string& complaint) {
+    if (!complaint.empty()) broken(Broken::Why::awake, complaint);
   }
 
   void send(Kind kind, uint64_t id, std::span<const std::byte> payload) {
@@ -157,12 +190,13 @@ class Session {
                    ? "the plugin ended or closed its output before it had answered everything"
                    : "the plugin's output ended within a frame");
       flush();
-      const double left = until - now();
-      if (left <= 0) return std::nullopt;
+      const double left = std::min(until - now(), std::max(0.0, allowed_ - running_seconds()));
+      if (until <= now()) return std::nullopt;
       pollfd events[3] = {{from_plugin_.read.number(), POLLIN, 0},
                           {outgoing_.empty() ? -1 : to_plugin_.write.number(), POLLOUT, 0},
                           {err_.file(), POLLIN, 0}};
-      poll(events, 3, static_cast<int>(std::min(left, 60.0) * 1000) + 1);
+      constexpr double kLook = 0.1;
+      if (poll(events, 3, static_cast<int>(std::min(left, kLook) * 1000) + 1) == 0) require_within_limits();
       if (!err_.take(room_))
         broken(Broken::Why::output, "the plugin wrote more to its error output than the limit allows");
       if (events[0].revents) read_some();
@@ -196,6 +230,7 @@ class Session {
   }
 
   sandbox::Policy policy_;
+  sandbox::UsageWatch usage_;
   Limits limits_;
   FrameReader reader_;
   Conversation talk_;
@@ -209,6 +244,10 @@ class Session {
   Clock::time_point last_byte_;
   bool broken_ = false, finished_ = false;
   std::optional<Broken::Why> broken_why_;
+  sandbox::Ending exceeded_ = sandbox::Ending::exited;
+  bool held_ = false;
+  Clock::time_point since_ = Clock::now();
+  double ran_ = 0, allowed_ = std::numeric_limits<double>::infinity();
   sandbox::Outcome outcome_;
 };
 

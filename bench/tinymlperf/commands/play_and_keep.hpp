@@ -1,6 +1,9 @@
 // A match between models or trainings that is played, written as run.json, and shown.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/keep_run.hpp>
@@ -23,6 +26,7 @@ inline int play_and_keep(const RunOptions& o) {
   try {
     const RunOptions asked = with_students(o);
     const OutputFolder folder(o.out, {"run.json"});
+    fmt::print("{}\n", budget_text(asked)), std::fflush(stdout);
     const judge::RunDocument d = measured("a match", [&] { return play(asked); });
     return keep_run(o.out / "run.json", to_json(d), [&] { return text_of(d); });
   } catch (const std::invalid_argument& e) {

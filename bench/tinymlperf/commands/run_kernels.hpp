@@ -7,6 +7,7 @@
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/keep_run.hpp>
 #include <tinymlperf/commands/measured.hpp>
+#include <tinymlperf/judge/match/play.hpp>
 #include <tinymlperf/judge/match/play_kernels.hpp>
 #include <tinymlperf/support/foreign_text.hpp>
 #include <tinymlperf/support/output_folder.hpp>
@@ -80,6 +81,7 @@ inline int run_kernel_match(const RunOptions& o,
   using namespace detail;
   try {
     const OutputFolder folder(o.out, {"run.json"});
+    fmt::print("{}\n", budget_text(o)), std::fflush(stdout);
     const judge::kernels::KernelRun run = measured("a match", [&] { return play_kernels(o, tasks); });
     return keep_run(o.out / "run.json", to_json(run), [&] { return text_of(run); });
   } catch (const std::invalid_argument& e) {

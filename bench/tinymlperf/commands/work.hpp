@@ -32,7 +32,8 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
       fmt::print(out, "waiting until this machine is free: {}\n", holder);
       std::fflush(out);
     };
-    options.play = [&o](RunOptions run) {
+    options.play = [&o, out](RunOptions run) {
+      fmt::print(out, "{}\n", budget_text(run)), std::fflush(out);
       run.real_time = o.real_time;
       return play_any(run);
     };

@@ -58,6 +58,11 @@ class Cgroup {
   void kill() const {
     if (present()) std::ofstream(folder_ / "cgroup.kill") << 1;  // since Linux 5.14
   }
+  bool limits_memory() const { return present() && fs::exists(folder_ / "memory.max"); }
+  // Freezes all processes, whatever signals they get (since Linux 5.2), or lets them continue.
+  bool can_freeze() const { return present() && fs::exists(folder_ / "cgroup.freeze"); }
+  void freeze(bool on) const { put("cgroup.freeze", on ? 1 : 0); }
+  bool is_frozen() const { return number("cgroup.events", "frozen") == 1; }
   int64_t peak_bytes() const { return number("memory.peak", ""); }  // since Linux 5.19; 0 before
   bool memory_ran_out() const { return number("memory.events", "oom_kill") > 0; }
   bool processes_ran_out() const { return number("pids.events", "max") > 0; }
@@ -77,6 +82,19 @@ class Cgroup {
   }
   fs::path folder_;
 };
+
+// Removes the cgroups of judges that were killed. One with processes stays, and so does that of a living
+// judge.
+inline void remove_abandoned_cgroups(const fs::path& home) {
+  const std::string start = "tinymlperf-";
+  std::error_code error;
+  for (fs::directory_iterator it(home, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.compare(0, start.size(), start) != 0) continue;
+    const auto judge = static_cast<pid_t>(std::atol(name.c_str() + start.size()));
+    if (judge > 0 && ::kill(judge, 0) != 0 && errno == ESRCH) rmdir(it->path().c_str());
+  }
+}
 
 namespace detail {
 

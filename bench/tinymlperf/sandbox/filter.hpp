@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tinymlperf::sandbox {
@@ -126,9 +127,45 @@ inline std::vector<uint32_t> changes_of_metadata() {
   return calls;
 }
 
+// All ways to SIGCONT, which would continue a program that the judge holds. A program that sends it, or asks
+// for it as the signal of a child's end, is ended. The kernel also sends it to a stopped process group that
+// loses its last tie to its session, so there is one group in each session.
+inline void add_hold_guards(std::vector<Rule>& rules) {
+  using When = Rule::When;
+  constexpr uint32_t kContinue = 18, kOtherThanChild = 0xEE;  // bits that SIGCHLD, 17, does not have
+  for (const auto& [call, argument] : {std::pair{uint32_t{SYS_kill}, 1u},
+                                       {uint32_t{SYS_tkill}, 1u},
+                                       {uint32_t{SYS_tgkill}, 2u},
+                                       {uint32_t{SYS_rt_sigqueueinfo}, 1u},
+                                       {uint32_t{SYS_rt_tgsigqueueinfo}, 2u},
+                                       {kPidfdSendSignal, 1u}})
+    rules.push_back({call, SECCOMP_RET_KILL_PROCESS, When::equal, argument, kContinue});
+  rules.push_back({SYS_clone, SECCOMP_RET_KILL_PROCESS, When::any_bit, 0, kOtherThanChild});
+  constexpr uint32_t kParentDeathSignal = 1;  // PR_SET_PDEATHSIG
+  rules.push_back({SYS_prctl, fail_with(EPERM), When::equal, 0, kParentDeathSignal});
+  rules.push_back({SYS_setpgid, fail_with(EPERM)});
+}
+
+// Channels between two contenders through what both may open, such as /dev/null or a library: locks and
+// leases of files, and news of who opens them.
+inline void add_channel_guards(std::vector<Rule>& rules) {
+  const uint32_t no_locks = fail_with(ENOLCK);
+  rules.push_back({SYS_flock, no_locks});
+  constexpr uint32_t kSetLock = 6, kWaitForLock = 7, kSetOpenFileLock = 37, kWaitForOpenFileLock = 38,
+                     kSetLease = 1024, kNotify = 1026;
+  for (const uint32_t command :
+       {kSetLock, kWaitForLock, kSetOpenFileLock, kWaitForOpenFileLock, kSetLease, kNotify})
+    rules.push_back({SYS_fcntl, no_locks, Rule::When::equal, 1, command});
+  rules.push_back({SYS_inotify_init1, fail_with(EPERM)});
+#ifdef __x86_64__
+  rules.push_back({SYS_inotify_init, fail_with(EPERM)});
+#endif
+}
+
 inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
   using When = Rule::When;
   const uint32_t denied = fail_with(EPERM);
+  rules.push_back({SYS_setsid, denied});  // the keeper reaches the program's group alone
   // raise() and abort() send to their own process, kill(0) to the process group, which is the program's own.
   rules.push_back({SYS_kill, denied, When::not_equal, 0, 0});
   rules.push_back({SYS_tgkill, denied, When::not_equal, 0, own_pid});
@@ -146,7 +183,8 @@ inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
 
 inline std::vector<Rule> rules(const FilterOptions& options) {
   using When = Rule::When;
-  constexpr uint32_t kNewNamespaces = 0x7E020080;  // CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
+  constexpr uint32_t kNewNamespaces =
+      0x7E020000;  // CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS}; NEWTIME only in unshare()
   constexpr uint32_t kAfUnix = 1;
   const uint32_t denied = detail::fail_with(EPERM);
   std::vector<Rule> out;
@@ -157,6 +195,7 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
                               uint32_t{SYS_io_uring_register}})
     out.push_back({call, detail::fail_with(ENOSYS)});
   out.push_back({SYS_clone, denied, When::any_bit, 0, kNewNamespaces});
+  detail::add_hold_guards(out);
   constexpr uint32_t kSetSignal = 10;  // F_SETSIG: the signal of a ready file could be SIGCONT, too
   out.push_back({SYS_fcntl, denied, When::equal, 1, kSetSignal});
   out.push_back({SYS_socketpair, denied, When::not_equal, 0, kAfUnix});
@@ -171,8 +210,12 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of other processes
   for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // insert input into a terminal
     out.push_back({SYS_ioctl, denied, When::equal, 1, request});
-  // The limit on the address space does not count memory of a memfd file.
-  if (!options.may_gpu) out.push_back({SYS_memfd_create, denied});
+  // The limit on the address space does not count memory of a memfd file, and nobody sees files that are on
+  // their way through a socket.
+  if (!options.may_gpu) detail::add_channel_guards(out);  // a GPU's driver locks files of its own
+  if (!options.may_gpu)
+    for (const int call : {SYS_memfd_create, SYS_sendmsg, SYS_sendmmsg})
+      out.push_back({static_cast<uint32_t>(call), denied});
   out.push_back({detail::kMemfdSecret, denied});
   if (options.guard_metadata)
     for (const uint32_t call : detail::changes_of_metadata()) out.push_back({call, denied});

@@ -117,13 +117,14 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   report.survivors = 1;
 }
 
-// Executes a command of the judge; returns false at the end of the control pipe. Without a PID namespace,
-// processes that left the program's group are not reached.
-inline bool obey(pid_t program, bool own_namespace) {
+// Executes a command of the judge; returns false at the end of the control pipe. Without a PID namespace all
+// processes are in the program's group, which the filter of system calls lets none of them leave.
+inline bool obey(pid_t program, bool own_namespace, bool& held) {
   char word = 0;
   ssize_t got = read(KeeperFiles::kControl, &word, 1);
   if (got == 1) {
-    kill(own_namespace ? -1 : -program, word == kHold ? SIGSTOP : SIGCONT);
+    held = word == kHold;
+    kill(own_namespace ? -1 : -program, held ? SIGSTOP : SIGCONT);
     got = write(KeeperFiles::kDone, &word, 1);
   }
   return got == 1 || (got < 0 && errno == EINTR);
@@ -134,17 +135,19 @@ inline void watch(pid_t program, bool own_namespace, Report& report) {
   constexpr long kPidfdOpen = 434;
   // Kernels before 5.3 lack it, and then the program's end is noticed up to ten milliseconds late.
   const int end = static_cast<int>(syscall(kPidfdOpen, program, 0U));
+  bool held = false;
   for (;;) {
     pollfd events[2] = {{KeeperFiles::kControl, POLLIN, 0}, {end, POLLIN, 0}};
     poll(events, 2, end < 0 ? 10 : 100);
     int status = 0;
-    // Orphans that have ended count toward the limit on processes until waitpid() returns them.
-    for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)
+    // Orphans that have ended count toward the limit on processes until waitpid() returns them. While the run
+    // is held they stay, with their clocks, which would show that they ran.
+    for (pid_t gone; (gone = waitpid(held ? program : -1, &status, WNOHANG)) > 0;)
       if (gone == program) {
         report.status = status;
         return;
       }
-    if (events[0].revents && !obey(program, own_namespace)) return;
+    if (events[0].revents && !obey(program, own_namespace, held)) return;
   }
 }
 

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 //   strong  namespaces isolate files, network and processes, system calls are filtered, and a cgroup limits
 //           all processes together
 //   basic   files are restricted, and filtered system calls deny access to the network and to other
-//           processes; limits hold for each process. Without read-only mounts the filter also protects the
-//           owners and modes of files
+//           processes; the judge watches what all processes use. Without read-only mounts the filter also
+//           protects the owners and modes of files
 //   none    the program could read or change everything that the judge's user can
 enum class Level { none, basic, strong };
 
@@ -31,13 +31,15 @@ struct Policy {
   std::vector<fs::path> read_only;  // files and folders to read and execute; each must exist
   fs::path work;                    // the only writable folder, and the working directory; absolute
 
-  int64_t memory_bytes = int64_t{4} << 30;  // all processes with a cgroup, else address space of each process
+  // These limits hold for all processes together. The judge looks ten times a second (usage_watch.hpp).
+  int64_t memory_bytes = int64_t{4} << 30;  // also the address space of each process, without a cgroup
   int64_t file_bytes = int64_t{256} << 20;  // of one file
-  int64_t work_bytes = int64_t{1} << 30;    // of all files in `work`; checked ten times a second
+  int64_t work_bytes =
+      int64_t{1} << 30;  // of all files in `work`, and of those that were deleted but kept open
   int64_t output_bytes = int64_t{1} << 20;  // of stdout and stderr together
   int64_t processes = 64;                   // processes and threads alive at one time
   int64_t open_files = 256;                 // of each process
-  double cpu_seconds = 60;                  // of each process, rounded up to a whole second
+  double cpu_seconds = 60;                  // of all processes
   double wall_seconds = 120;                // from start to end, including time in which the program waits
 
   Level least = Level::basic;  // on a machine with a lower level the program is not run
@@ -89,9 +91,9 @@ struct Outcome {
   int signal = 0;           // if a signal ended it, from any sender
   double wall_seconds = 0;  // measured by the judge, from before the fork to the last process's end
   double cpu_seconds = 0;   // user and system time of all its processes
-  int64_t peak_bytes = 0;   // all processes with a cgroup, else resident memory of the largest one
-  // True if peak_bytes is only an upper bound: without a cgroup the measurement includes the time before
-  // exec, when the program is a copy of the judge.
+  int64_t peak_bytes = 0;   // all processes with a cgroup, else the sum of their peaks when the judge looked
+  // True if peak_bytes is only an upper bound: the judge did not look before the end, and the system's number
+  // includes the time before exec, when the program is a copy of the judge.
   bool peak_is_bound = false;
   int64_t left_behind = 0;  // processes that outlived the program and were killed
   std::string out, err;     // its standard output and error, up to the limit

@@ -25,6 +25,7 @@ struct Offers {
   bool own_user = false;                              // root can change to a user of the run's own
   bool real_time = false;                             // the priority can be raised (priority.hpp)
   fs::path cgroup;                                    // a folder whose children can be limited; empty: none
+  fs::path freezer;                                   // one whose children can be frozen; empty: none
   nlohmann::json missing = nlohmann::json::object();  // the reason for each missing mechanism, by its name
 
   Level level() const {
@@ -95,6 +96,26 @@ inline void probe_namespaces(Offers& offers) {
   offers.private_proc = probe("private_proc", [] { return steps::mount_proc(); });
 }
 
+// A folder of the cgroup tree in which this user can put processes and freeze them. It needs no controllers,
+// so many machines have one whose limits belong to version 1. `why`: why there is none.
+inline fs::path find_freezer(const CgroupHome& home, std::string& why) {
+  if (!home.folder.empty()) return home.folder;
+  const fs::path mount = cgroup_mount("/proc/self/mounts");
+  if (mount.empty()) return why = "cgroup version 2 is not mounted", fs::path();
+  const fs::path folder = mount / first_line("/proc/self/cgroup", "0::/");
+  try {
+    const Cgroup one(folder, Policy());
+    if (!one.can_freeze()) return why = "it needs Linux 5.2 or newer", fs::path();
+    const int entry = one.open_entry();
+    why = tried(Namespaces::none,
+                [&] { return write(entry, "0", 1) == 1 ? Failure{} : steps::failed(Step::cgroup); });
+    close(entry);
+    return why.empty() ? folder : fs::path();
+  } catch (const Unavailable& e) {
+    return why = e.what(), fs::path();
+  }
+}
+
 }  // namespace detail
 
 // Tries all mechanisms, in a few milliseconds. The only lasting effect is that the judge may have moved into
@@ -123,6 +144,11 @@ inline Offers probe() {
   CgroupHome home = find_cgroup_home();
   offers.cgroup = home.folder;
   if (home.folder.empty()) offers.missing["cgroup"] = home.missing;
+  std::string why;
+  offers.freezer = detail::find_freezer(home, why);
+  if (!offers.freezer.empty()) remove_abandoned_cgroups(offers.freezer);
+  if (offers.freezer.empty())
+    offers.missing["freezer"] = why + "; held programs are stopped by signals instead";
   return offers;
 }
 
@@ -139,6 +165,7 @@ inline nlohmann::json to_json(const Offers& offers) {
           {"private_proc", offers.private_proc},
           {"own_user", offers.own_user || geteuid() != 0},
           {"cgroup", !offers.cgroup.empty()},
+          {"freezer", !offers.freezer.empty()},
           {"real_time", offers.real_time},
           {"missing", offers.missing}};
 }

@@ -7,8 +7,10 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <tinymlperf/sandbox/keeper.hpp>
+#include <tinymlperf/sandbox/process_tree.hpp>
 #include <utility>
 #include <vector>
 
@@ -78,7 +80,8 @@ class Process {
   Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
           int out, int err)
       : plan_(checked(command, policy, offers)), priority_(plan_.real_time), start_(Clock::now()) {
-    if (!offers.cgroup.empty()) cgroup_ = Cgroup(offers.cgroup, policy);
+    const fs::path& home = offers.cgroup.empty() ? offers.freezer : offers.cgroup;
+    if (!home.empty()) cgroup_ = Cgroup(home, policy);
     const File entry(cgroup_.open_entry());
     File rules;
     if (offers.landlock > 0) {
@@ -104,9 +107,46 @@ class Process {
 
   // Asks the keeper to end all processes; wait() then returns soon.
   void stop() { control_.reset(); }
-  // Stop and continue all processes of the run, so that it does not work during another contender's turn.
-  void hold() { command(kHold); }
-  void resume() { command(kResume); }
+  // Stops all processes of the run, so that it does not work during another contender's turn. Returns "" as
+  // soon as the kernel shows that none of them runs any more, else the reason.
+  std::string hold() {
+    constexpr double kLongest = 10;  // on a loaded machine a thread has to get a processor before it stops
+    if (held_ || keeper_ <= 0) return "";
+    held_ = true;
+    const Clock::time_point start = Clock::now();
+    do {
+      cgroup_.can_freeze() ? cgroup_.freeze(true) : command(kHold);
+      if (stands_still(seconds_since(start))) {
+        clocks_ = clocks_now();
+        held_at_ = Clock::now();
+        return "";
+      }
+      usleep(1000);
+    } while (seconds_since(start) < kLongest);
+    return "its processes did not stop within 10 s when the judge held them";
+  }
+  // Continues all processes. Returns "" if none of them has run since hold(), else what the clocks of the
+  // processes show.
+  std::string resume() {
+    if (!held_) return "";
+    held_ = false;
+    // A thread that waited in the kernel may finish its system call, and each tick of an interval timer costs
+    // a frozen process some microseconds.
+    const double tolerated = 0.005 + 0.01 * seconds_since(held_at_);
+    double ran = 0;
+    for (const auto& [pid, now] : clocks_now()) {
+      const auto before = clocks_.find(pid);
+      ran += static_cast<double>(now - (before == clocks_.end() ? 0 : before->second)) * 1e-9;
+    }
+    cgroup_.can_freeze() ? cgroup_.freeze(false) : command(kResume);
+    if (ran <= tolerated) return "";
+    char text[96];
+    snprintf(text, sizeof text, "its processes ran for %.3g s while the judge held them", ran);
+    return text;
+  }
+  // The processes of the run; none after its end.
+  std::vector<Member> members() const { return keeper_ > 0 ? members_of(keeper_) : std::vector<Member>(); }
+  pid_t keeper() const { return keeper_; }
   // A file for poll(): it is readable as soon as the program has ended or could not be started.
   int report_file() const { return report_.number(); }
   // Waits until all processes have ended. A keeper that was asked to stop has ten seconds; then it is killed,
@@ -154,6 +194,23 @@ class Process {
   }
 
  private:
+  // True if no process of the run can run until it is continued. One that waits in the kernel stops before it
+  // leaves it: a parent waits there for a child by vfork(), which is itself held.
+  bool stands_still(double waited) const {
+    if (cgroup_.can_freeze()) return cgroup_.is_frozen();
+    if (access(detail::proc(keeper_).c_str(), F_OK) != 0 && ::kill(keeper_, 0) == 0)
+      throw Unavailable("/proc hides the processes of a run from the judge: mount it without hidepid");
+    // The first walk may have missed a process that was started meanwhile.
+    for (int walk = 0; walk < 2; ++walk)
+      for (const Member& m : members_of(keeper_))
+        if (!m.stopped && !(m.waiting && waited > 0.2)) return false;
+    return true;
+  }
+  std::map<pid_t, int64_t> clocks_now() const {
+    std::map<pid_t, int64_t> out;
+    for (const Member& m : members()) out[m.pid] = m.own_nanoseconds;
+    return out;
+  }
   // Sends a command and waits until the keeper has executed it. Does nothing if the keeper has ended.
   void command(char word) {
     if (!control_ || write_without_signal(control_.number(), &word, 1) != 1) return;
@@ -173,6 +230,9 @@ class Process {
   File report_, control_, done_;
   pid_t keeper_ = -1;
   Report report_value_;
+  bool held_ = false;
+  Clock::time_point held_at_;
+  std::map<pid_t, int64_t> clocks_;  // processor time of each process when it was held
 };
 
 }  // namespace tinymlperf::sandbox

@@ -6,8 +6,9 @@
 //   filter.hpp    system calls (seccomp)            priority.hpp  real-time priority
 //   landlock.hpp  files (Landlock)                  keeper.hpp    the supervisor process
 //   cgroup.hpp    all processes (cgroup v2)         process.hpp   a running program
-//   steps.hpp     steps between fork and exec       sandbox.hpp   run(): the whole run of a program
-//   probe.hpp     what this machine offers
+//   steps.hpp     steps between fork and exec       process_tree.hpp  its processes
+//   probe.hpp     what this machine offers          usage_watch.hpp   what they use together
+//   sandbox.hpp   run(): the whole run of a program
 #pragma once
 
 #include <poll.h>
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <tinymlperf/sandbox/process.hpp>
+#include <tinymlperf/sandbox/usage_watch.hpp>
 
 namespace tinymlperf::sandbox {
 
@@ -47,22 +49,6 @@ class Capture {
 };
 
 namespace detail {
-
-// Bytes on disk of all files below a folder that an untrusted program writes to. Links are not followed.
-// Returns INT64_MAX if there are more than 20000 files, since counting them would take too long.
-inline int64_t bytes_below(const fs::path& folder) {
-  constexpr int kMostFiles = 20000;
-  int64_t bytes = 0;
-  int files = 0;
-  std::error_code error;
-  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
-  for (; !error && it != end; it.increment(error)) {
-    struct stat about {};
-    if (lstat(it->path().c_str(), &about) == 0) bytes += about.st_blocks * 512;
-    if (++files > kMostFiles) return INT64_MAX;
-  }
-  return bytes;
-}
 
 // True if the error output says that memory ran out, as most programs do before they end for this reason.
 inline bool tells_of_memory(const std::string& err) {
@@ -135,8 +121,9 @@ inline std::string reason(const Outcome& out, const Policy& policy) {
 }  // namespace detail
 
 // Waits for the end of the process and fills in its outcome. `stopped` is the reason for which the judge
-// stops it, or Ending::exited if it ended by itself.
-inline void conclude(Outcome& out, Process& process, Ending stopped, const Policy& policy) {
+// stops it, or Ending::exited if it ended by itself. `seen_bytes` is the peak that the judge has seen.
+inline void conclude(Outcome& out, Process& process, Ending stopped, const Policy& policy,
+                     int64_t seen_bytes) {
   if (stopped != Ending::exited) process.stop();
   const Report report = process.wait();
   out.wall_seconds = seconds_since(process.start());
@@ -145,8 +132,11 @@ inline void conclude(Outcome& out, Process& process, Ending stopped, const Polic
   out.left_behind = report.killed - (stopped != Ending::exited && report.killed > 0 ? 1 : 0);
   out.peak_bytes = process.cgroup().peak_bytes();
   if (out.peak_bytes == 0) {
-    out.peak_bytes = report.peak_kilobytes * 1024;
-    out.peak_is_bound = report.peak_kilobytes <= report.image_kilobytes;
+    // The system's own number begins before exec, when the program was a copy of the judge.
+    constexpr int64_t kCopied = 1024;  // kilobytes that the copy may have had more than the keeper
+    const bool is_own = report.peak_kilobytes > report.image_kilobytes + kCopied;
+    out.peak_bytes = std::max(seen_bytes, is_own || seen_bytes == 0 ? report.peak_kilobytes * 1024 : 0);
+    out.peak_is_bound = seen_bytes == 0 && !is_own;
   }
   if (report.failure) {
     out.ending = Ending::not_started;
@@ -173,7 +163,7 @@ inline Outcome run(const std::vector<std::string>& command, const Policy& policy
   Outcome outcome;
   Ending stopped = Ending::exited;
   int64_t room = policy.output_bytes;
-  double looked = 0;
+  UsageWatch usage(policy);
   for (bool running = true; running && stopped == Ending::exited;) {
     pollfd events[3] = {{process.report_file(), POLLIN, 0}, {out.file(), POLLIN, 0}, {err.file(), POLLIN, 0}};
     const double now = seconds_since(process.start());
@@ -184,15 +174,13 @@ inline Outcome run(const std::vector<std::string>& command, const Policy& policy
       stopped = Ending::output;
     else if (running && now >= policy.wall_seconds)
       stopped = Ending::time;
-    if (running && now >= looked + 0.1) {
-      if (detail::bytes_below(policy.work) > policy.work_bytes) stopped = Ending::files;
-      looked = seconds_since(process.start());
-    }
+    else if (running)
+      stopped = usage.look(process);
   }
   outcome.output_complete = stopped != Ending::output;
   outcome.out = std::move(out.text);
   outcome.err = std::move(err.text);
-  conclude(outcome, process, stopped, policy);
+  conclude(outcome, process, stopped, policy, usage.peak_bytes());
   return outcome;
 }
 

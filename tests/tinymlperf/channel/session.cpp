@@ -125,6 +125,14 @@ Tensor numbers(size_t count) {
 
 const auto& machine() { return test::machines()[0].offers; }
 
+// A program is held by a freezer or by signals, to all processes of a namespace or to a process group.
+std::vector<test::Machine> held_in_other_ways() {
+  std::vector<test::Machine> out = test::machines();
+  out.push_back({"without cgroups", machine()});
+  out.back().offers.cgroup.clear(), out.back().offers.freezer.clear();
+  return out;
+}
+
 struct Verdict {
   std::optional<Why> why;
   std::string text;
@@ -219,30 +227,54 @@ TEST_CASE("frames that are wrong or out of order end the session") {
 }
 
 TEST_CASE("a plugin that is held does not run, and neither does a process that it started") {
-  if (machine().namespaces == tinymlperf::sandbox::Namespaces::none)
-    return;  // processes that left the process group are not stopped there
-  const test::Scene scene;
-  Session session(scene.child({"restless"}), scene.policy, machine());
-  session.prepare("", 5);
-  uint64_t id = 0;
-  const auto longest_pause = [&] {
+  for (const test::Machine& one : held_in_other_ways()) {
+    CAPTURE(one.name);
+    const test::Scene scene;
+    Session session(scene.child({"restless"}), scene.policy, one.offers);
+    session.prepare("", 5);
+    uint64_t id = 0;
+    const auto longest_pause = [&] {
+      const Tensor input = numbers(1);
+      session.ask(++id, std::span(&input, 1));
+      const Event event = session.next(5);
+      return parse_tensors(event.frame.payload).at(0).values<float>()[0];
+    };
+    while (longest_pause() == 0) usleep(1000);  // the grandchild runs
+    session.hold();
     const Tensor input = numbers(1);
     session.ask(++id, std::span(&input, 1));
-    const Event event = session.next(5);
-    return parse_tensors(event.frame.payload).at(0).values<float>()[0];
-  };
-  while (longest_pause() == 0) usleep(1000);  // the grandchild runs
-  session.hold();
-  const Tensor input = numbers(1);
-  session.ask(++id, std::span(&input, 1));
-  CHECK_FALSE(session.poll_next(0.4));
-  session.resume();
-  session.next(5);
-  float longest = 0;
-  for (int i = 0; i < 500 && longest < 0.35f; ++i) longest = longest_pause(), usleep(10000);
-  CHECK(longest >= 0.35f);
-  session.hold();
-  CHECK(session.finish(5).ending == Ending::exited);  // finish() continues it first
+    CHECK_FALSE(session.poll_next(0.4));
+    session.resume();
+    session.next(5);
+    float longest = 0;
+    for (int i = 0; i < 500 && longest < 0.35f; ++i) longest = longest_pause(), usleep(10000);
+    CHECK(longest >= 0.35f);
+    session.hold();
+    CHECK(session.finish(5).ending == Ending::exited);  // finish() continues it first
+  }
+}
+
+// Somebody else sends the signal here, since the filter keeps the plugin from it. With a freezer, no signal
+// wakes it.
+TEST_CASE("a plugin that ran while it was held is found by its processor time, whoever woke it") {
+  for (const test::Machine& one : held_in_other_ways()) {
+    CAPTURE(one.name);
+    const test::Scene scene;
+    Session session(scene.child({"restless"}), scene.policy, one.offers);
+    session.prepare("", 5);
+    session.hold();
+    usleep(20000);
+    session.resume();  // an honest one
+    session.hold();
+    for (const tinymlperf::sandbox::Member& m : session.members()) kill(m.pid, SIGCONT);
+    usleep(100000);
+    if (one.offers.freezer.empty()) {
+      CHECK_THROWS_WITH_AS(session.resume(), doctest::Contains("while the judge held them"), Broken);
+      CHECK(session.finish(1).ending == Ending::stopped);
+    } else {
+      CHECK_NOTHROW(session.resume());
+    }
+  }
 }
 
 TEST_CASE("waiting has a deadline on both pipes") {

@@ -108,6 +108,21 @@ TEST_CASE("a cgroup writes its limits and reads its usage") {
   CHECK_THROWS_AS(Cgroup(home.path / "absent", policy), Unavailable);
 }
 
+TEST_CASE("cgroups of judges that were killed are removed, those of living ones stay") {
+  Folder home;
+  pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  waitpid(dead, nullptr, 0);
+  const fs::path left = home.path / ("tinymlperf-" + std::to_string(dead) + "-0"),
+                 own = home.path / ("tinymlperf-" + std::to_string(getpid()) + "-0"),
+                 other = home.path / "user.slice";
+  for (const fs::path& path : {left, own, other}) fs::create_directory(path);
+  remove_abandoned_cgroups(home.path);
+  CHECK_FALSE(fs::exists(left));
+  CHECK(fs::exists(own));
+  CHECK(fs::exists(other));
+}
+
 TEST_CASE("the folder for cgroups must be writable and offer the controllers memory and pids") {
   Folder home;
   CHECK(make_home(home.path).missing.find("this user may not write to") != std::string::npos);

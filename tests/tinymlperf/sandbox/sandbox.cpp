@@ -24,31 +24,39 @@ int play_judge(const hostile::Arguments& args) {
   policy.limit_addresses = !test::kSanitized;
   Offers offers = probe();
   if (args.at(2) == "without namespaces") offers = test::machines().back().offers;
-  run({args.at(0), "--child", "hold_lock"}, policy, offers);
+  run({args.at(0), "--child", "hold_pipe"}, policy, offers);
   return 0;
 }
 
-int hold_lock(const hostile::Arguments&) {
+int hold_pipe(const hostile::Arguments&) {
   if (fork() != 0) pause();
   setsid();
-  const int lock = open("lock", O_CREAT | O_RDWR, 0666);
-  flock(lock, LOCK_EX);
+  open("alive", O_RDWR);
   for (;;) pause();
 }
 
 [[gnu::constructor]] void start_as_child(int argc, char** argv) {
-  hostile::maybe_perform(argc, argv, {{"play_judge", play_judge}, {"hold_lock", hold_lock}});
+  hostile::maybe_perform(argc, argv, {{"play_judge", play_judge}, {"hold_pipe", hold_pipe}});
 }
 
-// True if a process holds the lock of the file. Waits up to five seconds for the answer `wished`.
-bool locked(const fs::path& path, bool wished) {
-  bool held = !wished;
-  for (int i = 0; i < 500 && held != wished; ++i) {
-    const File file(open(path.c_str(), O_RDWR));
-    held = file && flock(file.number(), LOCK_EX | LOCK_NB) != 0;
-    if (held != wished) usleep(10000);
+// A named pipe in the work folder, which tells the test whether a process of the run is alive: locks are not
+// allowed there.
+fs::path make_pipe(const test::Scene& scene) {
+  const fs::path path = scene.work / "alive";
+  REQUIRE((mkfifo(path.c_str(), 0666) == 0 || errno == EEXIST));
+  fs::permissions(path, fs::perms(0666));
+  return path;
+}
+
+// True if a process has opened the pipe. Waits up to five seconds for the answer `wished`.
+bool is_open(const fs::path& path, bool wished) {
+  bool opened = !wished;
+  for (int i = 0; i < 500 && opened != wished; ++i) {
+    const File file(open(path.c_str(), O_WRONLY | O_NONBLOCK));
+    opened = static_cast<bool>(file);
+    if (opened != wished) usleep(10000);
   }
-  return held;
+  return opened;
 }
 
 std::set<std::string> open_files() {
@@ -254,15 +262,17 @@ TEST_CASE("a program that kills its process group ends no other process") {
 
 TEST_CASE("a grandchild in a session of its own does not outlive the run") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const fs::path pipe = make_pipe(scene);
     const Outcome r = scene.run({"orphan"}, offers);
     CHECK(r.good());
     CHECK(r.left_behind == 1);
-    CHECK_FALSE(locked(scene.work / "lock", false));
+    CHECK_FALSE(is_open(pipe, false));
   });
 }
 
 TEST_CASE("when the judge is killed, all processes that it started are killed") {
   on_each_machine([&](const test::Scene& scene, const Offers&) {
+    const fs::path pipe = make_pipe(scene);
     const pid_t judge = fork();
     REQUIRE(judge >= 0);
     if (judge == 0) {
@@ -270,16 +280,17 @@ TEST_CASE("when the judge is killed, all processes that it started are killed") 
             scene.work.c_str(), scene.machine.c_str(), nullptr);
       _exit(1);
     }
-    CHECK(locked(scene.work / "lock", true));
+    CHECK(is_open(pipe, true));
     kill(judge, SIGKILL);
     waitpid(judge, nullptr, 0);
-    CHECK_FALSE(locked(scene.work / "lock", false));
+    CHECK_FALSE(is_open(pipe, false));
   });
 }
 
 TEST_CASE("a run leaves no open file and no zombie process in the judge") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     const auto before = open_files();
+    make_pipe(scene);
     scene.run({"plain", "echo"}, offers);
     scene.run({"orphan"}, offers);
     CHECK(open_files() == before);

@@ -36,14 +36,16 @@ struct KernelClass {
   int64_t queries;       // for each public shape, in each turn
   double patience = 30;  // seconds without an answer after which a contender is out
   size_t processes = 1;  // processes of each contender, one after the other
+  double budget = 900;   // seconds for which the processes of a contender may run in all; then it is out
 };
-inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5, 30, 12},
-    kOfficialKernels{"official", 12, 25, 30, 12};
+inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5, 30, 12, 3600},
+    kOfficialKernels{"official", 12, 25, 30, 12, 7200};
 
 struct KernelContender {
   KernelContenderRecord record;
   std::unique_ptr<channel::Session> session;
   StartProcess start;
+  double budget = 0;  // seconds for which its processes may still run
   bool on_device = false;
   double fastest_clock = 0, slowest_clock = 0;  // clock of a GPU in Hz; 0: not measured
   int64_t discarded = 0;                        // times at a slow clock
@@ -89,7 +91,8 @@ class KernelMatch {
   void operator()(std::vector<KernelContender>& contenders) {
     for (KernelContender& c : contenders) {
       c.record.ops = draw_ops(tasks_, seed_);
-      attempt(c, [&] { prepare(c); });
+      c.budget = class_.budget;
+      attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
     std::vector<uint64_t> turns(contenders.size());
     size_t number = 0;

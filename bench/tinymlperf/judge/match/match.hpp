@@ -44,6 +44,7 @@ struct Contender {
   ContenderRecord record;
   std::unique_ptr<channel::Session> session;
   StartProcess start;
+  double budget = 0;  // seconds for which its processes may still run
   // Answers by sample of the hidden set; empty: not answered yet.
   std::vector<Answer> graded;
   std::optional<MixedStream> stream, prompts;  // prompts are not graded: they must not use up what is
@@ -93,7 +94,8 @@ class Match {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
       c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
       c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
-      attempt(c, [&] { prepare(c); });
+      c.budget = class_.budget;
+      attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
     size_t step = 0;
     const size_t steps = class_.blocks + contenders.size();

@@ -64,12 +64,14 @@ class Stage {
         throw Refusal(kHeaderFolder, "", std::string("no such folder beside ") + device::kPlanFile, "one");
       copy(folder / device::kPlanFile, base_ / "entry" / device::kPlanFile, fs::perms(0644));
       copy_sources(folder, {".cu", ".cuh", ".hpp", ".h"});
+      note_written();
       look_behind_device_macros();
       compile_plan();
     } else if (plugin || (!headers.empty() && !model)) {
       tier_ = "T2";
       copy_headers(folder);
       copy_sources(plugin ? folder : source() / "bench/tinymlperf/kernels/library", {".cpp", ".hpp", ".h"});
+      note_written();
       compile_plugin();
     } else if (model) {
       copy(folder / kModelFile, base_ / "entry" / kModelFile, fs::perms(0644));
@@ -83,6 +85,7 @@ class Stage {
       if (!headers.empty() || !worker.empty()) tier_ = "T2";
       if (!headers.empty()) {
         copy_headers(folder);
+        note_written();
         compile_worker();
       } else {
         copy(worker.empty() ? "/proc/self/exe" : worker, base_ / "program", fs::perms(0755));
@@ -108,6 +111,8 @@ class Stage {
   // The library's headers that it replaces, for example tinytorch/tensor/strides.hpp.
   const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
+  // The program that answers, and its arguments.
+  const std::vector<std::string>& command() const { return command_; }
 
   // The session ends after so many seconds of elapsed time. `more`: further arguments of the command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
@@ -229,17 +234,24 @@ class Stage {
         throw std::invalid_argument(folder.string() + ": at most 4 MiB of source");
       copy(file.path(), base_ / "entry" / file.path().filename(), fs::perms(0644));
     }
-    for (const auto& [name, text] : sources())
-      for (std::string& reason : bundle::static_reasons(name, text)) reasons_.push_back(std::move(reason));
   }
-  // Text by file name.
-  std::map<std::string, std::string> sources() const {
-    std::map<std::string, std::string> out;
+  // The source of the submission by its path in it: files beside the plugin or plan, and replaced headers.
+  std::map<std::string, fs::path> sources() const {
+    std::map<std::string, fs::path> out;
     for (const fs::directory_entry& file : fs::directory_iterator(base_ / "entry"))
-      if (bundle::is_source_path(file.path().string()))
-        out[file.path().filename().string()] =
-            tinymlperf::detail::read_limited(file.path(), static_cast<int64_t>(file.file_size()));
+      if (bundle::is_source_path(file.path().string())) out[file.path().filename().string()] = file.path();
+    for (const std::string& name : replaced_)
+      if (fs::exists(base_ / "student" / name))
+        out[std::string(kHeaderFolder) + "/" + name] = base_ / "student" / name;
     return out;
+  }
+  static std::string text_of(const fs::path& file) {
+    return tinymlperf::detail::read_limited(file, static_cast<int64_t>(fs::file_size(file)));
+  }
+  void note_written() {
+    for (const auto& [name, path] : sources())
+      for (std::string& reason : bundle::static_reasons(name, text_of(path)))
+        reasons_.push_back(std::move(reason));
   }
 
   // Compiles for the GPU of this machine; the compiler has no access to it.
@@ -329,7 +341,7 @@ class Stage {
   void look_behind_device_macros() {
     sandbox::Policy policy = policy_for(60);
     policy.read_only.push_back(base_ / "entry");
-    for (const auto& [name, text] : sources()) {
+    for (const auto& [name, path] : sources()) {
       if (!name.ends_with(".cu")) continue;
       std::vector<std::string> command{compiler(), "-E", "-x", "c++", "-std=c++20"};
       for (const char* defined : {"__CUDACC__", "__CUDACC_RTC__", "__CUDA_ARCH__=900"})
@@ -337,7 +349,7 @@ class Stage {
 #ifdef TINYMLPERF_NVRTC_INCLUDE
       command.insert(command.end(), {"-isystem", TINYMLPERF_NVRTC_INCLUDE});
 #endif
-      command.insert(command.end(), {(base_ / "entry" / name).string(), "-o", kPreprocessed});
+      command.insert(command.end(), {path.string(), "-o", kPreprocessed});
       if (!note_hidden(name, command, policy))
         reasons_.push_back(name +
                            ": the host's preprocessor does not get through it, so that what its macros "
@@ -356,9 +368,9 @@ class Stage {
       reasons_.push_back(main + ": is too long to be read after the preprocessor");
     } else {
       const std::string after = tinymlperf::detail::read_limited(output, kMostBytes);
-      for (const auto& [name, text] : sources())
-        for (std::string& reason : bundle::hidden_reasons(
-                 name, text, bundle::preprocessed_lines(after, (base_ / "entry" / name).string())))
+      for (const auto& [name, path] : sources())
+        for (std::string& reason :
+             bundle::hidden_reasons(name, text_of(path), bundle::preprocessed_lines(after, path.string())))
           if (std::ranges::find(reasons_, reason) == reasons_.end()) reasons_.push_back(std::move(reason));
     }
     fs::remove(output);

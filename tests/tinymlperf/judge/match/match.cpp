@@ -29,6 +29,10 @@ int stripes(const hostile::Arguments& args) {
     if (kind == "too few") scores.resize(9);
     if (kind == "not a number") scores[3] = NAN;
     if (kind == "crashes" && queries > 5) hostile::crash();
+    if (kind == "has 96 MiB" && queries == 5) {
+      const std::vector<char> all(size_t{96} << 20, 1);
+      scores[0] += static_cast<float>(all.back() - 1);
+    }
     if (kind == "slow at first" && queries <= 30) usleep(5000);
     if (microseconds > 0) usleep(static_cast<useconds_t>(samples) * microseconds);
     return {make_tensor({static_cast<int64_t>(scores.size())}, scores)};
@@ -80,6 +84,38 @@ TEST_CASE("contenders are graded and compared: one that takes longer is behind, 
     CHECK(times_the_baseline(s, contenders[0].record, contenders[1].record)->estimate ==
           doctest::Approx(1 / ratio->estimate));
   }
+}
+
+TEST_CASE("a slow contender is out when its budget is used up, and the others play on") {
+  const test::Scene scene;
+  RunClass short_of_time = kTiny;
+  short_of_time.budget = 3;
+  DigitsBenchmark benchmark, fresh;
+  benchmark.draw(kTiny.hidden, 77);
+  fresh.draw(kTiny.hidden, 78);
+  std::vector<Contender> contenders(2);
+  for (size_t i = 0; i < 2; ++i)
+    contenders[i].session = std::make_unique<channel::Session>(
+        scene.child({"stripes", "honest", i == 0 ? "0" : "500000"}), scene.policy, machine());
+  const auto start = sandbox::Clock::now();
+  Match({benchmark, fresh}, Scenario::single_stream, short_of_time, 5)(contenders);
+  CHECK(sandbox::seconds_since(start) < 30);
+  CHECK_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
+  CHECK(contenders[1].record.out.find("its budget of 3 s of running time is used up") == 0);
+}
+
+TEST_CASE("the peak of memory is that of the contender, however large the judge is" *
+          doctest::skip(test::kSanitized)) {
+  const std::vector<char> judge(size_t{300} << 20, 1);
+  const test::Scene scene;
+  const auto contenders = play(scene, Scenario::single_stream, {{"honest", "0"}, {"has 96 MiB", "0"}});
+  for (const Contender& c : contenders) CHECK_MESSAGE(c.record.out.empty(), c.record.out);
+  const int64_t less = contenders[0].record.peak_bytes, more = contenders[1].record.peak_bytes;
+  CHECK(less > 0);
+  CHECK(less < int64_t{64} << 20);
+  CHECK(more >= less + (int64_t{90} << 20));
+  CHECK(more <= less + (int64_t{100} << 20));
+  CHECK(judge.back() == 1);
 }
 
 TEST_CASE("a class with several processes starts fresh ones between blocks; what was answered stays") {
