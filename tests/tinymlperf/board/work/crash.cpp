@@ -140,11 +140,19 @@ bool live_and_die(const std::string& board, Said& said, useconds_t lifetime) {
   return ended;
 }
 
+// Programs keep their temporary files in `folder`, as long as this object lives, also if the test fails.
+struct TemporaryFilesIn {
+  explicit TemporaryFilesIn(const std::filesystem::path& folder) { setenv("TMPDIR", folder.c_str(), 1); }
+  ~TemporaryFilesIn() { unsetenv("TMPDIR"); }
+  TemporaryFilesIn(const TemporaryFilesIn&) = delete;
+  TemporaryFilesIn& operator=(const TemporaryFilesIn&) = delete;
+};
+
 }  // namespace
 
 TEST_CASE("submissions survive a process that is killed again and again" * doctest::skip(test::kSanitized)) {
   const test::BoardFolder f;
-  setenv("TMPDIR", f.folder.path().c_str(), 1);
+  const TemporaryFilesIn here(f.folder.path());
   {
     Store store(f.path, kOptions);
     store.submit_baseline(store.user_of(store.add_user("Ada")).value(), test::bundle_bytes("base"));
@@ -161,7 +169,6 @@ TEST_CASE("submissions survive a process that is killed again and again" * docte
     ++deaths;
     REQUIRE(deaths < 5000);
   }
-  unsetenv("TMPDIR");
   CHECK(deaths > submissions() / 20);
   REQUIRE(static_cast<int64_t>(said["submission"].size()) == submissions());
   CHECK(static_cast<int64_t>(said["appeal"].size()) > submissions() / 40);
@@ -259,7 +266,7 @@ TEST_CASE("40 bundles sent over HTTP survive that server and worker are killed a
           doctest::skip(test::kSanitized) * test::takes_minutes()) {
   constexpr int64_t kSent = 40;
   const test::BoardFolder f;
-  setenv("TMPDIR", f.folder.path().c_str(), 1);
+  const TemporaryFilesIn here(f.folder.path());
   Store store(f.path, kOptions);
   const std::string token = store.add_user("Ada");
   store.submit_baseline(store.user_of(token).value(), test::bundle_bytes("base"));
@@ -299,7 +306,6 @@ TEST_CASE("40 bundles sent over HTTP survive that server and worker are killed a
       REQUIRE(std::chrono::steady_clock::now() < until + std::chrono::seconds(40));
     }
   worker.reset(), server.reset();
-  unsetenv("TMPDIR");
   CHECK(server_deaths + worker_deaths > 3);
   MESSAGE("killed: the server " << server_deaths << " times, the worker " << worker_deaths << " times");
 
