@@ -7,6 +7,7 @@
 #include <support/few.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <support/hostile.hpp>
 #include <support/made_up_match.hpp>
