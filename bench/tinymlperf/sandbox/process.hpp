@@ -117,7 +117,7 @@ class Process {
     do {
       cgroup_.can_freeze() ? cgroup_.freeze(true) : command(kHold);
       if (stands_still(seconds_since(start))) {
-        clocks_ = clocks_now();
+        clocks_ = settled_clocks();
         held_at_ = Clock::now();
         return "";
       }
@@ -210,6 +210,18 @@ class Process {
     std::map<pid_t, int64_t> out;
     for (const Member& m : members()) out[m.pid] = m.own_nanoseconds;
     return out;
+  }
+  // The last steps of a thread that is shown as stopped, and of a processor that its host takes away
+  // meanwhile, are counted a moment later.
+  std::map<pid_t, int64_t> settled_clocks() const {
+    std::map<pid_t, int64_t> last = clocks_now();
+    for (int i = 0; i < 20; ++i) {
+      usleep(200);
+      std::map<pid_t, int64_t> now = clocks_now();
+      if (now == last) break;
+      last = std::move(now);
+    }
+    return last;
   }
   // Sends a command and waits until the keeper has executed it. Does nothing if the keeper has ended.
   void command(char word) {

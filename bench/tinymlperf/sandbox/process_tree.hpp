@@ -142,7 +142,8 @@ inline int64_t peak_bytes_of(const Member& m) {
 // kernel walks all pages for them.
 inline int64_t bytes_of(const std::vector<Member>& members, int64_t enough) {
   int64_t whole = 0, shares = 0;
-  for (const Member& m : members) whole += detail::kilobytes_line(detail::proc(m.pid) + "/status", "VmRSS:");
+  for (const Member& m : members)
+    if (!m.copied) whole += detail::kilobytes_line(detail::proc(m.pid) + "/status", "VmRSS:");
   if (whole <= enough || members.size() < 2) return whole;
   for (const Member& m : members) {
     const int64_t share = detail::kilobytes_line(detail::proc(m.pid) + "/smaps_rollup", "Pss:");

@@ -267,7 +267,7 @@ TEST_CASE("a plugin that ran while it was held is found by its processor time, w
     session.resume();  // an honest one
     session.hold();
     for (const tinymlperf::sandbox::Member& m : session.members()) kill(m.pid, SIGCONT);
-    usleep(100000);
+    usleep(500000);
     if (one.offers.freezer.empty()) {
       CHECK_THROWS_WITH_AS(session.resume(), doctest::Contains("while the judge held them"), Broken);
       CHECK(session.finish(1).ending == Ending::stopped);

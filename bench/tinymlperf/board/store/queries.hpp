@@ -66,7 +66,11 @@ class Queries final : public Source {
       t.quality_floor = benchmark->floor();
       for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
     }
-    for (Standing& s : standings(results(key), scenarios)) t.rows.push_back(row(std::move(s)));
+    const bool sealed = Settings(db_).sealed_until(store_.queue().now()).has_value();
+    for (Standing& s : standings(results(key), scenarios)) {
+      t.rows.push_back(row(std::move(s)));
+      if (sealed) t.rows.back().note.clear();
+    }
     mark_front(t, store_.baseline(key.benchmark, key.division, key.tier).value_or(0));
     return t;
   }
@@ -113,7 +117,7 @@ class Queries final : public Source {
     s.sealed_until = Settings(db_).sealed_until(store_.queue().now());
     if (s.sealed_until) {
       for (File& f : s.files) f.text.clear();
-      s.note.clear();
+      s.note.clear(), s.similarities.clear();
       return s;
     }
     const Texts own = texts(id);

@@ -199,8 +199,10 @@ class Store final : public Uploads {
     require_instructor(user);
     queue_.retry(job);
     const auto of = db_.integer("SELECT bundle FROM jobs WHERE id = ?", job);
-    if (Hidings(db_).of(of.value()))
-      throw Refusal("job " + std::to_string(job), "", "one of a submission that is shown", "a hidden one's");
+    for (const char* side : {"SELECT bundle FROM jobs WHERE id = ?", "SELECT against FROM jobs WHERE id = ?"})
+      if (Hidings(db_).of(db_.integer(side, job).value()))
+        throw Refusal("job " + std::to_string(job), "", "one of submissions that are shown",
+                      "a hidden one's");
     note("retry", user, of, "job " + std::to_string(job));
     t.commit();
   }

@@ -94,7 +94,7 @@ class Match {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
       c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
       c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
-      c.budget = class_.budget;
+      c.budget = budget_of(class_, scenario_ == Scenario::server);
       attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
     size_t step = 0;

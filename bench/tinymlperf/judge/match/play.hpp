@@ -23,7 +23,8 @@ inline std::string budget_text(const RunOptions& o) {
     each = static_cast<double>(c.runs) * (2 * detail::kUntimedSeconds + c.seconds);
     all = (entries + 1) * each;  // the reference has twice as many runs
   } else {
-    each = detail::run_class_named(o.run_class).budget, all = entries * each;
+    each = judge::budget_of(detail::run_class_named(o.run_class), o.scenario == "server");
+    all = entries * each;
   }
   return fmt::format(
       "budget: {:.3g} min of running time for each entry, {:.3g} min in all; an entry that uses up its own "

@@ -1,8 +1,10 @@
 // The classes of a match: how long it measures, and how many samples are hidden.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <tinytorch/benchmarking/percentile_bound.hpp>
 
 namespace tinymlperf::judge {
 
@@ -19,6 +21,14 @@ struct RunClass {
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12, 1800},
     kOfficial{"official", 300, 662, 12, 10000, 30, 12, 3600};
+// The budget of a contender. In each of its turns a server is asked at 1, 2, 4, ... queries a second until it
+// is too slow; the first of these rates take two seconds for each query.
+inline double budget_of(const RunClass& c, bool server) {
+  using tinytorch::statistics::samples_to_certify;
+  const int64_t certified = samples_to_certify(c.queries >= samples_to_certify(99) ? 99 : 90);
+  const auto queries = static_cast<double>(std::max(c.queries, certified));
+  return c.budget + (server ? 3 * queries * 2 * static_cast<double>(c.blocks) : 0);
+}
 // The classes of `race`. Its two matches take as long as the training of its models. Quick only shows that
 // everything works.
 inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};

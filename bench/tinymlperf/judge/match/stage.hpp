@@ -380,8 +380,8 @@ class Stage {
   static std::string compiler() {
     for (const char* path : {"/usr/bin/c++", "/usr/bin/g++", "/usr/bin/clang++"})
       if (fs::exists(path)) return path;
-    throw std::runtime_error(
-        "source is compiled by /usr/bin/c++, which is not here: install g++");  // not the entry's fault
+    throw sandbox::Unavailable(  // not the entry's fault
+        "source is compiled by /usr/bin/c++, which is not here: install g++");
   }
 
   sandbox::Offers offers_;

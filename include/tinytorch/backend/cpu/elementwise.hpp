@@ -44,16 +44,18 @@ void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
 
 // where() of contiguous operands: the condition is read as bytes, and values of any dtype as words of its
 // size.
-template <class Word>
+template <size_t kBytes>
 void where_flat(const View& out, const View& condition, const View& a, const View& b) {
   parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    auto* const to = out.as<Word>();
-    const auto *const x = a.as<const Word>(), *const y = b.as<const Word>();
+    constexpr int64_t kB = kBytes;
+    char* const to = out.as<char>();
+    const char *const x = a.as<const char>(), *const y = b.as<const char>();
     const auto* const chosen = condition.as<const uint8_t>();
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) {
-      const Word u = x[i], v = y[i];  // both are loaded unconditionally, or the loop does not vectorize
-      to[i] = chosen[i] != 0 ? u : v;
+      // Both are loaded unconditionally, or the loop does not vectorize.
+      const auto u = load_word<kBytes>(x + i * kB), v = load_word<kBytes>(y + i * kB);
+      store_word<kBytes>(to + i * kB, chosen[i] != 0 ? u : v);
     }
   });
 }
@@ -88,11 +90,9 @@ TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, d
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
   if (is_flat(condition, DType::boolean, out) && is_flat(a, out.dtype, out) && is_flat(b, out.dtype, out) &&
       out.contiguous() && !uses_non_temporal_stores(out, {condition, a, b})) {
-    const size_t size = size_of(out.dtype);
-    if (size == 1) return where_flat<uint8_t>(out, condition, a, b);
-    if (size == 2) return where_flat<uint16_t>(out, condition, a, b);
-    if (size == 4) return where_flat<uint32_t>(out, condition, a, b);
-    return where_flat<uint64_t>(out, condition, a, b);
+    return dispatch_size(size_of(out.dtype), [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+      where_flat<kBytes>(out, condition, a, b);
+    });
   }
   if (!strides_fall(out.shape, out.strides)) {
     return in_order_of(out, {condition, a, b},

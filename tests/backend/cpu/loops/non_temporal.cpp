@@ -55,7 +55,7 @@ void check_same(int64_t bytes, size_t shift, F&& call) {
 }  // namespace
 
 TEST_CASE("unary, binary, where, casts and copies: the same bits with non-temporal stores") {
-  for (const int64_t n : {1, 3, 127, 128, 129, 255, 1024, 1025, 40'000, 100'001}) {
+  for (const int64_t n : {1, 3, 127, 128, 129, 255, 1024, 1025, 32769, 32896, 32897, 40'000, 100'001}) {
     CAPTURE(n);
     std::vector<float> a = values(n, 1), b = values(n, 2);
     const View x{a.data(), tt::f32, {n}, {1}}, y{b.data(), tt::f32, {n}, {1}};

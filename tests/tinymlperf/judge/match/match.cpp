@@ -89,7 +89,7 @@ TEST_CASE("contenders are graded and compared: one that takes longer is behind, 
 TEST_CASE("a slow contender is out when its budget is used up, and the others play on") {
   const test::Scene scene;
   RunClass short_of_time = kTiny;
-  short_of_time.budget = 3;
+  short_of_time.budget = 12;  // beside other load the audits of the honest one take seconds
   DigitsBenchmark benchmark, fresh;
   benchmark.draw(kTiny.hidden, 77);
   fresh.draw(kTiny.hidden, 78);
@@ -99,9 +99,9 @@ TEST_CASE("a slow contender is out when its budget is used up, and the others pl
         scene.child({"stripes", "honest", i == 0 ? "0" : "500000"}), scene.policy, machine());
   const auto start = sandbox::Clock::now();
   Match({benchmark, fresh}, Scenario::single_stream, short_of_time, 5)(contenders);
-  CHECK(sandbox::seconds_since(start) < 30);
+  CHECK(sandbox::seconds_since(start) < 90);
   CHECK_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
-  CHECK(contenders[1].record.out.find("its budget of 3 s of running time is used up") == 0);
+  CHECK(contenders[1].record.out.find("its budget of 12 s of running time is used up") == 0);
 }
 
 TEST_CASE("the peak of memory is that of the contender, however large the judge is" *

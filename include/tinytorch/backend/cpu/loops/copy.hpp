@@ -85,7 +85,8 @@ inline void convert_view(const View& out, const View& x, bool non_temporal) {
   const View to{out.data, out.dtype, shape, strides[0]}, from{x.data, x.dtype, shape, strides[1]};
   const bool in_tiles = shape.numel() >= kTiledElements && transposed_dimension(shape, from.strides) >= 0;
   const bool to_is_flat = to.contiguous(), from_is_flat = from.contiguous();
-  if ((via == to.dtype || via == from.dtype) && !non_temporal && !in_tiles && (to_is_flat || from_is_flat)) {
+  const bool streams = non_temporal && via == to.dtype;  // what is computed in another dtype is not streamed
+  if ((via == to.dtype || via == from.dtype) && !streams && !in_tiles && (to_is_flat || from_is_flat)) {
     return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
       if (to_is_flat) return pack(element_at(to, begin), to.dtype, from, begin, end - begin);
       unpack(to, begin, element_at(from, begin), from.dtype, end - begin);

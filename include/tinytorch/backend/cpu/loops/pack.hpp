@@ -184,15 +184,24 @@ inline Converter converter(DType to, DType from) {
   return found;
 }
 
-// Elements are moved as words of their size, so that one loop serves all dtypes of a size. A word may alias
-// an element of any type.
+// Elements are moved as words of their size, so that one loop serves all dtypes of a size. Words are read and
+// written by memcpy, because they stand for elements of any type: g++ drops the attribute may_alias of a type
+// that depends on a template parameter.
 template <size_t kBytes>
-struct WordOf {
-  using Plain = std::conditional_t<
-      kBytes == 1, uint8_t,
-      std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
-  typedef Plain type __attribute__((may_alias));
-};
+using WordOf = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+template <size_t kBytes>
+WordOf<kBytes> load_word(const char* p) {
+  WordOf<kBytes> word;
+  std::memcpy(&word, p, kBytes);
+  return word;
+}
+template <size_t kBytes>
+void store_word(char* p, WordOf<kBytes> word) {
+  std::memcpy(p, &word, kBytes);
+}
+
 // Calls f with std::integral_constant<size_t, bytes>, for the size of an element.
 template <class F>
 void dispatch_size(size_t bytes, F&& f) {
@@ -228,28 +237,29 @@ inline void copy_row(void* out, const void* in, int64_t bytes) {
 // Copies rows of n words of kBytes.
 template <size_t kBytes>
 void copy_words(RowsOut out, RowsIn in, int64_t rows, int64_t n) {
-  using Word = typename WordOf<kBytes>::type;
+  constexpr int64_t kB = kBytes;
   for (int64_t r = 0; r < rows; ++r) {
-    auto* const to = reinterpret_cast<Word*>(out.row(r));
-    const auto* const from = reinterpret_cast<const Word*>(in.row(r));
+    char* const to = out.row(r);
+    const char* const from = in.row(r);
     if (out.step == 1 && in.step == 1) {
-      copy_row(to, from, n * int64_t{kBytes});
+      copy_row(to, from, n * kB);
     } else if (out.step == 1 && in.step == 0) {
-      const Word value = *from;
+      const auto value = load_word<kBytes>(from);
       TT_SIMD
-      for (int64_t i = 0; i < n; ++i) to[i] = value;
+      for (int64_t i = 0; i < n; ++i) store_word<kBytes>(to + i * kB, value);
     } else if (out.step == 1 && in.step == -1) {
       TT_SIMD
-      for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+      for (int64_t i = 0; i < n; ++i) store_word<kBytes>(to + i * kB, load_word<kBytes>(from - i * kB));
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i * out.step] = from[i * in.step];
+      for (int64_t i = 0; i < n; ++i)
+        store_word<kBytes>(to + i * out.step * kB, load_word<kBytes>(from + i * in.step * kB));
     }
   }
 }
 
 // A signed integer of kBytes, for the types of core/simd.hpp.
 template <size_t kBytes>
-using SignedOf = std::make_signed_t<typename WordOf<kBytes>::Plain>;
+using SignedOf = std::make_signed_t<WordOf<kBytes>>;
 
 // The address of element `offset` of a view.
 inline char* element_at(const View& v, int64_t offset) {

@@ -143,7 +143,8 @@ class RowLoop {
       const int64_t m = std::min(most, n - i);
       call_.kernel(buffer, source, m, call_.parameters);
       stream_copy(out + i * bytes_, buffer, m * bytes_);
-      for (const void*& values : source) values = static_cast<const char*>(values) + m * bytes_;
+      for (size_t k = 0; k < call_.in.size(); ++k)
+        source[k] = static_cast<const char*>(source[k]) + m * bytes_;
     }
   }
 

@@ -73,6 +73,7 @@ inline void sort_views(View& out, std::span<View> in) {
 // Calls f(out, in) with the dimensions of all views in the memory order of out (sort_dimensions()).
 template <size_t kInputs, class F>
 void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
+  static_assert(kInputs <= kMostInputs);
   View to = out, sorted[kInputs];
   std::ranges::copy(in, sorted);
   sort_views(to, sorted);
