@@ -199,7 +199,8 @@ class Store final : public Uploads {
     require_instructor(user);
     queue_.retry(job);
     const auto of = db_.integer("SELECT bundle FROM jobs WHERE id = ?", job);
-    for (const char* side : {"SELECT bundle FROM jobs WHERE id = ?", "SELECT against FROM jobs WHERE id = ?"})
+    for (const Sql side :
+         {Sql("SELECT bundle FROM jobs WHERE id = ?"), Sql("SELECT against FROM jobs WHERE id = ?")})
       if (Hidings(db_).of(db_.integer(side, job).value()))
         throw Refusal("job " + std::to_string(job), "", "one of submissions that are shown",
                       "a hidden one's");
