@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/simd.hpp>
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include <tinytorch/core/simd_intrinsics.hpp>
 
 // Without AVX, g++ notes that vectors of 32 bytes would be passed in another way with it. No such function
 // has a symbol: all are inlined.

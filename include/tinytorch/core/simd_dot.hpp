@@ -11,11 +11,7 @@
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include <tinytorch/core/simd_intrinsics.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -8,11 +8,7 @@
 
 #include <tinytorch/core/scalar_math.hpp>
 #include <tinytorch/core/simd.hpp>
-#if defined(__AVX__) && TT_FMA
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+#include <tinytorch/core/simd_intrinsics.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

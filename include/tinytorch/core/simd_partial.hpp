@@ -5,9 +5,7 @@
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
-#if defined(__AVX__)
-#include <immintrin.h>
-#endif
+#include <tinytorch/core/simd_intrinsics.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

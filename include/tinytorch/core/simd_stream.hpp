@@ -7,11 +7,7 @@
 
 #include <algorithm>
 #include <tinytorch/core/simd.hpp>
-#if defined(__AVX__)
-#include <immintrin.h>
-#elif defined(__SSE2__)
-#include <emmintrin.h>  // compiles in a tenth of the time of immintrin.h
-#endif
+#include <tinytorch/core/simd_intrinsics.hpp>
 #if __has_include(<unistd.h>)
 #include <unistd.h>
 #endif

@@ -3,6 +3,8 @@
 // Functions that can fail return the reason, or nullptr. Matrices may be empty, unless stated.
 #pragma once
 
+#include <tinytorch/core/simd_intrinsics.hpp>  // before Eigen, which includes the intrinsics too
+
 #if __has_include(<Eigen/Dense>)
 #include <Eigen/Dense>
 #elif __has_include(<eigen3/Eigen/Dense>)

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <tinytorch/backend/cpu/gemm/blocked.hpp>
 #include <tinytorch/core/dtype.hpp>
+#include <tinytorch/core/simd_intrinsics.hpp>
 #if defined(__AMX_TILE__) || defined(__AMXTILE__)
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
