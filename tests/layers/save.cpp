@@ -60,7 +60,7 @@ TEST_CASE("load reads the model of a training checkpoint") {
   const Folder folder;
   tt::Sequential net = net_of(4), again = net_of(4);
   tt::AdamW optimizer(net.named_parameters());
-  tt::DataLoader loader(tt::randn({6, 3}), tt::zeros({6}, tt::i64), {.batch_size = 2});
+  tt::DataLoader loader(tt::randn({6, 3}).to(tt::cpu), tt::zeros({6}, tt::i64, tt::cpu), {.batch_size = 2});
   const std::string path = folder / "run.safetensors";
   tt::save_checkpoint(path, net, optimizer, loader, {});
   tt::load(again, path);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <support/coded_activations.hpp>
 #include <support/fresh.hpp>
 #include <tinytorch/backend/cpu/block_linear.hpp>
 
@@ -35,18 +36,6 @@ struct Weights {
   }
 };
 
-// x in 8 bits by groups of 32.
-std::vector<double> rounded(const std::vector<double>& x) {
-  std::vector<double> out(x.size());
-  for (size_t g = 0; g < x.size(); g += 32) {
-    double largest = 0;
-    for (size_t i = g; i < g + 32; ++i) largest = std::max(largest, std::abs(x[i]));
-    for (size_t i = g; i < g + 32; ++i)
-      out[i] = largest == 0 ? 0 : std::round(x[i] * 127 / largest) * largest / 127;
-  }
-  return out;
-}
-
 void check_product(Fresh& fresh, const BlockFormat& f, DType t, int64_t M, int64_t N, int64_t K,
                    Layout layout, Activations activations) {
   INFO(f.name, " ", text_of(t), " ", M, " x ", N, " x ", K, " layout ", static_cast<int>(layout), " int8 ",
@@ -57,18 +46,21 @@ void check_product(Fresh& fresh, const BlockFormat& f, DType t, int64_t M, int64
   // More rows are multiplied as they are: on tensor cores, if a block has one scale, or with decoded weights.
   const bool on_tensor_cores = t != f32 && f.block == 32 && std::strcmp(f.name, "MXFP4") != 0;
   const bool coded = activations == Activations::int8 && M <= (on_tensor_cores ? 1 : 16);
-  const std::vector<double> values = coded ? rounded(x.values()) : x.values(), b = bias.values();
+  const Coded exact = coded ? coded_by_groups(x.values()) : uncoded(x.values());
+  const std::vector<double> b = bias.values();
   const std::vector<double> got = out.values();
   const int64_t every = std::max<int64_t>(1, N / 400);  // of many columns, about 400 are checked
   double most = 0, worst = 0;
   for (int64_t m = 0; m < M; ++m) {
     for (int64_t n = every - 1; n < N; n += every) {
-      double sum = b[static_cast<size_t>(n)];
-      for (int64_t k = 0; k < K; ++k)
-        sum += values[static_cast<size_t>(m * K + k)] *
-               static_cast<double>(w.decoded[static_cast<size_t>(n * K + k)]);
+      double sum = b[static_cast<size_t>(n)], either = 0;
+      for (int64_t k = 0; k < K; ++k) {
+        const auto at = static_cast<size_t>(m * K + k);
+        const double weight = w.decoded[static_cast<size_t>(n * K + k)];
+        sum += exact.values[at] * weight, either += exact.either[at] * std::abs(weight);
+      }
       most = std::max(most, std::abs(sum));
-      const double off = std::abs(got[static_cast<size_t>(m * N + n)] - sum);
+      const double off = std::abs(got[static_cast<size_t>(m * N + n)] - sum) - either;
       if (!(off <= worst)) worst = off;
     }
   }
