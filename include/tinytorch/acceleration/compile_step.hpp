@@ -121,11 +121,14 @@ class CompiledStep {
         variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
         break;
       }
+      require_apart(v.captured.written, arguments, loc);
       if (must_look_again(v.calls, v.modes, v.key.rehearsed)) return look_again(k, arguments, loc);
       return replay(v, arguments);
     }
-    Variant* const v = rehearse(arguments, loc);
-    return replay(v ? *v : add_variant(arguments, loc), arguments);
+    Variant* v = rehearse(arguments, loc);
+    if (!v) v = &add_variant(arguments, loc);
+    require_apart(v->captured.written, arguments, loc);
+    return replay(*v, arguments);
   }
 
   // Memory for the results of a replay.

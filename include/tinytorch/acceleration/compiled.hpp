@@ -45,10 +45,15 @@ class CompiledFunction {
         variants_.erase(variants_.begin() + (known - variants_.data()));
         known = nullptr;
       }
+      if (known) require_apart(known->captured.written, arguments, loc);
       if (known && must_look_again(known->calls, known->modes, known->key.rehearsed))
         return look_again(*known, arguments, loc);
-      if (!known) known = rehearse(arguments, loc);
-      return replay(known ? *known : add_variant(arguments, loc), arguments, loc);
+      if (!known) {
+        known = rehearse(arguments, loc);
+        if (!known) known = &add_variant(arguments, loc);
+        require_apart(known->captured.written, arguments, loc);
+      }
+      return replay(*known, arguments, loc);
     } catch (const Error& e) {
       if (options_.strict || !refuses_capture(e)) throw;
       eager_ = e.what();

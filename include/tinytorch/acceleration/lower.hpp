@@ -117,6 +117,20 @@ inline Tensors laid_out_as_captured(const OpGraph& captured, const Tensors& argu
   return out;
 }
 
+// The guard of aliasing. A graph may read an argument after it wrote a tensor of the program, which the
+// function did before, so the two must not share memory. Throws if they do.
+inline void require_apart(const std::vector<WrittenTensor>& written, const Tensors& arguments, Loc loc) {
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    for (const WrittenTensor& w : written) {
+      if (arguments[k].storage() != w.place.storage()) continue;
+      fail("TT-COMPILE-04",
+           "compile: argument " + std::to_string(k) + ", " + arguments[k].describe() +
+               ", is in the memory of a tensor that the function writes in place\n  hint: pass a clone()",
+           loc);
+    }
+  }
+}
+
 inline bool same_bits(const Tensor& want, const Tensor& got) {
   const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
   return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
