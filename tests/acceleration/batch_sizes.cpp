@@ -9,6 +9,7 @@
 #include <support/random_function.hpp>
 #include <tinytorch/acceleration/compile_step.hpp>
 #include <tinytorch/acceleration/compiled.hpp>
+#include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/layers/layers.hpp>
 #include <tinytorch/tensor/ops.hpp>
 
@@ -35,7 +36,7 @@ struct Networks {
   tt::Linear qkv{6, 18};
 };
 
-std::vector<Case> cases(Networks& net) {
+std::vector<Case> function_cases(Networks& net) {
   const auto rows = [](int64_t n) { return Tensors{tt::randn({n, 6})}; };
   const auto images = [](int64_t n) { return Tensors{tt::randn({n, 2, 5, 4})}; };
   return {
@@ -136,7 +137,7 @@ TEST_CASE("batch sizes: values, derivatives, statistics and random numbers have 
   INFO("TINYTORCH_TEST_SEED=", seed);
   std::mt19937_64 random(seed);
   Networks net;
-  for (const Case& c : cases(net)) {
+  for (const Case& c : function_cases(net)) {
     for (const bool grad : {true, false}) {
       CAPTURE(c.name);
       CAPTURE(grad);
