@@ -191,23 +191,3 @@ TEST_CASE("a batch of another kind too many runs eagerly") {
   for (int64_t n = 1; n < 4; ++n) step(tt::ones({n, 2}), tt::zeros({n, 1}));
   CHECK(step.eager_reason().find("TT-COMPILE-07") != std::string::npos);
 }
-
-TEST_CASE("a gradient of the step before, which is in the arena, may be an argument") {
-  tt::Linear net(3, 3);
-  tt::SGD sgd(net.named_parameters(), {.lr = 0});
-  const auto loss = [](const Tensor& y, const Tensor& t) { return tt::mse_loss(y, t); };
-  auto step = tt::compile_step(net, sgd, loss, kStrict);
-  const Tensor target = tt::randn({3, 3});
-  Tensor x = tt::randn({3, 3});
-  for (int k = 0; k < 7; ++k) {
-    CAPTURE(k);
-    const Tensor copy = x.clone();
-    step(x, target);
-    const std::vector<float> got = net.weight.grad().to_vector();
-    x = net.weight.grad();
-    tt::Linear plain(3, 3);
-    plain.load_state_dict(net.state_dict());
-    loss(plain(copy), target).backward();
-    CHECK(got == plain.weight.grad().to_vector());
-  }
-}
