@@ -4,6 +4,7 @@
 //   Tensor y = sparse_linear(x, w, bias);                  // x [..., K] -> y [..., N]
 //
 // Bitmaps suit few rows of x, CSR many rows of x and few numbers, and blocks whatever was pruned by blocks.
+// On CUDA there are bitmaps, and blocks of bf16 and f16, to whose dtype x is rounded.
 // "strips" are 2:4 of bf16 or f16 in the order of tensor cores (strips.hpp), for x of the same dtype.
 #pragma once
 
@@ -118,15 +119,12 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
                w.str() + "\n  rule: x [..., K], weight [N, K], bias [N]",
            loc);
     }
-    const bool has_kernel = weight.device().is_cpu() ? weight.format() != "2:4"
-                                                     : weight.format() == "bitmap" && values != DType::f64 &&
-                                                           in[0].dtype() != DType::f64 && is_floating(values);
-    if (!has_kernel) {
+    if (!has_kernel(values, in[0].dtype())) {
       fail("TT-PRUNE-06",
            "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
                " on " + weight.device().str() +
-               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16; 2:4 is "
-               "multiplied in the format strips",
+               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16, or "
+               "blocks of bf16 or f16, with an x that is not f64; 2:4 is multiplied in the format strips",
            loc);
     }
     return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
@@ -142,13 +140,20 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
     if (const auto* const m = std::get_if<CsrMatrix>(&weight.matrix()))
       cpu::spmm_csr(transposed(y), m->view(), transposed(x));
     if (const auto* const m = std::get_if<BsrMatrix>(&weight.matrix()))
-      cpu::spmm_bsr(transposed(y), m->view(), transposed(x));
+      TT_KERNEL(out[0], spmm_bsr(transposed(y), m->view(), transposed(x)));
     if (in[1].defined()) out[0].add_(in[1].to(out[0].dtype()));
   }
   Save saves() const override { return Save::nothing; }
   Tensors vjp(const Saved&, const Tensors&) const override {
     fail("TT-GRAD-05",
          "sparse_linear has no derivative\n  hint: train with masks (PruningMasks), and store the result");
+  }
+
+ private:
+  bool has_kernel(DType values, DType x) const {
+    if (weight.device().is_cpu()) return weight.format() != "2:4";
+    if (std::holds_alternative<BsrMatrix>(weight.matrix())) return is_16_bit(values) && x != DType::f64;
+    return weight.format() == "bitmap" && values != DType::f64 && x != DType::f64 && is_floating(values);
   }
 };
 
