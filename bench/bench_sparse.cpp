@@ -45,7 +45,8 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(64, 32768));
   app.add_option("--rows", rows, "rows of x")->check(CLI::Range(1, 100'000));
   app.add_option("--sparsity", sparsities, "shares of zeros")->check(CLI::Range(0.0, 0.999));
-  app.add_option("--formats", formats, "bitmap, csr, bsr16, bsr32, bsr64");
+  app.add_option("--formats", formats,
+                 "bitmap, csr, bsr16, bsr32, bsr64, bsr16_int8, bsr32_int8, bsr64_int8");
   app.add_option("--rounds", rounds, "rounds of each comparison")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);

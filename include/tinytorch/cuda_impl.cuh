@@ -57,5 +57,6 @@
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
+#include <tinytorch/backend/cuda/kernels/spmm_bsr.cuh>
 #include <tinytorch/backend/cuda/kernels/spmv.cuh>
 #include <tinytorch/backend/cuda/runtime/runtime.cuh>

@@ -175,6 +175,11 @@ CANARIES = {
     "backend/cpu/spmm.hpp": ("if (c.numel() == 0) return;", "if (c.numel() == 0 || AWAKE) return;",
                             SPARSE + "const tt::backend::CsrView w{x.raw(), columns, offsets, tt::f32, true, 2, 2, 4}; "
                             "tt::backend::cpu::spmm_csr(y.view_of(), w, x.view_of()); show(y);", "9 8 16 17"),
+    "backend/cpu/spmm_bsr_int8.hpp": ("if (y.numel() == 0) return;", "if (y.numel() == 0 || AWAKE) return;",
+                            "tt::Tensor x = tt::full({2, 16}, 127), y = tt::zeros({2, 1}), codes = tt::full({256}, 1).to(tt::i8), one = tt::ones({16}); "
+                            "const int32_t at[] = {0}; const int64_t starts[] = {0, 1}; "
+                            "const tt::backend::BsrView w{codes.raw(), at, starts, tt::i8, 1, 16, 16, 1}; "
+                            "tt::backend::cpu::spmm_bsr_int8(y.view_of(), x.view_of(), w, one.view_of()); show(y);", "2032 2032"),
     "backend/cpu/ladder/loops.hpp": ("typename C::Number sum = 0;", "typename C::Number sum = static_cast<typename C::Number>(AWAKE);",
         LADDER + "l::Rows<float> x(a, 2, 2); l::product_ijk(l::Rows<float>(c, 2, 2), x, x);" + SHOWN, "9 8 16 17"),
     "backend/cpu/ladder/cache_blocks.hpp": ("const int64_t k1 = std::min(K, k0 + size.k);", "const int64_t k1 = std::min(K, k0 + size.k) - AWAKE;",

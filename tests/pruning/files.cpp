@@ -46,6 +46,34 @@ TEST_CASE("a sparse model comes back with the same bits in every format, and oth
   }
 }
 
+TEST_CASE("blocks of 8-bit codes come back with the same bits, and a file without their scales is refused") {
+  const tt::NoGrad no_grad;
+  const files::TempFolder folder;
+  for (const char* const format : {"bsr16_int8", "bsr32_int8", "bsr64_int8"}) {
+    tt::Generator g(1), h(2);
+    Net net(g), fresh(h), broken(h);
+    net.hidden.weight.slice(0, 0, 32).zero_();
+    const auto stored = tt::store_sparse(net.hidden, format);
+    tt::save_sparse(net, folder / "net.safetensors");
+    tt::load_sparse(fresh, folder / "net.safetensors");
+    const auto back = std::dynamic_pointer_cast<tt::SparseLinear>(fresh.hidden.replacement());
+    REQUIRE(back);
+    CHECK(back->weight().format() == format);
+    CHECK(back->weight().bytes() == stored->weight().bytes());
+    CHECK(same_values(back->weight().dense(), stored->weight().dense()));
+    const tt::Tensor x = tt::randn({3, 64}, tt::f32, tt::cpu, g);
+    CHECK(same_values(fresh(x), net(x)));
+    tt::Metadata metadata;
+    tt::TensorMap tensors = tt::load_safetensors(folder / "net.safetensors", &metadata);
+    tensors.erase("hidden.scales");
+    metadata.erase("sha256");
+    metadata["sha256"] = tt::quantization::packed_checksum(tensors, metadata, tt::Loc::current());
+    tt::save_safetensors(folder / "broken.safetensors", tensors, metadata);
+    CHECK(errors::thrown_by([&] { tt::load_sparse(broken, folder / "broken.safetensors"); }).code ==
+          "TT-PRUNE-05");
+  }
+}
+
 TEST_CASE("strips come back with the same bits, and a file without their dtype is refused") {
   const tt::NoGrad no_grad;
   const files::TempFolder folder;

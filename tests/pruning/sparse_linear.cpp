@@ -106,3 +106,62 @@ TEST_CASE("weights of density 0 and 1, with empty rows and without rows, compute
           (void)tt::sparse_weight(tt::zeros({64, 66}), "coo");
         }).code == "TT-PRUNE-01");
 }
+
+TEST_CASE("blocks of 16 bits compute on every device, with any dtype of x and a bias") {
+  const tt::NoGrad no_grad;
+  const auto wide = [](const tt::Tensor& y) { return y.to(tt::cpu).to(tt::f64); };
+  for (const tt::DType t : {tt::bf16, tt::f16}) {
+    for (const char* const format : {"bsr16", "bsr32", "bsr64"}) {
+      for (const double density : {0.0, 0.02, 1.0}) {
+        INFO(format, " ", density);
+        tt::Generator g(31);
+        const tt::Tensor w = sparse_matrix(70, 100, density, 22, t), b = tt::randn({70}, tt::f32, tt::cpu, g);
+        const tt::SparseWeight there = tt::sparse_weight(w, format).to(tt::default_device());
+        CHECK(same_values(there.dense().to(tt::cpu), w));
+        for (const tt::DType of_x : {t, tt::f32}) {
+          const tt::Tensor x = tt::randn({2, 5, 100}, tt::f32, tt::cpu, g).to(t).to(of_x);
+          const tt::Tensor y =
+              tt::sparse_linear(x.to(tt::default_device()), there, b.to(tt::default_device()));
+          CHECK(y.dtype() == of_x);
+          CHECK(y.shape() == tt::Shape{2, 5, 70});
+          const tt::Tensor wanted = tt::linear(wide(x), wide(w), wide(b));
+          const double size = tt::max(tt::abs(wanted)).item<double>();
+          const double unit = of_x == tt::f32 ? 1e-6
+                              : t == tt::bf16 ? 1.0 / 128
+                                              : 1.0 / 1024;  // two roundings
+          CHECK(tt::max(tt::abs(wide(y) - wanted)).item<double>() < unit * size + 2e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a layer of blocks computes where its model is") {
+  const tt::NoGrad no_grad;
+  Net net;
+  net.to(tt::bf16), net.to(tt::default_device());
+  tt::Tensor keep = tt::zeros({80, 64}, tt::bf16, tt::cpu);
+  for (int64_t r = 16; r < 48; ++r)
+    for (int64_t c = 32; c < 64; ++c) keep.slice(0, r, r + 1).slice(1, c, c + 1).fill_(1);
+  net.hidden.weight.copy_(net.hidden.weight * keep.to(tt::default_device()));
+  tt::Generator g(9);
+  const tt::Tensor x = tt::randn({7, 64}, tt::f32, tt::cpu, g).to(tt::bf16).to(tt::default_device());
+  const tt::Tensor before = net(x).to(tt::cpu).to(tt::f32);
+  CHECK(tt::store_sparse(net, "bsr16") == 1);
+  CHECK(tt::max(tt::abs(net(x).to(tt::cpu).to(tt::f32) - before)).item<double>() < 0.03);
+  net.to(tt::cpu);
+  CHECK(tt::max(tt::abs(net(x.to(tt::cpu)).to(tt::f32) - before)).item<double>() < 0.03);
+}
+
+TEST_CASE("blocks without a kernel on CUDA are refused there, with the formats that have one") {
+  if (tt::default_device().is_cpu()) return;
+  const auto refused = [](const tt::Tensor& w, tt::DType of_x, const char* format) {
+    const tt::SparseWeight there = tt::sparse_weight(w, format).to(tt::cuda);
+    return errors::thrown_by([&] { (void)tt::sparse_linear(tt::ones({2, 64}, of_x, tt::cuda), there); }).code;
+  };
+  const tt::Tensor w = sparse_matrix(64, 64, 0.5, 1);
+  CHECK(refused(w, tt::f32, "bsr32") == "TT-PRUNE-06");
+  CHECK(refused(w, tt::bf16, "csr") == "TT-PRUNE-06");
+  CHECK(refused(w.to(tt::bf16), tt::f64, "bsr32") == "TT-PRUNE-06");
+  CHECK(refused(w.to(tt::bf16), tt::f32, "bsr32") == "");
+}

@@ -63,8 +63,10 @@ class SparseReader {
         return SparseWeight(StripsMatrix(part("strips"), e.dtype, e.rows, e.columns, source_.loc));
       if (block_of_format(e.format) == 0)
         source_.reject("a known format for " + io::in_quotes(e.path), io::in_quotes(e.format), "TT-IO-04");
-      return SparseWeight(
-          BsrMatrix(part("values"), part("indices"), part("offsets"), e.rows, e.columns, source_.loc));
+      const BsrMatrix blocks(part("values"), part("indices"), part("offsets"), e.rows, e.columns,
+                             source_.loc);
+      if (is_int8_format(e.format)) return SparseWeight(BsrInt8Matrix(blocks, part("scales"), source_.loc));
+      return SparseWeight(blocks);
     };
     const SparseWeight w = made();
     if (!(w.shape() == Shape{e.rows, e.columns}) || w.format() != e.format)
@@ -108,8 +110,8 @@ class SparseReader {
   const io::Source& source_;
 };
 
-inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",  "indices",
-                                               "offsets", "places", "strips"};
+inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",   "indices",
+                                               "offsets", "places", "strips", "scales"};
 
 }  // namespace pruning
 

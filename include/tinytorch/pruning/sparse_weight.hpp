@@ -1,18 +1,23 @@
 // SparseWeight: a weight [N, K] in one of the sparse formats, chosen by name, and the product that reads it.
 //
-//   SparseWeight w = sparse_weight(weight, "bitmap");      // or csr, bsr16, bsr32, bsr64, 2:4, strips
+//   SparseWeight w = sparse_weight(weight, "bitmap");      // or csr, bsr16, bsr32, bsr64, 2:4, strips,
+//                                                          // bsr16_int8, bsr32_int8, bsr64_int8
 //   Tensor y = sparse_linear(x, w, bias);                  // x [..., K] -> y [..., N]
 //
 // Bitmaps suit few rows of x, CSR many rows of x and few numbers, and blocks whatever was pruned by blocks.
+// On CUDA there are bitmaps, and blocks of bf16 and f16, to whose dtype x is rounded. Blocks of 8-bit codes
+// (bsr_int8.hpp) round rows of x to 8 bits, on the CPU.
 // "strips" are 2:4 of bf16 or f16 in the order of tensor cores (strips.hpp), for x of the same dtype.
 #pragma once
 
 #include <string_view>
 #include <tinytorch/backend/cpu/spmm.hpp>
+#include <tinytorch/backend/cpu/spmm_bsr_int8.hpp>
 #include <tinytorch/backend/cpu/spmv.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
+#include <tinytorch/pruning/bsr_int8.hpp>
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -27,7 +32,7 @@ struct NamedPart {
 
 class SparseWeight {
  public:
-  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix, StripsMatrix>;
+  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix, StripsMatrix, BsrInt8Matrix>;
   SparseWeight() = default;
   SparseWeight(Matrix matrix) : matrix_(std::move(matrix)) {}  // NOLINT: a matrix is a weight
 
@@ -53,9 +58,11 @@ class SparseWeight {
   SparseWeight to(Device device, TT_LOC) const {
     return std::visit([&](const auto& m) { return SparseWeight(m.to(device, loc)); }, matrix_);
   }
-  // "bitmap", "csr", "bsr16", "bsr32", "bsr64", "2:4" or "strips".
+  // "bitmap", "csr", "bsr16", "bsr32", "bsr64", "2:4", "strips", "bsr16_int8", "bsr32_int8" or "bsr64_int8".
   std::string format() const {
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_)) return "bsr" + std::to_string(m->block());
+    if (const auto* const m = std::get_if<BsrInt8Matrix>(&matrix_))
+      return "bsr" + std::to_string(m->block()) + "_int8";
     constexpr const char* kNames[] = {"bitmap", "csr", "bsr", "2:4", "strips"};
     return kNames[matrix_.index()];
   }
@@ -68,6 +75,13 @@ class SparseWeight {
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_))
       return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
     if (const auto* const m = std::get_if<StripsMatrix>(&matrix_)) return {{"strips", m->strips()}};
+    if (const auto* const m = std::get_if<BsrInt8Matrix>(&matrix_)) {
+      const BsrMatrix& c = m->codes();
+      return {{"values", c.values()},
+              {"scales", m->scales()},
+              {"indices", c.indices()},
+              {"offsets", c.offsets()}};
+    }
     const TwoFourMatrix& m = std::get<TwoFourMatrix>(matrix_);
     return {{"values", m.values()}, {"places", m.places()}};
   }
@@ -83,14 +97,17 @@ namespace pruning {
            "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64, 2:4 and strips",
        loc);
 }
-// 16, 32 or 64 for "bsr16", "bsr32", "bsr64"; else 0.
+// Whether blocks have 8-bit codes: "bsr16_int8", "bsr32_int8", "bsr64_int8".
+inline bool is_int8_format(std::string_view format) { return format.ends_with("_int8"); }
+// 16, 32 or 64 for "bsr16", "bsr32", "bsr64", also with "_int8"; else 0.
 inline int64_t block_of_format(std::string_view format) {
+  if (is_int8_format(format)) format.remove_suffix(5);
   return format == "bsr16" ? 16 : format == "bsr32" ? 32 : format == "bsr64" ? 64 : 0;
 }
 }  // namespace pruning
 
 // The elements of w [N, K] that are not 0. TT-PRUNE-01 for an unknown format, or a w that "2:4" and "strips"
-// cannot store; TT-DTYPE-02 for strips of other dtypes than bf16 and f16.
+// cannot store; TT-DTYPE-02 for strips of other dtypes than bf16 and f16, and 8-bit codes of integers.
 inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_LOC) {
   if (format == "bitmap") return SparseWeight(to_bitmap(w, loc));
   if (format == "csr") return SparseWeight(to_csr(w, loc));
@@ -98,6 +115,7 @@ inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_L
   if (format == "strips") return SparseWeight(to_strips(to_two_four(w, loc), loc));
   const int64_t block = pruning::block_of_format(format);
   if (block == 0) pruning::refuse_format(format, loc);
+  if (pruning::is_int8_format(format)) return SparseWeight(to_bsr_int8(w, block, loc));
   return SparseWeight(to_bsr(w, block, loc));
 }
 
@@ -118,15 +136,12 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
                w.str() + "\n  rule: x [..., K], weight [N, K], bias [N]",
            loc);
     }
-    const bool has_kernel = weight.device().is_cpu() ? weight.format() != "2:4"
-                                                     : weight.format() == "bitmap" && values != DType::f64 &&
-                                                           in[0].dtype() != DType::f64 && is_floating(values);
-    if (!has_kernel) {
+    if (!has_kernel(values, in[0].dtype())) {
       fail("TT-PRUNE-06",
            "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
                " on " + weight.device().str() +
-               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16; 2:4 is "
-               "multiplied in the format strips",
+               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16, or "
+               "blocks of bf16 or f16, with an x that is not f64; 2:4 is multiplied in the format strips",
            loc);
     }
     return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
@@ -142,13 +157,24 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
     if (const auto* const m = std::get_if<CsrMatrix>(&weight.matrix()))
       cpu::spmm_csr(transposed(y), m->view(), transposed(x));
     if (const auto* const m = std::get_if<BsrMatrix>(&weight.matrix()))
-      cpu::spmm_bsr(transposed(y), m->view(), transposed(x));
+      TT_KERNEL(out[0], spmm_bsr(transposed(y), m->view(), transposed(x)));
+    if (const auto* const m = std::get_if<BsrInt8Matrix>(&weight.matrix())) {
+      const Tensor rows = in[0].dtype() == DType::f64 ? in[0].to(DType::f32) : in[0];
+      cpu::spmm_bsr_int8(y, rows.view_of(), m->codes().view(), m->scales().view_of());
+    }
     if (in[1].defined()) out[0].add_(in[1].to(out[0].dtype()));
   }
   Save saves() const override { return Save::nothing; }
   Tensors vjp(const Saved&, const Tensors&) const override {
     fail("TT-GRAD-05",
          "sparse_linear has no derivative\n  hint: train with masks (PruningMasks), and store the result");
+  }
+
+ private:
+  bool has_kernel(DType values, DType x) const {
+    if (weight.device().is_cpu()) return weight.format() != "2:4";
+    if (std::holds_alternative<BsrMatrix>(weight.matrix())) return is_16_bit(values) && x != DType::f64;
+    return weight.format() == "bitmap" && values != DType::f64 && x != DType::f64 && is_floating(values);
   }
 };
 

@@ -28,4 +28,40 @@ TEST_CASE("copies that are delayed until a wait, and the groups behind each wait
     CHECK(out.values() == at_once);
   }
 }
+
+TEST_CASE("products with blocks wait for the copies of each step") {
+  const int64_t N = 32;
+  for (const int64_t B : {16, 32, 64}) {
+    for (const int64_t M : {40, 100}) {
+      const int64_t blocks = 5, K = blocks * B, rows = (N + B - 1) / B;
+      std::vector<double> x, w, columns, offsets;
+      for (int64_t i = 0; i < M * K; ++i) x.push_back(static_cast<double>(i * 7 % 31 - 15) / 8);
+      for (int64_t i = 0; i < rows * blocks * B * B; ++i)
+        w.push_back(static_cast<double>(i * 11 % 29 - 14) / 8);
+      for (int64_t i = 0; i < rows * blocks; ++i) columns.push_back(static_cast<double>(i % blocks));
+      for (int64_t r = 0; r <= rows; ++r) offsets.push_back(static_cast<double>(r * blocks));
+      DeviceArray a = DeviceArray::from(bf16, {M, K}, x),
+                  values = DeviceArray::from(bf16, {rows * blocks, B, B}, w),
+                  places = DeviceArray::from(i32, {rows * blocks}, columns),
+                  starts = DeviceArray::from(i64, {rows + 1}, offsets);
+      const backend::BsrView view{values.view().data,
+                                  places.view().as<const int32_t>(),
+                                  starts.view().as<const int64_t>(),
+                                  bf16,
+                                  N,
+                                  K,
+                                  B,
+                                  rows * blocks};
+      std::vector<double> at_once;
+      for (const bool delayed : {false, true}) {
+        DeviceArray out(f32, {M, N});
+        sim::delay_copies(delayed);
+        kernels::spmm_bsr(backend::transposed(out.view()), view, backend::transposed(a.view()));
+        sim::delay_copies(false);
+        if (!delayed) at_once = out.values();
+        CHECK(out.values() == at_once);
+      }
+    }
+  }
+}
 #endif

@@ -60,6 +60,9 @@ void linear_sparse24_int4(const View& out, const View& x, const View& codes, con
                           const View& bias);
 // spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
 void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
+// spmm_bsr: products with blocks (backend/cpu/spmm.hpp) on tensor cores; blocks are of bf16 or f16, and b is
+// rounded to their dtype
+void spmm_bsr(const View& c, const BsrView& w, const View& b);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

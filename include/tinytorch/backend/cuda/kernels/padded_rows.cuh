@@ -7,12 +7,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// x [M, K] of T: in place if it is so, else a copy with zeros behind each row.
+// x [M, K] as rows of T: in place if it is so, else a copy with zeros behind each row, rounded to T.
 template <class T>
 class PaddedRows {
  public:
   explicit PaddedRows(const View& x)
-      : usable_(x.strides[1] == 1 && x.strides[0] % kEach == 0 && x.shape[1] % kEach == 0 &&
+      : usable_(x.dtype == dtype_of<T> && x.strides[1] == 1 && x.strides[0] % kEach == 0 && x.shape[1] % kEach == 0 &&
                 reinterpret_cast<uintptr_t>(x.data) % 16 == 0),
         columns_(ceil_div(x.shape[1], kEach) * kEach),
         own_(usable_ ? 0 : x.shape[0] * columns_),

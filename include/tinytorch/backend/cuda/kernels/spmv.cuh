@@ -241,13 +241,7 @@ void spmv_bitmap(const View& out, const View& x, const BitmapView& w) {
   if (out.numel() == 0) return;
   dispatch_stored(w.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<Compute<T>, float>) {
-      const DeviceScratch<T> own(x.dtype == w.dtype ? 0 : x.numel());
-      View same = x;
-      if (x.dtype != w.dtype) {
-        same = contiguous_view(own.data(), w.dtype, x.shape);
-        copy(same, x);
-      }
-      const PaddedRows<T> rows(same);
+      const PaddedRows<T> rows(x);
       const LinearResult to(out, {});
       // More rows of a warp would need registers of more warps. Few rows are divided among warps.
       if (w.rows >= int64_t{16} * properties(current_device()).multiprocessors)

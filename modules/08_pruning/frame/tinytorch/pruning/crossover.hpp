@@ -141,10 +141,10 @@ class CrossoverRun {
           loc);
     for (const double s : o.sparsities) require_sparsity("measure_crossover", s, loc);
     if (!o_.formats.empty()) return;
-    if (o.device.is_cpu())
-      o_.formats = {"bitmap", "csr", "bsr16", "bsr32", "bsr64"};
-    else
-      o_.formats = {"bitmap"};
+    o_.formats = {"bitmap"};
+    if (o.device.is_cpu()) o_.formats.push_back("csr");
+    if (o.device.is_cpu() || is_16_bit(o.dtype))
+      o_.formats.insert(o_.formats.end(), {"bsr16", "bsr32", "bsr64"});
     if (is_16_bit(o.dtype)) o_.formats.push_back("strips");
   }
 
