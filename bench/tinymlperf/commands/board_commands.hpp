@@ -120,6 +120,7 @@ inline Action watch_command(CLI::App& command) {
   const auto o = std::make_shared<WatchOptions>();
   detail::number_option(command, "id", o->submission, "a submission's number");
   detail::address_option(command, o->board);
+  detail::token_options(command, o->token);
   return detail::board_action(o, run_watch);
 }
 

@@ -202,7 +202,7 @@ class Server : private httplib::Server {
       if (address->parts.size() == 3 && address->parts[0] == "jobs" && address->parts[2] == "events")
         watch(request, response, address->parts[1]);
       else
-        send(request, response, pages_(*address, json));
+        read(request, response, *address, json);
       return HandlerResponse::Handled;
     }
     if (const auto bad = problem_of_body(request)) return refuse(*bad);
@@ -239,7 +239,7 @@ class Server : private httplib::Server {
 
   static void send(const Request& request, Response& response, const Reply& reply) {
     response.status = reply.status;
-    response.set_header("Vary", "Accept, Accept-Encoding");
+    response.set_header("Vary", "Accept, Accept-Encoding, Authorization");
     if (!reply.location.empty()) response.set_header("Location", reply.location);
     if (reply.status != 200) {
       response.set_header("Cache-Control", "no-store");
@@ -252,6 +252,19 @@ class Server : private httplib::Server {
       response.status = 304;
       return;
     }
+    response.set_content(reply.body, reply.type);
+  }
+
+  // A page, as everybody or as the user with the token of the header sees it. What a user sees is for no
+  // cache.
+  void read(const Request& request, Response& response, const Address& address, bool json) {
+    const std::string bearer = bearer_of(request);
+    if (bearer.empty()) return send(request, response, pages_(address, json));
+    const Viewer viewer{.user = uploads_.user_of(bearer)};
+    if (!viewer.user) return refuse_token(request, response);
+    const Reply reply = pages_(address, json, viewer);
+    response.status = reply.status;
+    response.set_header("Cache-Control", "no-store");
     response.set_content(reply.body, reply.type);
   }
 
