@@ -1,7 +1,10 @@
-// SHA-256 digests as 64 hexadecimal digits. Files with the same digest are treated as the same file.
+// SHA-256 digests as 64 hexadecimal digits. Files with the same digest are treated as the same file. A
+// signature is an HMAC-SHA256 (RFC 2104), which only who has the key can compute.
 #pragma once
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <array>
 #include <stdexcept>
@@ -30,6 +33,20 @@ inline std::string sha256(std::string_view bytes) {
 
 inline bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+inline std::string hmac_sha256(std::string_view key, std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
+  unsigned int size = 0;
+  if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+            reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), code.data(), &size))
+    throw std::runtime_error("OpenSSL cannot compute an HMAC-SHA256");
+  return hexadecimal(code.data(), size);
+}
+
+// Compares two secrets in a time that does not say where they differ.
+inline bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace tinymlperf::bundle

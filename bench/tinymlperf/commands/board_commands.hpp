@@ -120,6 +120,7 @@ inline Action watch_command(CLI::App& command) {
   const auto o = std::make_shared<WatchOptions>();
   detail::number_option(command, "id", o->submission, "a submission's number");
   detail::address_option(command, o->board);
+  detail::token_options(command, o->token);
   return detail::board_action(o, run_watch);
 }
 
@@ -141,7 +142,13 @@ inline Action work_command(CLI::App& command) {
                      "play the jobs of this class, as gpu(NAME) (default: this processor's)");
   command.add_flag("!--no-real-time", o->real_time,
                    "let others of this machine interrupt, who otherwise wait while entries are timed");
-  detail::board_option(command, o->board);
+  auto* const board = command.add_option("--board", o->board, "the board's database file");
+  auto* const server = command.add_option("--server", o->server,
+                                          "or the board's address, from another machine: http://HOST:PORT");
+  board->excludes(server);
+  detail::token_options(command, o->token);
+  command.add_option("--outbox", o->outbox, "the folder of results that the address has not taken yet")
+      ->capture_default_str();
   return detail::board_action(o, run_work);
 }
 
@@ -254,9 +261,25 @@ inline Action course_roster_command(CLI::App& command) {
 template <int (*run)(const CourseUserOptions&, std::FILE*)>
 Action course_user_command(CLI::App& command) {
   const auto o = std::make_shared<CourseUserOptions>();
-  command.add_option("name", o->name, "the user's name")->required();
+  command.add_option("name", o->name, "the user's or the worker's name")->required();
   detail::board_option(command, o->board);
   return detail::board_action(o, run);
+}
+
+inline Action course_worker_list_command(CLI::App& command) {
+  const auto o = std::make_shared<CourseBoardOptions>();
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_worker_list);
+}
+
+inline Action course_worker_command(CLI::App& command) {
+  static constexpr Command kCommands[] = {
+      {"add", "let a machine play matches over HTTP; prints its token",
+       course_user_command<run_course_worker_add>},
+      {"revoke", "take a worker's token away", course_user_command<run_course_worker_revoke>},
+      {"list", "all workers, their hardware, and when each last asked for a job", course_worker_list_command},
+  };
+  return one_of(command, kCommands);
 }
 
 inline Action course_deadline_command(CLI::App& command) {
@@ -286,6 +309,7 @@ inline Action course_command(CLI::App& command) {
       {"roster", "add a class from a CSV file, or change quotas, teams and tokens", course_roster_command},
       {"renew", "give a user a new token; the old one is void", course_user_command<run_course_renew>},
       {"revoke", "take a user's token away", course_user_command<run_course_revoke>},
+      {"worker", "machines that play matches over HTTP", course_worker_command},
       {"deadline", "after this moment nobody submits", course_deadline_command},
       {"private", "hide sources until the deadline", course_privacy_command<true>},
       {"public", "show sources at once", course_privacy_command<false>},

@@ -115,6 +115,42 @@ inline int run_course_revoke(const CourseUserOptions& o, std::FILE* out = stdout
   });
 }
 
+inline int run_course_worker_add(const CourseUserOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    const board::WorkerToken token = board::Course(store).add_worker(o.name);
+    fmt::print(out,
+               "{} may play matches with this token, which is shown only now (`tinymlperf work --server URL "
+               "--token-file FILE`):\n{}\n",
+               o.name, token.text());
+    return kPass;
+  });
+}
+
+inline int run_course_worker_revoke(const CourseUserOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Course(store).revoke_worker(o.name);
+    fmt::print(out, "{} may not play matches any more; what it plays now is played again by another worker\n",
+               o.name);
+    return kPass;
+  });
+}
+
+inline int run_course_worker_list(const CourseBoardOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    tinytorch::document::Rows rows{{"worker", "added", "last asked", "hardware", ""}};
+    for (const board::WorkerRow& w : board::Workers(store.database()).all())
+      rows.push_back({w.name, w.created, w.seen, w.hardware, w.key.empty() ? "token revoked" : ""});
+    fmt::print(out, "{}", tinytorch::document::text_table(rows));
+    return kPass;
+  });
+}
+
 inline int run_course_deadline(const CourseDeadlineOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);

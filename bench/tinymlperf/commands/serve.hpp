@@ -20,7 +20,8 @@ inline int run_serve(const ServeCommandOptions& o) {
     detail::require_board(o.board);
     board::Store store(o.board), reading(o.board);  // a reader does not wait for a writer
     board::Queries queries(reading);
-    return board::serve(queries, store, {.database = o.board, .server = o.server});
+    board::WorkDesk desk(store);
+    return board::serve(queries, store, {.database = o.board, .server = o.server}, &desk);
   });
 }
 

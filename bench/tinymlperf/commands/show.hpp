@@ -158,7 +158,7 @@ inline int run_show(const ShowOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
-    board::Queries queries(store);
+    board::Queries queries(store, {.has_file = true});
     if (o.submission != 0) {
       const auto s = queries.submission(o.submission);
       if (!s) throw std::invalid_argument("there is no submission " + std::to_string(o.submission));

@@ -101,7 +101,7 @@ inline int run_submit(const SubmitOptions& o, std::FILE* out = stdout) {
     fmt::print(out, "submission {}{}, job {}\n", accepted.submission,
                accepted.known_before ? ", which was there already" : "", accepted.job);
     std::fflush(out);
-    return o.wait ? detail::follow_at(o.board, accepted.submission, o.step, out) : kPass;
+    return o.wait ? detail::follow_at(o.board, o.token, accepted.submission, o.step, out) : kPass;
   });
 }
 

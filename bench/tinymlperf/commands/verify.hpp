@@ -23,8 +23,7 @@ inline std::string seal_of_file(const Json& document) {
 
 // The first thing that is wrong with a file; empty: nothing.
 inline std::string file_complaint(const std::string& text, const Json& document, const std::string& seal) {
-  std::string wrong = is_run(document) ? verify_run(document) : verify_race(document);
-  if (wrong.empty() && is_run(document)) wrong = unfounded(document);
+  std::string wrong = is_run(document) ? run_complaint(document) : verify_race(document);
   if (wrong.empty() && !is_run(document))
     for (const Json& match : document.at("matches"))
       if (wrong.empty()) wrong = unfounded(match);

@@ -16,6 +16,7 @@ struct WatchOptions {
   std::filesystem::path board;
   int64_t submission = 0;
   std::chrono::milliseconds step{1000};  // between two looks
+  detail::Token token = {};              // of a user, who reads at an address what is kept from others
 };
 
 namespace detail {
@@ -55,14 +56,15 @@ int follow(Board& board, int64_t submission, std::chrono::milliseconds step, std
   return good ? kPass : kFailed;
 }
 
-inline int follow_at(const std::filesystem::path& board, int64_t submission, std::chrono::milliseconds step,
-                     std::FILE* out) {
+inline int follow_at(const std::filesystem::path& board, const Token& token, int64_t submission,
+                     std::chrono::milliseconds step, std::FILE* out) {
   if (board::is_address(board.string())) {
     board::RemoteBoard remote(board.string());
+    if (token.is_given()) remote.look_as(token.read());
     return follow(remote, submission, step, out);
   }
   board::Store store(board);
-  board::Queries queries(store);
+  board::Queries queries(store, {.has_file = true});
   return follow(queries, submission, step, out);
 }
 
@@ -71,7 +73,7 @@ inline int follow_at(const std::filesystem::path& board, int64_t submission, std
 inline int run_watch(const WatchOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     if (!board::is_address(o.board.string())) detail::require_board(o.board);
-    return detail::follow_at(o.board, o.submission, o.step, out);
+    return detail::follow_at(o.board, o.token, o.submission, o.step, out);
   });
 }
 

@@ -113,8 +113,8 @@ class Client {
 // A server at a free port, and what visitors ask of it.
 class RunningServer {
  public:
-  RunningServer(Source& source, Uploads& uploads, ServerOptions options)
-      : server_(source, uploads, with_any_port(options)),
+  RunningServer(Source& source, Uploads& uploads, ServerOptions options, WorkDesk* desk = nullptr)
+      : server_(source, uploads, with_any_port(options), desk),
         port(server_.bind()),
         thread_([this] { server_.run(); }) {
     while (!server_.is_running()) std::this_thread::yield();

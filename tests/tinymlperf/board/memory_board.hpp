@@ -65,7 +65,7 @@ class MemoryBoard : public Source, public Uploads {
       if (t.key == key) return t;
     return {};
   }
-  std::optional<Submission> submission(int64_t id) override {
+  std::optional<Submission> submission(int64_t id, const Viewer& = {}) override {
     const std::lock_guard lock(mutex_);
     const auto found = submissions_.find(id);
     if (found == submissions_.end()) return std::nullopt;
@@ -93,7 +93,7 @@ class MemoryBoard : public Source, public Uploads {
     for (const auto& [id, job] : jobs_) out.push_back(job);
     return out;
   }
-  std::optional<Job> job(int64_t id) override {
+  std::optional<Job> job(int64_t id, const Viewer& = {}) override {
     const std::lock_guard lock(mutex_);
     const auto found = jobs_.find(id);
     return found == jobs_.end() ? std::nullopt : std::optional(found->second);

@@ -14,7 +14,8 @@ struct ServedBoard : test::Board {
       : Board(rules),
         reading(path, with_clock(rules)),
         queries(reading),
-        server(queries, store, unhurried(options)) {}
+        desk(store),
+        server(queries, store, unhurried(options), &desk) {}
 
   // Every visitor of a test has one address.
   static ServerOptions unhurried(ServerOptions options) {
@@ -30,6 +31,7 @@ struct ServedBoard : test::Board {
 
   Store reading;  // as `serve` has it
   Queries queries;
+  WorkDesk desk;
   RunningServer server;
 };
 

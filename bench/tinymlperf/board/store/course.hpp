@@ -1,9 +1,10 @@
-// What an instructor changes about a board: its roster, tokens, deadline and privacy.
+// What an instructor changes about a board: its roster, tokens, workers, deadline and privacy.
 #pragma once
 
 #include <string>
 #include <tinymlperf/board/store/roster.hpp>
 #include <tinymlperf/board/store/store.hpp>
+#include <tinymlperf/board/store/workers.hpp>
 #include <vector>
 
 namespace tinymlperf::board {
@@ -41,6 +42,22 @@ class Course {
     const int64_t user = Users(db_).require(name);
     Users(db_).revoke(user);
     store_.note("revocation", user, {}, name);
+    t.commit();
+  }
+
+  // Returns the token of a worker on another machine, which is shown only once. Throws Refusal.
+  WorkerToken add_worker(const std::string& name) {
+    Transaction t(db_);
+    const WorkerToken token = Workers(db_).add(name, store_.queue().now());
+    store_.note("worker", {}, {}, name + " may play matches");
+    t.commit();
+    return token;
+  }
+  // Throws Refusal.
+  void revoke_worker(const std::string& name) {
+    Transaction t(db_);
+    Workers(db_).revoke(name);
+    store_.note("worker", {}, {}, name + " may not play matches any more");
     t.commit();
   }
 

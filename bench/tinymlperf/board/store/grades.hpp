@@ -40,7 +40,7 @@ inline std::map<std::string, const Row*> graded_rows(Database& db, const Table& 
 // Whoever submitted nothing has one line with empty fields.
 inline std::string grades_csv(Store& store, Graded which) {
   Database& db = store.database();
-  Queries queries(store);
+  Queries queries(store, {.has_file = true});
   std::map<std::string, std::string> lines;  // of each user
   for (const TableKey& key : queries.table_keys()) {
     const Table table = queries.table(key).value();

@@ -157,11 +157,31 @@ class Queue {
     if (changed != 1) throw LeaseLost(c.job);
   }
 
-  // Stores the result and ends the job in one transaction. Throws LeaseLost, and then keeps nothing of the
-  // result. Throws std::invalid_argument if the result is that of another job.
+  // The claim that the worker with this owner token has or had. Throws LeaseLost.
+  Claim claim_of(int64_t job, const std::string& owner) {
+    Rows r = db_.query(
+        "SELECT kind, bundle, against, benchmark, scenario, hardware FROM jobs WHERE id = ? AND owner = ? "
+        "AND "
+        "owner <> ''",
+        job, owner);
+    if (!r.next()) throw LeaseLost(job);
+    return {job, owner, r.text(0), r.integer(1), r.integer(2), r.text(3), r.text(4), r.text(5)};
+  }
+
+  // Stores the result and ends the job in one transaction. The same result of the same claim may come again,
+  // from a worker that did not hear the answer. Throws LeaseLost, and then keeps nothing of the result.
+  // Throws std::invalid_argument if the result is that of another job.
   int64_t finish(const Claim& c, const AnyRun& d) {
     Transaction t(db_);
     require_same(c, d);
+    const std::string digest = digest_of(d);
+    if (const auto known = db_.integer("SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job WHERE r.sha256 = "
+                                       "? AND j.id = ? AND j.owner = ?",
+                                       digest, c.job, c.owner))
+      return *known;
+    if (db_.integer("SELECT 1 FROM runs WHERE sha256 = ?", digest))
+      throw std::invalid_argument("job " + std::to_string(c.job) +
+                                  ": the run is on the board already, as that of another job");
     const int64_t changed = db_.run(
         "UPDATE jobs SET state = 'done', progress = 1, message = '', ended = ? WHERE id = ? AND owner = ? "
         "AND "

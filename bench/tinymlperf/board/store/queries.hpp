@@ -11,25 +11,22 @@
 #include <tinymlperf/board/store/categories.hpp>
 #include <tinymlperf/board/store/line_diff.hpp>
 #include <tinymlperf/board/store/pareto.hpp>
-#include <tinymlperf/board/store/ranking.hpp>
+#include <tinymlperf/board/store/run_views.hpp>
+#include <tinymlperf/board/store/sealing.hpp>
 #include <tinymlperf/board/store/store.hpp>
-#include <tinymlperf/support/machine_load.hpp>
 #include <utility>
 #include <vector>
 
 namespace tinymlperf::board {
-
-inline std::string measure_text(const std::string& scenario) {
-  const judge::Measure m = judge::measure_of(judge::scenario_named(scenario));
-  return std::string(m.name) + " (" + m.unit + ")";
-}
 
 inline constexpr const char* kKernelTask =
     "kernels, op by op: all that both have right, against the baseline's";
 
 class Queries final : public Source {
  public:
-  explicit Queries(Store& store) : store_(store), db_(store.database()) {}
+  // `viewer`: who looks, unless a question names another one.
+  explicit Queries(Store& store, const Viewer& viewer = {})
+      : store_(store), db_(store.database()), viewer_(viewer) {}
 
   FrontPage front() override {
     constexpr size_t kRows = 10;
@@ -69,6 +66,11 @@ class Queries final : public Source {
     const bool sealed = Settings(db_).sealed_until(store_.queue().now()).has_value();
     for (Standing& s : standings(results(key), scenarios)) {
       t.rows.push_back(row(std::move(s)));
+      std::string& why = t.rows.back().not_ranked;
+      if (const size_t at = why.find(judge::kOutText); at != std::string::npos)
+        why.replace(
+            at + judge::kOutText.size(), std::string::npos,
+            seal(viewer_).reason(why.substr(at + judge::kOutText.size()), "entry", t.rows.back().submission));
       if (sealed) t.rows.back().note.clear();
     }
     mark_front(t, store_.baseline(key.benchmark, key.division, key.tier).value_or(0));
@@ -81,31 +83,32 @@ class Queries final : public Source {
     return points;
   }
 
-  std::optional<Submission> submission(int64_t id) override {
+  std::optional<Submission> submission(int64_t id, const Viewer& viewer = {}) override {
     const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
     if (!digest) return std::nullopt;
     const bundle::Manifest m = store_.manifest(id).value();
-    Submission s{.id = id,
-                 .bundle = *digest,
-                 .name = m.name,
-                 .author = m.author,
-                 .team = m.team,
-                 .division = m.division,
-                 .tier = m.tier,
-                 .note = m.notes,
-                 .licence = m.licence,
-                 .date = created(id),
-                 .benchmarks = m.benchmarks,
-                 .scenarios = m.scenarios,
-                 .level = Level::self_reported,
-                 .claims = {},
-                 .files = files(id),
-                 .runs = runs(*digest, id),
-                 .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
-                 .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
-                 .reasons = {},
-                 .difference = "",
-                 .similarities = read_similarity(db_, id)};
+    Submission s{
+        .id = id,
+        .bundle = *digest,
+        .name = m.name,
+        .author = m.author,
+        .team = m.team,
+        .division = m.division,
+        .tier = m.tier,
+        .note = m.notes,
+        .licence = m.licence,
+        .date = created(id),
+        .benchmarks = m.benchmarks,
+        .scenarios = m.scenarios,
+        .level = Level::self_reported,
+        .claims = {},
+        .files = files(id),
+        .runs = runs(*digest, id, whom(viewer)),
+        .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id), whom(viewer)),
+        .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
+        .reasons = {},
+        .difference = "",
+        .similarities = read_similarity(db_, id)};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     s.hiding = Hidings(db_).of(id);
@@ -132,18 +135,21 @@ class Queries final : public Source {
 
   std::vector<Job> queue() override {
     constexpr int kEnded = 50;
-    std::vector<Job> jobs = collect(db_.query(
-        "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', turn, "
-        "id"));
+    std::vector<Job> jobs = collect(
+        db_.query(
+            "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', turn, "
+            "id"),
+        viewer_);
     for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
                                     "ORDER BY ended DESC, id DESC LIMIT ?",
-                                    kEnded)))
+                                    kEnded),
+                          viewer_))
       jobs.push_back(std::move(j));
     return jobs;
   }
 
-  std::optional<Job> job(int64_t id) override {
-    auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
+  std::optional<Job> job(int64_t id, const Viewer& viewer = {}) override {
+    auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id), whom(viewer));
     if (jobs.empty()) return std::nullopt;
     if (jobs.front().state == JobState::queued) estimate_wait(jobs.front());
     return std::move(jobs.front());
@@ -302,16 +308,17 @@ class Queries final : public Source {
   }
 
   // Runs in which it is a contender, not the baseline; newest first.
-  std::vector<Run> runs(const std::string& digest, int64_t submission) {
+  std::vector<Run> runs(const std::string& digest, int64_t submission, const Viewer& viewer) {
     std::vector<std::pair<int64_t, int64_t>> found;
     for (Rows r = db_.query(
              "SELECT run, place FROM contenders WHERE bundle = ? AND place > 0 ORDER BY run DESC", digest);
          r.next();)
       found.emplace_back(r.integer(0), r.integer(1));
     std::vector<Run> out;
+    Seal sealed = seal(viewer);
     for (const auto& [run, place] : found) {
       const auto shown = [id = run, at = static_cast<size_t>(place)](const auto& d) {
-        return view(id, d, at);
+        return detail::view(id, d, at);
       };
       out.push_back(std::visit(shown, read_run(db_, run).value()));
       for (const Result& r : results_of(run)) {
@@ -319,61 +326,21 @@ class Queries final : public Source {
         out.back().refused = out.back().refused || is_refused(Reviews(db_).reviewed(r));
         out.back().held = out.back().held || r.held;
       }
+      for (std::string* why : reasons_of(out.back())) *why = sealed.reason(*why, "entry", submission);
       out.back().reviews = Reviews(db_).of(run, submission);
       out.back().appeal = Appeals(db_).of(run, submission);
     }
     return out;
   }
 
-  // The fields that runs of models and of kernels share.
-  template <class Document>
-  static Run common_view(int64_t id, const Document& d, size_t place) {
-    const auto& c = d.contenders[place];
-    const judge::Measured what = judge::measured_by(d);
-    Run r;
-    r.id = id, r.benchmark = what.benchmark, r.scenario = what.scenario, r.run_class = d.run_class;
-    r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
-    r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
-    r.load = other_load_text(d.machine);
-    for (const judge::AuditResult& a : c.audits)
-      r.audits.push_back({a.id, a.name, a.passed, a.detail, judge::was_made(a), judge::is_decided(a)});
-    for (const Json* about : {&d.machine, &d.sandbox})
-      for (const auto& [key, value] : about->items())
-        r.system.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());
-    return r;
+  // Why a run, or an op of it, does not count.
+  static std::vector<std::string*> reasons_of(Run& r) {
+    std::vector<std::string*> out{&r.out};
+    for (OpRow& op : r.ops) out.push_back(&op.reason);
+    return out;
   }
 
-  static Run view(int64_t id, const RunDocument& d, size_t place) {
-    const ContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
-    Run r = common_view(id, d, place);
-    r.measure = measure_text(r.scenario);
-    r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
-    r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
-    r.tokens = token_times(d, c), r.baseline_tokens = token_times(d, baseline);
-    return r;
-  }
-
-  static std::optional<TokenTimes> token_times(const RunDocument& d, const ContenderRecord& c) {
-    const auto to_first = judge::time_to_first_token(c);
-    if (!to_first) return std::nullopt;
-    return TokenTimes{*to_first, judge::value_of(d.scenario, c).value()};
-  }
-
-  static Run view(int64_t id, const KernelRun& d, size_t place) {
-    using namespace judge::kernels;
-    const KernelContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
-    Run r = common_view(id, d, place);
-    r.measure = "times the baseline";
-    r.ratio = score_of(c, baseline), r.quality = quality_of(c);
-    r.kernels = kernel_count(c, baseline);
-    for (size_t i = 0; i < c.ops.size(); ++i)
-      r.ops.push_back({c.ops[i].op, c.ops[i].state, c.ops[i].reason,
-                       times_the_baseline(c.ops[i], baseline.ops[i]),
-                       times_the_baseline(c.ops[i], baseline.ops[i], "hidden")});
-    return r;
-  }
-
-  static std::vector<Job> collect(Rows r) {
+  std::vector<Job> collect(Rows r, const Viewer& viewer) {
     std::vector<Job> out;
     while (r.next()) {
       const std::string state = r.text(6);
@@ -383,11 +350,17 @@ class Queries final : public Source {
       out.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.text(4), r.text(5), s, r.number(7),
                      std::move(message), r.text(9), r.text(10), r.text(11)});
     }
+    Seal sealed = seal(viewer);
+    for (Job& j : out) j.message = sealed.message(j);
     return out;
   }
 
+  const Viewer& whom(const Viewer& asked) const { return asked.user || asked.has_file ? asked : viewer_; }
+  Seal seal(const Viewer& viewer) { return {db_, store_.queue().now(), viewer}; }
+
   Store& store_;
   Database& db_;
+  Viewer viewer_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<Result>> cache_;
   std::map<int64_t, Facts> facts_;

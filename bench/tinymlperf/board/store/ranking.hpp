@@ -123,7 +123,7 @@ inline std::optional<Result> result_of(const judge::kernels::KernelRun& d, size_
   r.kernels = kernel_count(c, baseline);
   if (r.ratio) r.value = r.ratio->estimate;
   r.gate = {c.out.empty() && r.kernels->right > 0,
-            !c.out.empty()         ? "out: " + c.out
+            !c.out.empty()         ? std::string(judge::kOutText) + c.out
             : r.kernels->right > 0 ? fmt::format("{} of {} ops are right", r.kernels->right, r.kernels->ops)
                                    : "no op is right"};
   r.held = r.held && r.gate.passed;

@@ -13,9 +13,10 @@
 //   older_runs                              runs of judges that kept no evidence of their audits
 //   settings                                the deadline of a class, and whether sources are hidden until
 //   then hidings                                 submissions that were withdrawn or hidden, and the reasons
+//   workers                                 machines that may play matches over HTTP, and their keys
 //
-// A board of schema 2 or 3 is brought to this schema when it is opened, in one transaction. Runs keep their
-// numbers and digests; those of schema 2 are listed as older ones.
+// A board of schema 2, 3 or 4 is brought to this schema when it is opened, in one transaction. Runs keep
+// their numbers and digests; those of schema 2 are listed as older ones.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 4;
+constexpr int64_t kSchemaVersion = 5;
 
 namespace detail {
 
@@ -140,6 +141,12 @@ constexpr const char* kHidings =
     "INTEGER NOT NULL CHECK(hidden IN (0, 1)), by TEXT NOT NULL CHECK(by IN ('owner', 'instructor')), reason "
     "TEXT NOT NULL, created TEXT NOT NULL) STRICT";
 
+// `key`: a secret with which a worker signs; the board must have it to check that. Empty: it was revoked.
+constexpr const char* kWorkers =
+    "CREATE TABLE workers(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, token_sha256 TEXT NOT NULL "
+    "UNIQUE, key TEXT NOT NULL, created TEXT NOT NULL, hardware TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL "
+    "DEFAULT '') STRICT";
+
 constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "baselines",  "machines",
                                        "runs",    "turns",     "contenders",   "audits",     "records",
                                        "events",  "trainings", "fingerprints", "likenesses", "appeals",
@@ -173,10 +180,12 @@ inline void migrate_from_3(Database& db) {
   forbid_changes(db, "hidings");
 }
 
+inline void migrate_from_4(Database& db) { db.script(kWorkers); }
+
 }  // namespace detail
 
-// Creates the tables if there are none, and migrates those of schema 2 or 3. Throws DatabaseError for a file
-// with other tables.
+// Creates the tables if there are none, and migrates those of schema 2, 3 or 4. Throws DatabaseError for a
+// file with other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even after a power failure. REPLACE counts as a deletion
   // (recursive_triggers).
@@ -187,13 +196,14 @@ inline void prepare(Database& db) {
   const int64_t version = db.integer("PRAGMA user_version").value_or(0);
   if (version == kSchemaVersion) return;
   const bool empty = db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) == 0;
-  if ((version == 2 || version == 3) && !empty) {
+  if (version >= 2 && version < kSchemaVersion && !empty) {
     if (version == 2) detail::migrate_from_2(db);
-    detail::migrate_from_3(db);
+    if (version <= 3) detail::migrate_from_3(db);
+    detail::migrate_from_4(db);
   } else if (version == 0 && empty) {
     db.script(detail::kTables);
-    for (const char* text :
-         {detail::kOlderRuns, detail::kJobList, detail::kJobsOfUser, detail::kSettings, detail::kHidings})
+    for (const char* text : {detail::kOlderRuns, detail::kJobList, detail::kJobsOfUser, detail::kSettings,
+                             detail::kHidings, detail::kWorkers})
       db.script(text);
     for (const std::string table : detail::kAppendOnly) detail::forbid_changes(db, table);
   } else {

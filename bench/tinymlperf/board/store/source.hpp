@@ -10,15 +10,22 @@
 
 namespace tinymlperf::board {
 
+// Who looks at a board: everybody, a user by his token, or whoever has the board's file.
+struct Viewer {
+  std::optional<int64_t> user = {};
+  bool has_file = false;
+};
+
 class Source {
  public:
   virtual ~Source() = default;
   virtual FrontPage front() = 0;
-  virtual std::optional<Table> table(const TableKey&) = 0;         // nothing: no such table
-  virtual std::optional<Submission> submission(int64_t id) = 0;    // nothing: no such submission
+  virtual std::optional<Table> table(const TableKey&) = 0;  // nothing: no such table
+  // Nothing: no such submission, or no such job. A user sees more of what is his than everybody does.
+  virtual std::optional<Submission> submission(int64_t id, const Viewer& viewer = {}) = 0;
   virtual std::vector<HistoryPoint> history(const TableKey&) = 0;  // oldest first
   virtual std::vector<Job> queue() = 0;                            // running, then waiting, then newest ended
-  virtual std::optional<Job> job(int64_t id) = 0;
+  virtual std::optional<Job> job(int64_t id, const Viewer& viewer = {}) = 0;
   // A string that changes when the submission's page does. Empty: the page may have changed.
   virtual std::string revision(int64_t) { return ""; }
 };

@@ -25,19 +25,12 @@
 #include <tinymlperf/board/store/source.hpp>
 #include <tinymlperf/board/store/text.hpp>
 #include <tinymlperf/board/store/views.hpp>
-#include <tinymlperf/board/web/http_library.hpp>
+#include <tinymlperf/board/web/board_address.hpp>
 #include <tinymlperf/board/web/request.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <utility>
 
 namespace tinymlperf::board {
-
-class RefusedByBoard : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-inline bool is_address(std::string_view board) { return board.find("://") != std::string_view::npos; }
 
 struct Patience {
   std::chrono::seconds most{600};  // the sum of all waits for one answer
@@ -50,19 +43,7 @@ class RemoteBoard {
  public:
   // http://HOST, http://HOST:PORT or https://...; the board is at the root of its server.
   explicit RemoteBoard(std::string address, Patience patience = {})
-      : address_(std::move(address)), patience_(std::move(patience)) {
-    while (address_.ends_with('/')) address_.pop_back();
-    const size_t mark = address_.find("://");
-    const std::string scheme = address_.substr(0, mark),
-                      host = mark == std::string::npos ? "" : address_.substr(mark + 3);
-    const size_t colon = host.find(':', host.starts_with('[') ? host.find(']') : 0);
-    const std::string port = colon == std::string::npos ? "80" : host.substr(colon + 1);
-    const bool number = !port.empty() && port.size() <= 5 &&
-                        port.find_first_not_of("0123456789") == std::string::npos && std::stoi(port) <= 65535;
-    if ((scheme != "http" && scheme != "https") || host.empty() || colon == 0 || !number ||
-        host.find_first_of("/?#@ ") != std::string::npos)
-      throw std::invalid_argument("--board " + address_ +
-                                  ": expected http://HOST:PORT or https://HOST, without a path");
+      : address_(checked_address(std::move(address), "--board")), patience_(std::move(patience)) {
     http_ = std::make_unique<httplib::Client>(address_);
     http_->set_connection_timeout(10);
     http_->set_read_timeout(120);
@@ -116,6 +97,12 @@ class RemoteBoard {
   }
   void withdraw(const std::string& token, int64_t submission, const std::string& reason) {
     post_form("/withdraw", {{"token", token}, {"submission", std::to_string(submission)}, {"note", reason}});
+  }
+
+  // Pages are asked for as the user of this token, who sees more of what is his.
+  void look_as(const std::string& token) {
+    reading_ = kJson;
+    reading_.emplace("Authorization", "Bearer " + token);
   }
 
   // Empty: there is no such job.
@@ -175,7 +162,7 @@ class RemoteBoard {
   }
   template <class F>
   auto maybe(const std::string& path, F&& f) -> std::optional<decltype(f(Json()))> {
-    const httplib::Result result = patiently([&] { return http_->Get(path, kJson); });
+    const httplib::Result result = patiently([&] { return http_->Get(path, reading_); });
     if (result && result->status == 404) return std::nullopt;
     return read(f, body_of(result));
   }
@@ -206,36 +193,17 @@ class RemoteBoard {
 
   // The JSON of a successful response. Throws for any other.
   Json body_of(const httplib::Result& result) const {
-    if (!result) throw std::runtime_error(why_not(result.error()));
+    if (!result) throw std::runtime_error(why_no_answer(address_, result.error()));
     const Json body = Json::parse(result->body, nullptr, false);
     if (result->status / 100 == 2 && !body.is_discarded()) return body;
-    if (result->status / 100 == 4 && body.is_object() && body.contains("error") &&
-        body["error"].contains("reason") && body["error"]["reason"].is_string())
-      throw RefusedByBoard(shown(body["error"]["reason"]));
+    if (const std::string reason = reason_of(body); result->status / 100 == 4 && !reason.empty())
+      throw RefusedByBoard(reason);
     throw std::runtime_error(
         fmt::format("{} answered with status {}: it is no TinyMLPerf board, or it failed; see its log",
                     address_, result->status));
   }
 
-  std::string why_not(httplib::Error error) const {
-    switch (error) {
-      case httplib::Error::Connection:
-        return "cannot connect to " + address_ +
-               ": nobody listens there, or the host is not known; is `tinymlperf serve` running, and the "
-               "port its own?";
-      case httplib::Error::ConnectionTimeout:
-        return address_ + " does not answer: no connection within 10 s";
-      case httplib::Error::SSLConnection:
-      case httplib::Error::SSLLoadingCerts:
-      case httplib::Error::SSLServerVerification:
-        return address_ + ": no secure connection (" + httplib::to_string(error) +
-               "); a board without a certificate is reached by http://";
-      default:
-        return "the connection to " + address_ + " broke while we were asking (" + httplib::to_string(error) +
-               "); ask again";
-    }
-  }
-
+  httplib::Headers reading_ = kJson;
   std::string address_;
   Patience patience_;
   std::unique_ptr<httplib::Client> http_;

@@ -57,9 +57,10 @@ class Pages {
   Pages(Source& source, int64_t most_bytes, std::chrono::milliseconds age = {})
       : source_(source), most_bytes_(most_bytes), kept_(age) {}
 
-  // `json`: the visitor asked for it by a header.
-  Reply operator()(const Address& address, bool json) {
+  // `json`: the visitor asked for it by a header. What a user sees by his token is kept for nobody else.
+  Reply operator()(const Address& address, bool json, const Viewer& viewer = {}) {
     json = json || address.json;
+    if (viewer.user) return formed(address, json, viewer);
     if (address.parts.size() == 2 && address.parts[0] == "submissions") {
       const auto id = parse_id(address.parts[1]);
       const std::string revision = id ? source_.revision(*id) : "";
@@ -67,7 +68,7 @@ class Pages {
     }
     if (address.parts.empty() || address.parts[0] == "queue" || address.parts[0] == "tables")
       return kept(address, json, "");
-    return formed(address, json);
+    return formed(address, json, {});
   }
 
  private:
@@ -79,20 +80,20 @@ class Pages {
     for (const std::string& part : address.parts) key += "\n" + part;
     for (const auto& [name, value] : address.query) key += "\n" + name + "\n" + value;
     return *kept_.get(key, revision, [&] {
-      Reply reply = formed(address, json);
+      Reply reply = formed(address, json, {});
       if (reply.status == 200) reply.etag = etag_of(reply.body);
       return reply;
     });
   }
 
-  Reply formed(const Address& address, bool json) {
+  Reply formed(const Address& address, bool json, const Viewer& viewer) {
     Problem problem{404,
                     "There is no such page. The addresses of all pages are linked from the leaderboard."};
-    const std::optional<Reply> found = find(address, json, problem);
+    const std::optional<Reply> found = find(address, json, viewer, problem);
     return found ? *found : problem_reply(problem, json);
   }
 
-  Found find(const Address& a, bool json, Problem& problem) {
+  Found find(const Address& a, bool json, const Viewer& viewer, Problem& problem) {
     const auto& p = a.parts;
     if (p.empty())
       return json ? json_reply(to_json(source_.front())) : html_reply(front_page(site_, source_.front()));
@@ -104,8 +105,8 @@ class Pages {
         return json ? json_reply({{"most_bytes", most_bytes_}}) : html_reply(upload_page(site_, most_bytes_));
     }
     if (p.size() == 1 && p[0] == "queue") return queue(a, json, problem);
-    if (p.size() == 2 && p[0] == "submissions") return submission(p[1], json, problem);
-    if (p.size() == 2 && p[0] == "jobs") return job(p[1], json, problem);
+    if (p.size() == 2 && p[0] == "submissions") return submission(p[1], json, viewer, problem);
+    if (p.size() == 2 && p[0] == "jobs") return job(p[1], json, viewer, problem);
     if (p.size() >= 4 && p.size() <= 6 && p[0] == "tables") return table(a, json, problem);
     return {};
   }
@@ -136,16 +137,16 @@ class Pages {
     return json_reply({{"jobs", to_json(shown)}, {"page", s->page}, {"pages", s->pages}});
   }
 
-  Found submission(const std::string& number, bool json, Problem& problem) {
+  Found submission(const std::string& number, bool json, const Viewer& viewer, Problem& problem) {
     const auto id = parse_id(number);
-    const auto found = id ? source_.submission(*id) : std::nullopt;
+    const auto found = id ? source_.submission(*id, viewer) : std::nullopt;
     if (!found) return problem.reason = "There is no such submission.", std::nullopt;
     return json ? json_reply(to_json(*found)) : html_reply(submission_page(site_, *found));
   }
 
-  Found job(const std::string& number, bool json, Problem& problem) {
+  Found job(const std::string& number, bool json, const Viewer& viewer, Problem& problem) {
     const auto id = parse_id(number);
-    const auto found = id ? source_.job(*id) : std::nullopt;
+    const auto found = id ? source_.job(*id, viewer) : std::nullopt;
     if (!found) return problem.reason = "There is no such job.", std::nullopt;
     return json ? json_reply(to_json(*found)) : html_reply(job_page(site_, *found));
   }

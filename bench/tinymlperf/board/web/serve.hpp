@@ -63,9 +63,9 @@ inline bool is_loopback(const std::string& host) {
 
 // Exit status: 0 it was stopped, 2 it could not start. The caller owns the database and passes its two
 // interfaces.
-inline int serve(Source& source, Uploads& uploads, const ServeOptions& options) {
+inline int serve(Source& source, Uploads& uploads, const ServeOptions& options, WorkDesk* desk = nullptr) {
   try {
-    Server server(source, uploads, options.server);
+    Server server(source, uploads, options.server, desk);
     const int port = server.bind();
     if (!is_loopback(options.server.host))
       fmt::print(stderr,

@@ -6,6 +6,7 @@
 //   limits.hpp      limits for one visitor
 //   upload_form.hpp what an upload sends, and how many are read at once
 //   forms.hpp       what else changes something
+//   work_desk.hpp   workers on other machines
 //   here            the order of checks: refuse early, before a body is read; then answer
 //
 // There are no cookies: a request that changes something has a token in its form or, for a program, in its
@@ -19,31 +20,19 @@
 #include <string>
 #include <thread>
 #include <tinymlperf/board/web/connection.hpp>
+#include <tinymlperf/board/web/job_events.hpp>
 #include <tinymlperf/board/web/limits.hpp>
 #include <tinymlperf/board/web/reply.hpp>
+#include <tinymlperf/board/web/server_options.hpp>
 #include <tinymlperf/board/web/upload_form.hpp>
+#include <tinymlperf/board/web/work_desk.hpp>
 
 namespace tinymlperf::board {
 
-struct ServerOptions {
-  std::string host = "127.0.0.1";
-  int port = 8080;                         // 0: a free port
-  int64_t most_bytes = int64_t{32} << 20;  // largest bundle
-  int asks_per_minute = 12;                // uploads and forms from one address
-  int readers = 256;                       // connections served at once
-  int watchers = 32;                       // connections that follow jobs, in addition to readers
-  int uploads = 16;                        // bundles held in memory at once
-  int upload_forms = 4;                    // of these without a token in the header
-  int uploads_each = 4;                    // of these by one user
-  std::chrono::milliseconds watch_step{500};
-  std::chrono::seconds watch_most{600};     // after this time a follower must connect again
-  std::chrono::milliseconds page_age{500};  // the greatest age of tables and queue on a page
-  ConnectionLimits connection = {};
-};
-
 class Server : private httplib::Server {
  public:
-  Server(Source& source, Uploads& uploads, ServerOptions options)
+  // `desk`: for workers on other machines; null: there are none.
+  Server(Source& source, Uploads& uploads, ServerOptions options, WorkDesk* desk = nullptr)
       : source_(source),
         uploads_(uploads),
         options_(std::move(options)),
@@ -51,7 +40,9 @@ class Server : private httplib::Server {
         asks_(options_.asks_per_minute),
         watcher_places_(options_.watchers),
         upload_places_(options_.uploads, options_.upload_forms, options_.uploads_each),
-        unhurried_places_(options_.readers / 2) {
+        unhurried_places_(options_.readers / 2),
+        work_places_(options_.work_bodies),
+        desk_(desk) {
     new_task_queue = [this] {
       return new httplib::ThreadPool(static_cast<size_t>(options_.readers + options_.watchers));
     };
@@ -62,7 +53,8 @@ class Server : private httplib::Server {
     });
     set_tcp_nodelay(true);
     set_keep_alive_max_count(1'000'000);  // the value of the header; this class counts no requests
-    set_payload_max_length(static_cast<size_t>(options_.most_bytes) + kFormBytes);
+    set_payload_max_length(static_cast<size_t>(
+        std::max(options_.most_bytes + static_cast<int64_t>(kFormBytes), desk_ ? desk_->most_bytes() : 0)));
     set_default_headers(
         {{"Content-Security-Policy",
           "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -158,6 +150,10 @@ class Server : private httplib::Server {
     Post("/submit", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
       submit(q, r, reader);
     });
+    if (desk_)
+      Post("/work/([a-z]+)", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
+        take_work(q, r, reader);
+      });
     for (const Form& form : forms())
       Post(std::string("/") + form.address,
            [this, &form](const Request& q, Response& r) { take_form(q, r, form); });
@@ -192,6 +188,7 @@ class Server : private httplib::Server {
       return HandlerResponse::Handled;
     };
     if (!address) return refuse(problem);
+    if (desk_ && WorkDesk::is_work(*address)) return route_work(request, response, *address);
     const std::string methods = methods_of(*address);
     const bool reading = request.method == "GET" || request.method == "HEAD";
     if (methods.find(reading ? "GET" : request.method) == std::string::npos) {
@@ -202,7 +199,7 @@ class Server : private httplib::Server {
       if (address->parts.size() == 3 && address->parts[0] == "jobs" && address->parts[2] == "events")
         watch(request, response, address->parts[1]);
       else
-        send(request, response, pages_(*address, json));
+        read(request, response, *address, json);
       return HandlerResponse::Handled;
     }
     if (const auto bad = problem_of_body(request)) return refuse(*bad);
@@ -214,23 +211,40 @@ class Server : private httplib::Server {
     return HandlerResponse::Unhandled;
   }
 
-  // Checks a body by its head alone, before a byte of it is read.
   std::optional<Problem> problem_of_body(const Request& request) const {
-    if (request.has_header("Transfer-Encoding") || request.get_header_value_count("Content-Length") != 1)
-      return Problem{411, "Say once, with Content-Length, how long the body is."};
-    if (request.has_header("Content-Encoding"))
-      return Problem{415, "Send the body as it is, without Content-Encoding."};
-    const std::string length = request.get_header_value("Content-Length");
-    const auto bytes = length == "0" ? std::optional<int64_t>(0) : parse_id(length);
-    if (!bytes) return Problem{400, "Content-Length must be a whole number."};
-    const bool upload = request.path == "/submit";
-    const int64_t most = static_cast<int64_t>(kFormBytes) + (upload ? options_.most_bytes : 0);
-    if (*bytes > most)
-      return Problem{413, fmt::format("The body has {} bytes; at most {} are taken.", *bytes, most)};
-    const char* type = upload ? "multipart/form-data" : "application/x-www-form-urlencoded";
-    if (!request.get_header_value("Content-Type").starts_with(type))
-      return Problem{415, fmt::format("The body must be of the type {}.", type)};
-    return {};
+    if (desk_ && request.path.starts_with("/work/"))
+      return board::problem_of_body(request, desk_->rule(request.path));
+    constexpr auto kForm = static_cast<int64_t>(kFormBytes);
+    if (request.path == "/submit")
+      return board::problem_of_body(request, {kForm + options_.most_bytes, "multipart/form-data"});
+    return board::problem_of_body(request, {kForm, "application/x-www-form-urlencoded"});
+  }
+
+  // A worker is known before its body is read. Whoever has no worker's token is slowed down like other
+  // visitors who ask for something.
+  HandlerResponse route_work(const Request& request, Response& response, const Address& address) {
+    const auto refuse = [&](const Problem& p) {
+      send_to_one(response, problem_reply(p, true));
+      return HandlerResponse::Handled;
+    };
+    if (WorkDesk::method_of(address) != request.method)
+      return refuse({404, "There is no such address for workers, or it has another method."});
+    const auto worker = desk_->worker_of(bearer_of(request));
+    if (!worker) {
+      const int64_t seconds = asks_.take(request.remote_addr);
+      if (seconds) response.set_header("Retry-After", std::to_string(seconds));
+      return refuse(
+          seconds
+              ? Problem{429, "Too many requests without a worker's token."}
+              : Problem{401, "No worker has this token. `tinymlperf course worker add` gives out tokens."});
+    }
+    if (request.method == "POST") {
+      const auto bad = problem_of_body(request);
+      return bad ? refuse(*bad) : HandlerResponse::Unhandled;
+    }
+    send_to_one(response,
+                desk_->answer(*worker, request.path, "", request.get_header_value(kSignatureHeader)));
+    return HandlerResponse::Handled;
   }
 
   // ---- answers
@@ -239,7 +253,7 @@ class Server : private httplib::Server {
 
   static void send(const Request& request, Response& response, const Reply& reply) {
     response.status = reply.status;
-    response.set_header("Vary", "Accept, Accept-Encoding");
+    response.set_header("Vary", "Accept, Accept-Encoding, Authorization");
     if (!reply.location.empty()) response.set_header("Location", reply.location);
     if (reply.status != 200) {
       response.set_header("Cache-Control", "no-store");
@@ -255,6 +269,21 @@ class Server : private httplib::Server {
     response.set_content(reply.body, reply.type);
   }
 
+  // A page, as everybody or as the user with the token of the header sees it. What a user sees is for no
+  // cache.
+  void read(const Request& request, Response& response, const Address& address, bool json) {
+    const std::string bearer = bearer_of(request);
+    if (bearer.empty()) return send(request, response, pages_(address, json));
+    const Viewer viewer{.user = uploads_.user_of(bearer)};
+    if (!viewer.user) return refuse_token(request, response);
+    send_to_one(response, pages_(address, json, viewer));
+  }
+  static void send_to_one(Response& response, const Reply& reply) {
+    response.status = reply.status;
+    response.set_header("Cache-Control", "no-store");
+    response.set_content(reply.body, reply.type);
+  }
+
   // A job as a stream of events: `progress` when something changed, `end` when it is done or failed.
   void watch(const Request& request, Response& response, const std::string& number) {
     const auto id = parse_id(number);
@@ -267,31 +296,7 @@ class Server : private httplib::Server {
                   problem_reply({429, "Too many follow jobs now; load the job's page again instead."},
                                 wants_json(request)));
     }
-    response.status = 200;
-    response.set_header("Cache-Control", "no-store");
-    struct Seen {
-      std::string last;
-      std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now(), said = began;
-    };
-    response.set_chunked_content_provider("text/event-stream", [this, id = *id, place, seen = Seen()](
-                                                                   size_t, httplib::DataSink& sink) mutable {
-      const std::optional<Job> job = source_.job(id);
-      const std::string now = job ? to_json(*job).dump(-1, ' ', false, Json::error_handler_t::replace) : "";
-      const auto time = std::chrono::steady_clock::now();
-      std::string text;
-      if (job && now != seen.last) text = "event: progress\ndata: " + now + "\n\n";
-      const bool over = !job || ended(*job);
-      if (over) text += "event: end\ndata: {}\n\n";
-      if (text.empty() && time - seen.said > std::chrono::seconds(15)) text = ": still here\n\n";
-      if (!text.empty()) {
-        if (!sink.write(text.data(), text.size())) return false;
-        seen.last = now, seen.said = time;
-      }
-      if (over || time - seen.began > options_.watch_most || stop_.wait(options_.watch_step) ||
-          !sink.is_writable())
-        sink.done();
-      return true;
-    });
+    send_job_events(response, source_, *id, place, options_, stop_);
   }
 
   // ---- requests with a token
@@ -324,6 +329,20 @@ class Server : private httplib::Server {
     } catch (const Refusal& refusal) {
       answer(problem_reply({422, refusal.what()}, json));
     }
+  }
+
+  void take_work(const Request& request, Response& response, const httplib::ContentReader& reader) {
+    const Places::Place place(work_places_);
+    const auto worker = desk_->worker_of(bearer_of(request));
+    std::string body;
+    const bool complete = worker && place && reader([&](const char* data, size_t size) {
+                            body.append(data, size);
+                            return true;
+                          });
+    if (!place) return send_to_one(response, problem_reply({429, "Too many workers ask at once."}, true));
+    if (!complete) return refuse_token(request, response);
+    send_to_one(response,
+                desk_->answer(*worker, request.path, body, request.get_header_value(kSignatureHeader)));
   }
 
   void take_form(const Request& request, Response& response, const Form& form) {
@@ -370,6 +389,8 @@ class Server : private httplib::Server {
   // Places of connections that may be silent for long. Other connections close earlier, so that visitors who
   // wait get a thread.
   Places unhurried_places_;
+  Places work_places_;
+  WorkDesk* desk_;
   StopFlag stop_;
   std::mutex stopping_;
   bool over_ = false;

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/board/store/job_source.hpp>
 #include <tinymlperf/bundle/compile.hpp>
 #include <tinymlperf/judge/match/kernel_claims.hpp>
 #include <tinymlperf/judge/match/play.hpp>
@@ -29,14 +29,14 @@ namespace detail {
 // report.
 class Heartbeat {
  public:
-  Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
-      : queue_(queue), claim_(claim), message_(std::move(message)), thread_([this, lease](const auto& stop) {
+  Heartbeat(JobSource& jobs, const Claim& claim, std::string message, double lease)
+      : jobs_(jobs), claim_(claim), message_(std::move(message)), thread_([this, lease](const auto& stop) {
           std::unique_lock lock(mutex_);
           while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(lease / 4), [] {
             return false;
           }) && !stop.stop_requested()) {
             try {
-              queue_.report(claim_, progress_, message_);
+              jobs_.report(claim_, progress_, message_);
             } catch (const std::exception&) {
               return;  // finish() will report it
             }
@@ -47,11 +47,11 @@ class Heartbeat {
   void report(double progress, std::string message) {
     const std::lock_guard lock(mutex_);
     progress_ = progress, message_ = std::move(message);
-    queue_.report(claim_, progress_, message_);
+    jobs_.report(claim_, progress_, message_);
   }
 
  private:
-  Queue& queue_;
+  JobSource& jobs_;
   const Claim& claim_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
@@ -77,17 +77,6 @@ void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
   }
 }
 
-// The best ranked entry of a table in a scenario, in times the baseline; at least 1, the baseline itself.
-inline double best_of_table(Store& store, const bundle::Manifest& m, const Claim& claim) {
-  const auto table = Queries(store).table({claim.benchmark, m.division, m.hardware, m.tier});
-  double best = 1;
-  for (const Row& row : table ? table->rows : std::vector<Row>())
-    for (const Cell& cell : row.cells)
-      if (row.rank > 0 && cell.scenario == claim.scenario && cell.ratio)
-        best = std::max(best, cell.ratio->estimate);
-  return best;
-}
-
 // Audit A11, in a match against the table's baseline.
 template <class Document>
 void audit_leap(Document& d, double best) {
@@ -98,36 +87,33 @@ void audit_leap(Document& d, double best) {
   }
 }
 
-inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_class, const Player& play,
-                      judge::Watcher watcher) {
+inline AnyRun measure(JobSource& jobs, const Assignment& job, const std::string& run_class,
+                      const Player& play, judge::Watcher watcher) {
   const TemporaryFolder folder;
+  const Claim& claim = job.claim;
   RunOptions o;
   o.benchmark = claim.benchmark, o.scenario = claim.scenario, o.run_class = run_class;
   o.watcher = std::move(watcher);
   std::vector<bundle::Bundle> bundles;
-  for (const int64_t submission : {claim.against, claim.submission}) {
-    bundles.push_back(bundle::read_bundle(store.bundle_bytes(submission).value()));
+  for (const auto& [submission, digest] :
+       {std::pair(claim.against, job.against), std::pair(claim.submission, job.submission)}) {
+    bundles.push_back(bundle::read_bundle(jobs.bundle(digest)));
     o.entries.push_back(folder.path() / std::to_string(submission));
     bundle::unpack(bundles.back(), o.entries.back());
   }
-  const bundle::Manifest& m = bundles.back().manifest;
-  o.division = m.division == "closed" ? "closed" : "open";
+  o.division = bundles.back().manifest.division == "closed" ? "closed" : "open";
   // In a head-to-head match the first entry need not be the table's baseline.
-  const auto base = store.baseline(claim.benchmark, m.division, m.tier);
-  if (o.division == "closed" && base && *base != claim.against && *base != claim.submission) {
+  if (o.division == "closed" && !job.base.empty() && job.base != job.against && job.base != job.submission) {
     o.baseline = folder.path() / "baseline";
-    bundle::unpack(bundle::read_bundle(store.bundle_bytes(*base).value()), o.baseline);
-  } else if (base && *base == claim.submission) {
+    bundle::unpack(bundle::read_bundle(jobs.bundle(job.base)), o.baseline);
+  } else if (job.base == job.submission) {
     o.baseline = o.entries.back();
   }
   const LoadMeter meter;
   AnyRun run = play(o);
   std::visit([&](auto& d) { note_other_load(d.machine, meter.others()); }, run);
   std::visit([&](auto& d) { name_contenders(d, bundles); }, run);
-  if (claim.kind == "run") {
-    const double best = best_of_table(store, bundles.back().manifest, claim);
-    std::visit([&](auto& d) { audit_leap(d, best); }, run);
-  }
+  if (claim.kind == "run") std::visit([&](auto& d) { audit_leap(d, job.best); }, run);
   return run;
 }
 
@@ -141,7 +127,7 @@ inline void compile_here(const bundle::Bundle& b) { (void)bundle::check_compiles
 struct WorkOptions {
   std::string hardware = hardware_class(describe_machine());
   std::string run_class = "ranked";
-  double lease = QueueRules{}.lease;  // lease of the store's queue, in seconds
+  double lease = 0;  // seconds; 0: as long as the board says
   Player play = play_any;
   Compiler compile = compile_here;
   // The machine's lock, which is held while a job is compiled and played; empty: none is taken.
@@ -151,8 +137,8 @@ struct WorkOptions {
 };
 
 // The machine's lock, which may take as long as another one's match; empty: no job waits any more.
-inline std::unique_ptr<MachineLock> wait_for_machine(Store& store, const WorkOptions& o) {
-  for (std::string told; store.queue().has_job(o.hardware); std::this_thread::sleep_for(o.step)) {
+inline std::unique_ptr<MachineLock> wait_for_machine(JobSource& jobs, const WorkOptions& o) {
+  for (std::string told; jobs.has_job(o.hardware); std::this_thread::sleep_for(o.step)) {
     auto lock = std::make_unique<MachineLock>("a board's worker", o.lock);
     if (lock->is_held()) return lock;
     if (told != lock->holder()) o.waits(told = lock->holder());
@@ -162,18 +148,18 @@ inline std::unique_ptr<MachineLock> wait_for_machine(Store& store, const WorkOpt
 
 // Runs check C2 for all waiting submissions that were not compiled yet, so that their authors learn of
 // mistakes before the queue is played.
-inline void compile_waiting(Store& store, const WorkOptions& o) {
+inline void compile_waiting(JobSource& jobs, const WorkOptions& o) {
   constexpr size_t kMostBytes = 8000;  // limit of the compiler's message
-  for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
+  for (const auto& [submission, digest] : jobs.uncompiled(o.hardware)) {
     std::string why_not;
     try {
-      o.compile(bundle::read_bundle(store.bundle_bytes(submission).value()));
+      o.compile(bundle::read_bundle(jobs.bundle(digest)));
     } catch (const Refusal& r) {
       why_not = clean(std::string_view(r.what()).substr(0, kMostBytes));
     } catch (const sandbox::Unavailable&) {
       return;  // the match will report it
     }
-    store.queue().note_compiled(submission, why_not);
+    jobs.note_compiled(submission, why_not);
   }
 }
 
@@ -191,36 +177,43 @@ struct Worked {
 };
 
 // Plays one job, if there is one for this hardware. If its match cannot be played the job fails, or waits
-// again; errors of the database are thrown.
-inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
-  const auto lock = o.lock.empty() ? nullptr : wait_for_machine(store, o);
+// again; errors of the database, and a board that cannot be asked, are thrown.
+inline std::optional<Worked> work_once(JobSource& jobs, const WorkOptions& o) {
+  const auto lock = o.lock.empty() ? nullptr : wait_for_machine(jobs, o);
   if (!lock && !o.lock.empty()) return std::nullopt;
-  compile_waiting(store, o);
-  const auto claim = store.queue().claim(o.hardware);
-  if (!claim) return std::nullopt;
-  Worked done{claim->job, 0, ""};
+  compile_waiting(jobs, o);
+  const auto job = jobs.claim(o.hardware);
+  if (!job) return std::nullopt;
+  const Claim& claim = job->claim;
+  Worked done{claim.job, 0, ""};
   try {
     try {
-      const std::string against = "against " + store.manifest(claim->against).value().name;
-      store.queue().report(*claim, 0, against);
-      detail::Heartbeat heartbeat(store.queue(), *claim, against, o.lease);
+      const std::string against = "against " + job->opponent;
+      jobs.report(claim, 0, against);
+      detail::Heartbeat heartbeat(jobs, claim, against, o.lease > 0 ? o.lease : job->lease);
       const auto watcher = [&](const judge::Progress& now) {
         heartbeat.report(now.share(), now.text() + ", " + against);
       };
-      const AnyRun d = detail::measure(store, *claim, o.run_class, o.play, watcher);
-      done.run = store.queue().finish(*claim, d);
+      const AnyRun d = detail::measure(jobs, *job, o.run_class, o.play, watcher);
+      done.run = jobs.finish(claim, d);
     } catch (const LeaseLost&) {
       throw;
     } catch (const DatabaseError&) {
       throw;
+    } catch (const BoardUnavailable&) {
+      throw;
     } catch (const std::exception& e) {
       done.failure = e.what();
-      done.retried = store.queue().fail(*claim, clean(done.failure, 8000), fault_of(e));
+      done.retried = jobs.fail(claim, clean(done.failure, 8000), fault_of(e));
     }
   } catch (const LeaseLost& e) {
     done.failure = e.what();
   }
   return done;
+}
+inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
+  LocalJobs jobs(store);
+  return work_once(jobs, o);
 }
 
 }  // namespace tinymlperf::board

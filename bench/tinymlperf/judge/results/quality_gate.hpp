@@ -29,6 +29,9 @@ inline int class_order(const std::string& run_class) {
   return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
 }
 
+// What begins the reason of a contender that is out; the rest is why.
+inline constexpr std::string_view kOutText = "out: ";
+
 struct GateResult {
   bool passed = false;
   std::string reason;
@@ -84,7 +87,7 @@ inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
 }  // namespace detail
 
 inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
-  if (!c.out.empty()) return {false, "out: " + c.out};
+  if (!c.out.empty()) return {false, std::string(kOutText) + c.out};
   if (d.scenario == Scenario::time_to_quality) {  // runs end when they reach the target
     const TrainingResult result = summarize(c.training);
     return {result.seconds.has_value(),

@@ -114,4 +114,11 @@ inline std::string unfounded(const Json& document) {
   return "";
 }
 
+// The first thing that is wrong with a run of this judge, as `verify` and a board that gets the run of a
+// remote worker see it; empty: nothing. Throws std::invalid_argument if it is not a run.
+inline std::string run_complaint(const Json& document) {
+  const std::string wrong = verify_run(document);
+  return wrong.empty() ? unfounded(document) : wrong;
+}
+
 }  // namespace tinymlperf
