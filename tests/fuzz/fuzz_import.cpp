@@ -85,7 +85,9 @@ void correct_contenders(judge::AnyRun& run) {
     if (const auto quality = tinymlperf::detail::quality_from_samples(c)) c.quality = quality;
     std::erase_if(c.audits, [](const auto& a) { return tinymlperf::detail::is_measured_audit(a.id); });
     if (c.evidence.empty()) continue;
-    for (judge::AuditResult& a : judge::measured_audits(d->scenario, c.turns, c.evidence))
+    for (judge::AuditResult& a : judge::measured_audits(
+             d->scenario, c.turns, c.evidence,
+             judge::text_floor(d->quality_floor, c.quality, d->contenders.front().quality)))
       c.audits.push_back(std::move(a));
   }
 }

@@ -31,12 +31,19 @@ class Generation {
   // The continuation. Throws std::runtime_error unless so many tokens were streamed and equal the answer.
   virtual std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
                                      const channel::Tensors& answer) const = 0;
-  // An untimed check if a token was the likeliest: the query for the text before it, and the test of its
-  // answer.
+  // An untimed check of a token: the query for the text before it, in the form of Benchmark::inputs(); if the
+  // answer calls the token the likeliest; and the bits that the token takes by the answer.
   virtual channel::Tensors before(int64_t sample, std::span<const uint8_t> continuation,
                                   size_t place) const = 0;
   virtual bool likeliest(const Answer& scores, uint8_t token) const = 0;
+  virtual double bits(const Answer& scores, uint8_t token) const = 0;
 };
+
+// The place of a check in a continuation of n tokens, from 64 random bits. A quarter of the checks are of the
+// first token: all text before it is the judge's, so that nothing in it can be recognized.
+inline int64_t place_of(uint64_t bits, int64_t n) {
+  return bits % 4 == 0 ? 0 : static_cast<int64_t>(bits / 4 % static_cast<uint64_t>(n));
+}
 
 class Benchmark {
  public:
@@ -56,6 +63,11 @@ class Benchmark {
   virtual Quality quality(const std::vector<Answer>& answers) const = 0;
   // True if a timed answer agrees with the graded one.
   virtual bool agrees(const Answer& graded, const Answer& timed) const = 0;
+  // With true, the inputs of samples have different lengths: those of the text before the checked tokens of
+  // continuations, so that a question and a check have one form. Call it before the first inputs().
+  virtual void vary_lengths(bool) {}
+  // The work of a sample relative to that of others.
+  virtual double work(int64_t) const { return 1; }
   // nullptr for a benchmark that does not generate.
   virtual const Generation* generation() const { return nullptr; }
 };

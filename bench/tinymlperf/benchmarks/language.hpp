@@ -30,7 +30,7 @@ const Descriptor& language_descriptor();
 
 namespace judge {
 
-class LanguageBenchmark final : public Described, private Generation {
+class LanguageBenchmark : public Described, private Generation {
  public:
   LanguageBenchmark() : Described(language_descriptor()) {}
   explicit LanguageBenchmark(UserText own) : LanguageBenchmark() { own_ = std::move(own); }
@@ -43,12 +43,16 @@ class LanguageBenchmark final : public Described, private Generation {
   void draw(int64_t n, uint64_t seed) override {
     require_hidden_seed(seed);
     text_ = own_ ? own_windows(n, seed) : tinytorch::grammar::text(n * kStride, seed);
-    graded_ = n;
+    graded_ = n, seed_ = seed;
   }
   int64_t size() const override { return graded_; }
   channel::Tensors inputs(std::span<const int64_t> samples) const override {
     std::string bytes;
-    for (const int64_t s : samples) bytes += window(s, kContextBytes);
+    for (const int64_t s : samples) {
+      if (length(s) != length(samples.front()))
+        throw std::logic_error("lm: samples of different lengths do not fit in one query");
+      bytes += window(s, length(s));
+    }
     return {tensor_of(bytes, static_cast<int64_t>(samples.size()))};
   }
   int64_t answer_size() const override { return 256; }
@@ -56,9 +60,9 @@ class LanguageBenchmark final : public Described, private Generation {
   Quality quality(const std::vector<Answer>& answers) const override {
     Quality q;
     for (size_t i = 0; i < answers.size(); ++i) {
-      const auto came = static_cast<unsigned char>(text_[i * kStride + kContextBytes]);
-      const std::vector<double> p = distribution(answers[i]);
-      q.credit.push_back(p.empty() ? -kMostBits : std::max(-kMostBits, std::log2(p[came])));
+      const auto sample = static_cast<int64_t>(i);
+      const auto came = static_cast<uint8_t>(text_[static_cast<size_t>(sample * kStride + length(sample))]);
+      q.credit.push_back(-bits(answers[i], came));
     }
     q.value = tinytorch::statistics::bootstrap_mean(q.credit, {.draws = 2000});
     return q;
@@ -72,6 +76,8 @@ class LanguageBenchmark final : public Described, private Generation {
     return apart / 2 <= kTolerance;
   }
 
+  void vary_lengths(bool varied) override { varied_ = varied; }
+  double work(int64_t sample) const override { return static_cast<double>(length(sample)); }
   const Generation* generation() const override { return this; }
 
  private:
@@ -104,6 +110,12 @@ class LanguageBenchmark final : public Described, private Generation {
     return out;
   }
 
+  // Bytes of a sample before the one that is scored.
+  int64_t length(int64_t sample) const {
+    if (!varied_) return kContextBytes;
+    tinytorch::Generator random(seed_ ^ (0x9E3779B97F4A7C15u * (static_cast<uint64_t>(sample) + 1)));
+    return kPromptBytes + place_of(random.below(uint64_t{1} << 32), kGeneratedBytes);
+  }
   std::string window(int64_t sample, int64_t bytes) const {
     return text_.substr(static_cast<size_t>(sample * kStride), static_cast<size_t>(bytes));
   }
@@ -161,10 +173,16 @@ class LanguageBenchmark final : public Described, private Generation {
     const std::vector<double> p = distribution(scores);
     return !p.empty() && p[token] >= *std::max_element(p.begin(), p.end()) - kTolerance;
   }
+  double bits(const Answer& scores, uint8_t token) const override {
+    const std::vector<double> p = distribution(scores);
+    return p.empty() ? kMostBits : std::min(kMostBits, -std::log2(p[token]));
+  }
 
   std::optional<UserText> own_;
   std::string text_;
   int64_t graded_ = 0;
+  uint64_t seed_ = 0;
+  bool varied_ = false;
 };
 
 }  // namespace judge

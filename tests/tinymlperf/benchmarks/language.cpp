@@ -153,6 +153,44 @@ TEST_CASE("a generation: its prompt, that what was streamed is the answer, and e
   CHECK_FALSE(g->likeliest(favour('d', 3), 'e'));
   CHECK(g->likeliest(uniform(), 'e'));  // as likely as any
   CHECK_FALSE(g->likeliest(Answer(256, NAN), 'd'));
+  CHECK(g->bits(uniform(), 'e') == doctest::Approx(8));
+  CHECK(g->bits(favour('d', std::log(255.0f)), 'd') == doctest::Approx(1));
+  CHECK(g->bits(favour('d', -INFINITY), 'd') == 32);
+  CHECK(g->bits(Answer(256, NAN), 'd') == 32);
+}
+
+TEST_CASE(
+    "windows of varied lengths have those of the text before a checked token, and another byte is asked") {
+  LanguageBenchmark b;
+  b.vary_lengths(true);
+  b.draw(2000, kSeed);
+  const std::string text = tinytorch::grammar::text(2000 * (kContextBytes + 1), kSeed);
+  std::vector<Answer> right, last;
+  int64_t shortest = 0;
+  std::vector<int64_t> lengths;
+  for (int64_t s = 0; s < 2000; ++s) {
+    const std::vector<int64_t> one{s};
+    const auto window = b.inputs(one).at(0);
+    lengths.push_back(window.shape.at(1));
+    CHECK(b.work(s) == static_cast<double>(lengths.back()));
+    const auto values = window.values<uint8_t>();
+    const auto from = static_cast<size_t>(s * (kContextBytes + 1)), n = values.size();
+    CHECK(std::string(values.begin(), values.end()) == text.substr(from, n));
+    right.push_back(favour(static_cast<uint8_t>(text[from + n]), 1000));
+    last.push_back(favour(static_cast<uint8_t>(text[from + kContextBytes]), 1000));
+    shortest += lengths.back() == kPromptBytes;
+  }
+  CHECK(b.quality(right).value.estimate == 0);
+  CHECK(b.quality(last).value.estimate < -10);
+  const auto [least, most] = std::ranges::minmax(lengths);
+  CHECK(least == kPromptBytes);
+  CHECK(most == kPromptBytes + kGeneratedBytes - 1);
+  CHECK(std::abs(static_cast<double>(shortest) / 2000 - 0.25 - 0.75 / kGeneratedBytes) < 0.06);
+  const auto other = std::ranges::find_if(lengths, [&](int64_t n) { return n != lengths[0]; });
+  const std::vector<int64_t> two{0, other - lengths.begin()};
+  CHECK_THROWS_AS(b.inputs(two), std::logic_error);
+  b.vary_lengths(false);
+  CHECK(b.inputs(two).at(0).shape == std::vector<int64_t>{2, kContextBytes});
 }
 
 namespace {

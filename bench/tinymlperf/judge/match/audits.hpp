@@ -14,8 +14,9 @@
 //   A12 replay       packed weights are the bytes that the judge gets from the baseline, and floats of the
 //                    closed division are the baseline's (replay.hpp)
 //   A13 repeated     within the timed turns, repeated samples are answered no faster than new ones
+//   A14 text         generated text is likely by the baseline's scores (text_checks.hpp)
 //
-// A1 to A7 and A13 of models are decided by results/measured_audits.hpp.
+// A1 to A7, A13 and A14 of models are decided by results/measured_audits.hpp.
 #pragma once
 
 #include <fmt/format.h>

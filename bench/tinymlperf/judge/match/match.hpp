@@ -25,10 +25,12 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/benchmarks/benchmark.hpp>
+#include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/match/audits.hpp>
 #include <tinymlperf/judge/match/contender_process.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
 #include <tinymlperf/judge/match/run_class.hpp>
+#include <tinymlperf/judge/match/text_checks.hpp>
 #include <tinymlperf/judge/scenarios/mixed_stream.hpp>
 #include <tinymlperf/judge/scenarios/plugin_system.hpp>
 #include <tinymlperf/judge/scenarios/sample_stream.hpp>
@@ -48,7 +50,8 @@ struct Contender {
   // Answers by sample of the hidden set; empty: not answered yet.
   std::vector<Answer> graded;
   std::optional<MixedStream> stream, prompts;  // prompts are not graded: they must not use up what is
-  std::string marks;                           // per query of the present run: '1' if it was new
+  TextChecks texts{0};
+  std::string marks;                   // per query of the present run: '1' if it was new
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
 
@@ -57,25 +60,6 @@ struct HiddenSets {
   Benchmark& main;
   Benchmark& fresh;
 };
-
-// Row i of a query's answer belongs to its sample i.
-inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Tensors& tensors,
-                                   size_t samples) {
-  const auto each = static_cast<size_t>(benchmark.answer_size());
-  if (tensors.size() != 1 || tensors[0].dtype != channel::DType::f32 ||
-      tensors[0].values<float>().size() != samples * each)
-    throw std::runtime_error("an answer must be one f32 tensor of " + std::to_string(samples) + " x " +
-                             std::to_string(each) + " values");
-  std::vector<Answer> rows;
-  const auto values = tensors[0].values<float>();
-  // Minus infinity is the score of what is impossible.
-  if (!std::ranges::all_of(values, [](float x) { return x <= std::numeric_limits<float>::max(); }))
-    throw std::runtime_error("an answer holds a value that is not finite");
-  for (size_t i = 0; i < samples; ++i)
-    rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * each),
-                      values.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
-  return rows;
-}
 
 class Match {
  public:
@@ -90,10 +74,12 @@ class Match {
         watcher_(std::move(watcher)) {}
 
   void operator()(std::vector<Contender>& contenders) {
+    for (Benchmark* set : {&sets_.main, &sets_.fresh}) set->vary_lengths(scenario_ == Scenario::generation);
     for (Contender& c : contenders) {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
       c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
       c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
+      c.texts = TextChecks(seed_ ^ 0xA0761D6478BD642Fu);
       c.budget = budget_of(class_, scenario_ == Scenario::server);
       attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
@@ -113,7 +99,8 @@ class Match {
     }
     for (Contender& c : contenders) {
       tell({scenario_, step++, steps, 0, class_.blocks, c.record.name});
-      attempt(c, [&] { conclude(c); });
+      if (scenario_ == Scenario::generation) attempt(c, [&] { check_text(c); });
+      attempt(c, [&] { conclude(c, contenders.front()); });
     }
     for (Contender& c : contenders) end_process(c);
   }
@@ -231,7 +218,6 @@ class Match {
     return record;
   }
 
-  static constexpr uint64_t kChecks = uint64_t{1} << 40;  // ids of queries above those of a scenario
   static Turn turn_of(const RunRecord& record) {
     Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
     for (const QueryRecord& q : record.queries) {
@@ -241,8 +227,7 @@ class Match {
     }
     return turn;
   }
-  // Prompts that are continued token by token. Afterwards one place of each continuation, which the contender
-  // cannot foresee, is compared with its answer for a single token after the same text.
+  // Prompts that are continued token by token. The text is checked after the last turn (check_text).
   Turn generation_turn(Contender& c, Plan plan) {
     const Generation& text = *sets_.main.generation();
     plan.samples = sets_.main.size();
@@ -258,29 +243,34 @@ class Match {
           last ? void(answers[id] = tensors) : streamed[id].push_back(tensors);
         });
     const RunRecord record = run_scenario(system, plan);
-    tinytorch::Generator random(plan.seed ^ 0xA0761D6478BD642Fu);
-    for (size_t q = 0; q < record.queries.size(); ++q) {
-      const std::vector<uint8_t> continuation = checked(c, text, streamed[q], answers[q]);
-      const size_t place = random.below(continuation.size());
-      c.session->ask(kChecks + q, text.before(record.queries[q].samples.front(), continuation, place));
-      const channel::Event event = c.session->next(class_.patience);
-      const auto scores = rows_of(sets_.main, channel::parse_tensors(event.frame.payload), 1);
-      ++c.compared;
-      if (!text.likeliest(scores.front(), continuation[place]))
-        throw std::runtime_error("token " + std::to_string(place + 1) +
-                                 " of a continuation is not the one that it calls the likeliest");
-    }
+    for (size_t q = 0; q < record.queries.size(); ++q)
+      c.texts.add(record.queries[q].samples.front(), checked_text(c.record, text, streamed[q], answers[q]));
     return turn_of(record);
   }
-  static std::vector<uint8_t> checked(Contender& c, const Generation& text,
-                                      const std::vector<channel::Tensors>& streamed,
-                                      const channel::Tensors& answer) {
-    try {
-      return text.check(streamed, answer);
-    } catch (const std::runtime_error& e) {
-      c.record.audits.push_back({"A4", "output length", false, e.what()});
-      throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
-    }
+  // In a process that saw no prompt.
+  void check_text(Contender& c) {
+    replace_process(c, [&](Contender& fresh) {
+      fresh.session->prepare(sets_.main.id(), 30);
+      fresh.session->hold();
+    });
+    c.session->resume();
+    check_texts(*c.session, sets_.main, c.texts.kept(), class_.patience, seed_,
+                [&](int64_t sample, const Answer& answer) { grade(c, sample, answer); });
+    c.compared += static_cast<int64_t>(c.texts.kept().size());
+    c.session->hold();
+  }
+  // Returns the floor of audit A14. A baseline that fails here is out.
+  std::optional<double> score_text(Contender& c, Contender& baseline) {
+    const auto floor = text_floor(sets_.main.floor(), c.record.quality, baseline.record.quality);
+    if (!floor || scenario_ != Scenario::generation) return std::nullopt;
+    attempt(baseline, [&] {
+      baseline.session->resume();
+      c.record.evidence.text_bits =
+          bits_of_texts(*baseline.session, sets_.main, c.texts.kept(), class_.patience);
+      baseline.session->hold();
+    });
+    if (!baseline.record.out.empty()) throw std::runtime_error("the baseline failed: " + baseline.record.out);
+    return floor;
   }
   // The highest rate at which a percentile stays within the benchmark's bound. The percentile is p99 if the
   // class has enough queries to certify it, otherwise p90.
@@ -312,7 +302,7 @@ class Match {
     return best;
   }
 
-  void conclude(Contender& c) {
+  void conclude(Contender& c, Contender& baseline) {
     const Quality quality = sets_.main.quality(c.graded);
     c.record.quality = quality.value;
     const bool binary = std::ranges::all_of(quality.credit, [](double x) { return x == 0 || x == 1; });
@@ -330,7 +320,7 @@ class Match {
     evidence.least_seconds =
         least_seconds_of(c.record.turns, machine_, 2.0 * static_cast<double>(c.record.multiply_adds), bytes);
     std::vector<AuditResult>& audits = c.record.audits;
-    const std::vector<AuditResult> measured = decided_audits(c);
+    const std::vector<AuditResult> measured = decided_audits(c, score_text(c, baseline));
     audits.insert(audits.begin(), measured.front());
     audits.insert(audits.end(), measured.begin() + 1, measured.end());
     for (const AuditResult& a : audits)
@@ -338,13 +328,14 @@ class Match {
   }
 
   // Asks the questions of A2 and A3 again, in turns that are pooled, while these audits are not decided.
-  std::vector<AuditResult> decided_audits(Contender& c) {
+  std::vector<AuditResult> decided_audits(Contender& c, std::optional<double> text_floor) {
     const tinytorch::benchmarking::SteadyClock clock;
     const double start = clock();
     for (int look = 1;; ++look) {
       compare_questions(c, static_cast<uint64_t>(look));
       c.record.evidence.answered = c.answered, c.record.evidence.compared = c.compared;
-      std::vector<AuditResult> all = measured_audits(scenario_, c.record.turns, c.record.evidence);
+      std::vector<AuditResult> all =
+          measured_audits(scenario_, c.record.turns, c.record.evidence, text_floor);
       const bool open = std::ranges::any_of(
           all, [](const AuditResult& a) { return !is_decided(a) && (a.id == "A2" || a.id == "A3"); });
       if (!open || look == kLooks || clock() - start > std::max(3.0, class_.seconds)) return all;
@@ -362,7 +353,7 @@ class Match {
     const int64_t each = scenario_ == Scenario::offline ? std::max<int64_t>(1, share) : samples_per_query();
     const int64_t queries = std::max<int64_t>(2, share / each);
     SampleStream fresh(sets_.fresh.size(), seed_ ^ 0xD1B54A32D192ED03u);
-    const std::vector<int64_t> few = SampleStream(sets_.main.size(), seed_).next(each);
+    const std::vector<int64_t> few = usual_samples(each);
     const Questions known{sets_.main, each, [&c](int64_t k) { return next_of(c, *c.stream, k); },
                           main_questions(c).answered};
     const Questions same{sets_.main, each, [&few](int64_t) { return few; }, known.answered};
@@ -385,6 +376,16 @@ class Match {
     const std::array<std::vector<Turn>*, 3> kept{&e.known, &e.same, &e.fresh};
     for (size_t i = 0; i < kept.size(); ++i)
       kept[i]->insert(kept[i]->end(), turns[i].begin(), turns[i].end());
+  }
+
+  // Samples for the repetition of A2. A single one is chosen by its work, so that the 90th percentile of the
+  // times of the others is not that of longer samples.
+  std::vector<int64_t> usual_samples(int64_t each) const {
+    SampleStream stream(sets_.main.size(), seed_);
+    if (each > 1) return stream.next(each);
+    std::vector<int64_t> some = stream.next(std::min<int64_t>(sets_.main.size(), 100));
+    std::ranges::stable_sort(some, {}, [&](int64_t s) { return sets_.main.work(s); });
+    return {some[some.size() * 9 / 10]};
   }
 
   HiddenSets sets_;

@@ -3,7 +3,7 @@
 // In run.json, for a contender that was audited:
 //   "evidence": {"answered": 512, "compared": 900, "tokens": 0, "least_seconds": 1e-7, "clock": [1e-4, ...],
 //                "known": [turn, ...], "same": [turn, ...], "fresh": [turn, ...],
-//                "first_time": ["100110", ...]}
+//                "first_time": ["100110", ...], "text_bits": []}
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,8 @@ struct Evidence {
   std::vector<Turn> known = {}, same = {}, fresh = {};  // turns of the audits A2 and A3
   // Per turn of the match, per query: '1' if it held a sample that was never asked before (audit A13).
   std::vector<std::string> first_time = {};
+  // Of the scenario `generation`: the bits of some of its tokens by the baseline's scores (audit A14).
+  std::vector<double> text_bits = {};
 
   bool empty() const { return answered == 0 && known.empty(); }
 };
@@ -67,7 +69,8 @@ inline constexpr std::vector<Turn> Evidence::*kEvidenceMembers[] = {&Evidence::k
 
 inline Json to_json(const Evidence& e) {
   Json out{{"answered", e.answered},           {"compared", e.compared}, {"tokens", e.tokens},
-           {"least_seconds", e.least_seconds}, {"clock", e.clock},       {"first_time", e.first_time}};
+           {"least_seconds", e.least_seconds}, {"clock", e.clock},       {"first_time", e.first_time},
+           {"text_bits", e.text_bits}};
   for (size_t i = 0; i < 3; ++i) {
     Json turns = Json::array();
     for (const Turn& t : e.*detail::kEvidenceMembers[i]) turns.push_back(to_json(t));
@@ -85,6 +88,9 @@ inline Evidence read_evidence(const Json& j, const std::string& of) {
                     std::ranges::all_of(e.clock, [](double x) { return x > 0; });
   if (!good) throw std::invalid_argument("run file: " + of + ": its evidence holds impossible numbers");
   e.first_time = j.at("first_time").get<std::vector<std::string>>();
+  e.text_bits = j.at("text_bits").get<std::vector<double>>();
+  if (!std::ranges::all_of(e.text_bits, [](double x) { return x >= 0 && std::isfinite(x); }))
+    throw std::invalid_argument("run file: " + of + ": bits of a text are numbers from 0 on");
   for (size_t i = 0; i < 3; ++i)
     for (const Json& t : j.at(detail::kEvidenceTurns[i]))
       (e.*detail::kEvidenceMembers[i]).push_back(detail::read_turn(t, of));

@@ -1,5 +1,6 @@
-// The audits A1 to A7 and A13 of a match of models, decided from numbers that the run holds (evidence.hpp).
-// The judge and `verify` call the same functions, so an audit that was edited, added or removed is found.
+// The audits A1 to A7, A13 and A14 of a match of models, decided from numbers that the run holds
+// (evidence.hpp). The judge and `verify` call the same functions, so an audit that was edited, added or
+// removed is found.
 //
 // A2, A3 and A13 measure a gain, and compare its interval with a bound (MLPerf's: inference_policies,
 // compliance TEST04 and TEST05). There are three outcomes:
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -150,6 +152,30 @@ inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
                       tokens, continuations, asked)};
 }
 
+// The least quality of the benchmark, if a model and the baseline both reach it; otherwise nothing.
+inline std::optional<double> text_floor(double floor, const std::optional<Interval>& own,
+                                        const std::optional<Interval>& baseline) {
+  const bool good = own && baseline && own->estimate >= floor && baseline->estimate >= floor;
+  return good ? std::optional(floor) : std::nullopt;
+}
+
+// Generated text must be at least as likely by the baseline's scores as a model must find real text. A
+// submission that streams what its model would not say can call its own tokens likely; the baseline does not.
+// `floor`: minus bits, from text_floor(). A model below it is not ranked, and its honest text may be
+// unlikely.
+inline AuditResult text_audit(const std::vector<double>& bits, std::optional<double> floor) {
+  AuditResult out{"A14", "generated text", false, "its text was not scored"};
+  if (!floor) {
+    out.detail = std::string(kNotMade) + "it or the baseline is below the least quality";
+  } else if (!bits.empty()) {
+    const double mean = std::accumulate(bits.begin(), bits.end(), 0.0) / static_cast<double>(bits.size());
+    out.passed = mean <= -*floor;
+    out.detail = fmt::format("{:.3f} bits a token by the baseline's scores of {} tokens; at most {:.3f}",
+                             mean, bits.size(), -*floor);
+  }
+  return out;
+}
+
 // An answer over a pipe has left its sender and cannot change.
 inline AuditResult fingerprint_audit(int64_t answers) {
   return {"A5", "output fingerprint", answers > 0,
@@ -191,9 +217,9 @@ inline bool accuses(const AuditResult& a) {
   return !a.passed && was_made(a) && is_decided(a) && a.id != "A7";
 }
 
-// In the order in which a record holds them.
-inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns,
-                                                const Evidence& e) {
+// In the order in which a record holds them. `floor`: of text_floor(); used in the scenario `generation`.
+inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns, const Evidence& e,
+                                                std::optional<double> floor) {
   const Scenario form = audited_form(s);
   std::vector<AuditResult> out{agreement_audit(e.compared)};
   if (!e.known.empty()) {
@@ -205,6 +231,7 @@ inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Tu
   out.push_back(floor_audit(turns, e.least_seconds));
   out.push_back(clock_audit(e.clock));
   if (s != Scenario::offline) out.push_back(repeated_audit(turns, e.first_time));
+  if (s == Scenario::generation) out.push_back(text_audit(e.text_bits, floor));
   return out;
 }
 

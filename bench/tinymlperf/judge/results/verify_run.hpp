@@ -1,7 +1,7 @@
 // Recomputes the published numbers of a run.json from its samples, for models and for kernels.
 //
-// Values, ratios, qualities with their intervals, and the audits A1 to A7 and A13 follow from the samples and
-// from the evidence. Everything else is covered by the chain of digests alone (hash_chain.hpp).
+// Values, ratios, qualities with their intervals, and the audits A1 to A7, A13 and A14 follow from the
+// samples and from the evidence. Everything else is covered by the chain of digests alone (hash_chain.hpp).
 #pragma once
 
 #include <string>
@@ -32,14 +32,17 @@ inline std::optional<judge::Interval> quality_from_samples(const judge::Contende
 }
 
 inline bool is_measured_audit(const std::string& id) {
-  return id == "A13" || (id.size() == 2 && id[0] == 'A' && id[1] >= '1' && id[1] <= '7');
+  return id == "A13" || id == "A14" || (id.size() == 2 && id[0] == 'A' && id[1] >= '1' && id[1] <= '7');
 }
 
 // A failed audit other than the clock's puts its contender out, and the reason names it.
-inline std::string audit_complaint(judge::Scenario s, const judge::ContenderRecord& c, RunAge age) {
+inline std::string audit_complaint(const judge::RunDocument& d, const judge::ContenderRecord& c, RunAge age) {
   if (age == RunAge::older && c.evidence.empty()) return "";
   std::vector<judge::AuditResult> measured;
-  if (!c.evidence.empty()) measured = judge::measured_audits(s, c.turns, c.evidence);
+  if (!c.evidence.empty())
+    measured =
+        judge::measured_audits(d.scenario, c.turns, c.evidence,
+                               judge::text_floor(d.quality_floor, c.quality, d.contenders.front().quality));
   const auto named = [](const std::vector<judge::AuditResult>& all, const std::string& id) {
     return std::ranges::find(all, id, &judge::AuditResult::id);
   };
@@ -69,8 +72,7 @@ inline std::string samples_complaint(const judge::RunDocument& d, RunAge age) {
         found && (!c.quality || !agree(interval_to_json(*found), interval_to_json(*c.quality))))
       return of + "quality is " + (c.quality ? show(interval_to_json(*c.quality)) : "missing") +
              ", the samples say " + show(interval_to_json(*found));
-    if (const std::string complaint = audit_complaint(d.scenario, c, age); !complaint.empty())
-      return of + complaint;
+    if (const std::string complaint = audit_complaint(d, c, age); !complaint.empty()) return of + complaint;
   }
   return "";
 }

@@ -138,12 +138,39 @@ TEST_CASE("an editor who computes the chain anew is found by the samples") {
   CHECK(says(found([](Json& c) { c["evidence"]["compared"] = 0; }), "audit A1"));
 }
 
+TEST_CASE("the bits of generated text cannot be edited or left out") {
+  const Json file = to_json(test::audited_run(Scenario::generation));
+  CHECK(resealed(file, [](Json&) {}) == "");
+  const auto found = [&](const std::function<void(Json&)>& edit) {
+    return resealed(file, [&](Json& j) { edit(j["contenders"][1]); });
+  };
+  CHECK(says(found([](Json& c) { c["evidence"]["text_bits"][7] = 0.25; }), "audit A14"));
+  CHECK(says(found([](Json& c) { c["evidence"]["text_bits"] = Json::array(); }), "audit A14"));
+  CHECK_THROWS_WITH(found([](Json& c) { c["evidence"]["text_bits"][7] = -1.0; }),
+                    doctest::Contains("bits of a text are numbers from 0 on"));
+  CHECK_THROWS_WITH(found([](Json& c) { c["evidence"].erase("text_bits"); }), doctest::Contains("text_bits"));
+  CHECK(says(found([](Json& c) { c["audits"].erase(c["audits"].size() - 1); }), "audit A14 is missing"));
+}
+
+TEST_CASE("generated text that is too unlikely fails, below the least quality it is not looked at") {
+  const std::vector<double> bits{0.5, 1.5, 1.0};
+  const Interval good{-0.9, -1, -0.8}, poor{-1.1, -1.2, -1};
+  CHECK(text_audit(bits, text_floor(-1.0, good, good)).passed);
+  CHECK(accuses(text_audit(bits, -0.99)));
+  CHECK(accuses(text_audit({}, -1.0)));
+  CHECK_FALSE(text_audit(bits, {}).passed);
+  CHECK_FALSE(accuses(text_audit(bits, {})));
+  for (const auto& floor : {text_floor(-1.0, poor, good), text_floor(-1.0, good, poor),
+                            text_floor(-1.0, good, {}), text_floor(-1.0, {}, good)})
+    CHECK_FALSE(floor.has_value());
+}
+
 TEST_CASE("a contender that failed an audit cannot be put in again") {
   RunDocument d = test::audited_run(Scenario::single_stream);
   ContenderRecord& c = d.contenders[1];
   for (Turn& t : c.evidence.same)
     for (double& x : t.latencies) t.seconds -= x / 2, x /= 2;
-  c.audits = measured_audits(d.scenario, c.turns, c.evidence);
+  c.audits = measured_audits(d.scenario, c.turns, c.evidence, {});
   c.out = "audit A2, same sample: " + c.audits[1].detail;
   const Json file = to_json(d);
   CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
@@ -165,7 +192,7 @@ TEST_CASE("an edit that agrees with itself everywhere is found by a seal that wa
     t.seconds /= 2;
     for (double& x : t.latencies) x /= 2;
   }
-  c.audits = measured_audits(d.scenario, c.turns, c.evidence);
+  c.audits = measured_audits(d.scenario, c.turns, c.evidence, {});
   const Json file = to_json(d);
   CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
   CHECK(says(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, seal), "its seal is"));
