@@ -1,5 +1,6 @@
 // Every family and every scaling of rotary frequencies against transformers: logits, greedy text with and
 // without a cache, save and load, packed weights, and the settings that are refused.
+#include <support/errors.hpp>
 #include <support/few.hpp>
 #include <tinytorch/transformer/families.hpp>
 
@@ -75,7 +76,12 @@ TEST_CASE("greedy text equals that of transformers, with and without a cache" * 
       // Cached keys of a dynamic rotation keep the frequencies of their own step, so their text may differ.
       const std::vector<int32_t> cached = row(expected.at("cached_text"), b);
       if (name != "llama_dynamic") CHECK(cached == text);
-      CHECK(greedy(*model, prompt, std::ssize(text), true) == cached);
+      const auto with_cache = [&] { return greedy(*model, prompt, std::ssize(text), true); };
+      // On a device the positions of a step are not known on the host, so it is refused.
+      if (name == "llama_dynamic" && tt::default_device().is_cuda())
+        CHECK(errors::thrown_by([&] { with_cache(); }).code == "TT-NN-28");
+      else
+        CHECK(with_cache() == cached);
     }
   }
 }
@@ -146,6 +152,7 @@ TEST_CASE("an engine writes the text of each family" * test::long_on_emulator())
     const tt::TensorMap expected = expected_of(name);
     const auto model = tt::load_language_model(folder_of(name));
     if (name == "phi3_long") continue;  // texts of different lengths in one step
+    if (name == "phi3_short" && tt::default_device().is_cuda()) continue;  // refused as above
     const int64_t B = expected.at("tokens").size(0), T = expected.at("tokens").size(1);
     tt::serving::Engine engine(*model,
                                {.scheduler = {.budget = 4 * T, .sequences = 2, .pages = 40, .page = 8}});

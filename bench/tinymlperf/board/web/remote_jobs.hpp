@@ -53,7 +53,7 @@ class RemoteJobs final : public JobSource {
         ask("claim", {{"hardware", hardware}}));
   }
   std::string bundle(const std::string& digest) override {
-    const std::string path = "/work/bundles/" + digest;
+    const std::string path = "/worker/bundles/" + digest;
     std::string bytes = patiently([&] { return client().Get(path, headers(path, "")); }).body;
     if (bundle::sha256(bytes) != digest)
       throw std::runtime_error("the bundle that " + address_ + " sent does not have the digest " + digest);
@@ -75,10 +75,10 @@ class RemoteJobs final : public JobSource {
 
   // A report that does not arrive is not repeated: the next one renews the lease, too.
   void report(const Claim& c, double progress, const std::string& message) override {
-    const std::string path = "/work/report", body = canonical_text({{"job", c.job},
-                                                                    {"owner", c.owner},
-                                                                    {"progress", progress},
-                                                                    {"message", clean(message, 2000)}});
+    const std::string path = "/worker/report", body = canonical_text({{"job", c.job},
+                                                                      {"owner", c.owner},
+                                                                      {"progress", progress},
+                                                                      {"message", clean(message, 2000)}});
     const httplib::Result result = post(path, body, std::chrono::seconds(10));
     if (result && !is_passing(result->status)) require_good(*result, c.job);
   }
@@ -164,7 +164,7 @@ class RemoteJobs final : public JobSource {
     return client(longest).Post(path, headers(path, body), body, "application/json");
   }
   Json ask(const char* what, const Json& body) {
-    const std::string path = std::string("/work/") + what, text = canonical_text(body);
+    const std::string path = std::string("/worker/") + what, text = canonical_text(body);
     const int64_t job = body.value("job", int64_t{0});
     const auto answer = patiently([&] { return post(path, text); }, job);
     Json document = Json::parse(answer.body, nullptr, false);

@@ -151,7 +151,7 @@ class Server : private httplib::Server {
       submit(q, r, reader);
     });
     if (desk_)
-      Post("/work/([a-z]+)", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
+      Post("/worker/([a-z]+)", [this](const Request& q, Response& r, const httplib::ContentReader& reader) {
         take_work(q, r, reader);
       });
     for (const Form& form : forms())
@@ -212,7 +212,7 @@ class Server : private httplib::Server {
   }
 
   std::optional<Problem> problem_of_body(const Request& request) const {
-    if (desk_ && request.path.starts_with("/work/"))
+    if (desk_ && request.path.starts_with("/worker/"))
       return board::problem_of_body(request, desk_->rule(request.path));
     constexpr auto kForm = static_cast<int64_t>(kFormBytes);
     if (request.path == "/submit")

@@ -25,7 +25,7 @@ class WorkDesk {
 
   int64_t most_bytes() const { return most_bytes_; }
   BodyRule rule(const std::string& address) const {
-    return {address == "/work/finish" ? most_bytes_ : kMessageBytes, "application/json"};
+    return {address == "/worker/finish" ? most_bytes_ : kMessageBytes, "application/json"};
   }
   static bool is_work(const Address& a) { return !a.parts.empty() && a.parts[0] == "work"; }
   // The method of an address; empty: there is no such address.
@@ -41,7 +41,7 @@ class WorkDesk {
     return identity.empty() ? std::nullopt : Workers(store_.database()).of_identity(identity);
   }
 
-  // `address`: as it was asked for, "/work/claim".
+  // `address`: as it was asked for, "/worker/claim".
   Reply answer(const WorkerRow& worker, const std::string& address, const std::string& body,
                const std::string& signature) {
     if (!same_signature(worker, address, body, signature))
@@ -74,7 +74,7 @@ class WorkDesk {
   }
 
   Reply reply(const WorkerRow& worker, const std::string& last, const std::string& address, const Json& j) {
-    if (address.starts_with("/work/bundles/")) return {200, "application/octet-stream", jobs_.bundle(last)};
+    if (address.starts_with("/worker/bundles/")) return {200, "application/octet-stream", jobs_.bundle(last)};
     if (last == "waiting") return json_reply({{"waiting", jobs_.has_job(hardware_of(j))}});
     if (last == "claim") return claim(worker, hardware_of(j));
     if (last == "uncompiled") return uncompiled(hardware_of(j));

@@ -1,13 +1,13 @@
 // What a worker on another machine and the board's server say to each other.
 //
-//   POST /work/waiting     {"hardware"}                        {"waiting": true}
-//   POST /work/claim       {"hardware"}                        {"job": null or an assignment}
-//   POST /work/uncompiled  {"hardware"}                        {"submissions": [{"submission", "bundle"}]}
-//   POST /work/compiled    {"submission", "why_not"}           {}
-//   POST /work/report      {"job", "owner", "progress", "message"}   {}
-//   POST /work/finish      {"job", "owner", "run": run.json}   {"run": its number}
-//   POST /work/fail        {"job", "owner", "why", "fault"}    {"again": true if it waits again}
-//   GET  /work/bundles/DIGEST                                  the bytes of the bundle
+//   POST /worker/waiting     {"hardware"}                        {"waiting": true}
+//   POST /worker/claim       {"hardware"}                        {"job": null or an assignment}
+//   POST /worker/uncompiled  {"hardware"}                        {"submissions": [{"submission", "bundle"}]}
+//   POST /worker/compiled    {"submission", "why_not"}           {}
+//   POST /worker/report      {"job", "owner", "progress", "message"}   {}
+//   POST /worker/finish      {"job", "owner", "run": run.json}   {"run": its number}
+//   POST /worker/fail        {"job", "owner", "why", "fault"}    {"again": true if it waits again}
+//   GET  /worker/bundles/DIGEST                                  the bytes of the bundle
 //
 // Every request names the worker ("Authorization: Bearer IDENTITY") and is signed (kSignatureHeader,
 // store/workers.hpp). A body has one form, canonical_text, so that the same content has the same signature.

@@ -25,11 +25,11 @@ struct Served : testing::ServedBoard {
     return send(what, canonical_text(body));
   }
   testing::Response send(const std::string& what, const std::string& body) {
-    return send(what, body, signature_of(token.key, "/work/" + what, body));
+    return send(what, body, signature_of(token.key, "/worker/" + what, body));
   }
   testing::Response send(const std::string& what, const std::string& body, const std::string& signature) {
     return server.post(
-        "/work/" + what, "application/json", body,
+        "/worker/" + what, "application/json", body,
         "Authorization: Bearer " + token.identity + "\r\nX-Work-Signature: " + signature + "\r\n");
   }
   Assignment claim(const std::string& hardware = "cpu-mt") {
@@ -108,15 +108,15 @@ TEST_CASE("a job goes over HTTP: claim, bundles, report, result with its evidenc
   CHECK(a.opponent == "base");
   CHECK(a.base == a.against);
   CHECK(a.lease == QueueRules{}.lease);
-  const std::string path = "/work/bundles/" + a.submission;
+  const std::string path = "/worker/bundles/" + a.submission;
   const auto fetch = [&](const std::string& where, const std::string& signature) {
     return s.server.get(
         where, "Authorization: Bearer " + s.token.identity + "\r\nX-Work-Signature: " + signature + "\r\n");
   };
   CHECK(fetch(path, signature_of(s.token.key, path, "")).body == test::bundle_bytes("mlp"));
-  CHECK(fetch(path, signature_of(s.token.key, "/work/bundles/" + a.against, "")).status == 403);
+  CHECK(fetch(path, signature_of(s.token.key, "/worker/bundles/" + a.against, "")).status == 403);
   CHECK(s.server.get(path).status == 401);
-  const std::string none = "/work/bundles/" + std::string(64, '0');
+  const std::string none = "/worker/bundles/" + std::string(64, '0');
   CHECK(fetch(none, signature_of(s.token.key, none, "")).status == 422);
   const Json report{{"job", a.claim.job}, {"owner", a.claim.owner}, {"progress", 0.5}, {"message", "half"}};
   CHECK(s.ask("report", report).status == 200);
@@ -222,7 +222,7 @@ TEST_CASE("malformed, unsigned and oversized requests change nothing, and each s
   const std::string text = canonical_text(good);
   CHECK(s.send("claim", text, "").status == 403);
   CHECK(s.send("claim", text, std::string(64, '0')).status == 403);
-  CHECK(s.send("claim", text, signature_of(s.token.key, "/work/waiting", text)).status == 403);
+  CHECK(s.send("claim", text, signature_of(s.token.key, "/worker/waiting", text)).status == 403);
   CHECK(s.send("claim", "{ \"hardware\": \"cpu-mt\"}").status == 400);
   CHECK(s.send("claim", "{\"hardware\":\"cpu-mt\",\"hardware\":\"cpu-mt\"}").status == 400);
   for (const char* body :
@@ -248,10 +248,11 @@ TEST_CASE("malformed, unsigned and oversized requests change nothing, and each s
   CHECK(s.ask("compiled", {{"submission", 99}, {"why_not", ""}}).status == 422);
   CHECK(s.send("claim", "\"" + std::string(WorkDesk::kMessageBytes, 'x') + "\"").status == 413);
   for (const char* where : {"nothing", "claim/more", "bundles"}) CHECK(s.ask(where, good).status == 404);
-  CHECK(s.server.get("/work/claim").status == 404);
-  CHECK(s.server.post("/work/claim", "text/plain", text).status == 401);
-  CHECK(s.server.post("/work/claim", "text/plain", text, "Authorization: Bearer " + s.token.identity + "\r\n")
-            .status == 415);
+  CHECK(s.server.get("/worker/claim").status == 404);
+  CHECK(s.server.post("/worker/claim", "text/plain", text).status == 401);
+  CHECK(
+      s.server.post("/worker/claim", "text/plain", text, "Authorization: Bearer " + s.token.identity + "\r\n")
+          .status == 415);
   CHECK(s.store.database().integer("SELECT count(*) FROM jobs WHERE state <> 'queued'") == 0);
 }
 
@@ -266,16 +267,16 @@ TEST_CASE("whoever guesses tokens is slowed down, and a worker is not") {
   const auto ask = [&](const std::string& identity) {
     const std::string body = canonical_text({{"hardware", "cpu-mt"}});
     return server
-        .post("/work/waiting", "application/json", body,
+        .post("/worker/waiting", "application/json", body,
               "Authorization: Bearer " + identity +
-                  "\r\nX-Work-Signature: " + signature_of(token.key, "/work/waiting", body) + "\r\n")
+                  "\r\nX-Work-Signature: " + signature_of(token.key, "/worker/waiting", body) + "\r\n")
         .status;
   };
   for (int i = 0; i < 3; ++i) CHECK(ask("guess") == 401);
   CHECK(ask("guess") == 429);
   for (int i = 0; i < 20; ++i) CHECK(ask(token.identity) == 200);
   const testing::RunningServer without(queries, b.store, {});
-  CHECK(without.post("/work/waiting", "application/json", "{}").status / 100 == 4);
+  CHECK(without.post("/worker/waiting", "application/json", "{}").status / 100 == 4);
 }
 
 TEST_CASE("a board of schema 4 gets the table of workers") {
