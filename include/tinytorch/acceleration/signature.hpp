@@ -23,15 +23,7 @@ inline bool same_external(const Tensor& a, const Tensor& b) {
   return std::memcmp(bytes(a), bytes(b), a.bytes()) == 0;
 }
 
-// What two graphs have in common. `replay`: everything, so that a replay of one does what the other does.
-// `form`: the operations and what they read and write, but not sizes, numbers and constants.
-enum class Sameness : uint8_t { replay, form };
-
-inline bool same_value(const GraphValue& a, const GraphValue& b, Sameness how = Sameness::replay) {
-  if (how == Sameness::form) {
-    return a.kind == b.kind && a.dtype == b.dtype && a.shape.size() == b.shape.size() &&
-           a.device == b.device && a.root == b.root;
-  }
+inline bool same_value(const GraphValue& a, const GraphValue& b) {
   const bool same_layout = a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape &&
                            a.strides == b.strides && a.device == b.device && a.root == b.root &&
                            a.offset == b.offset;
@@ -41,7 +33,7 @@ inline bool same_value(const GraphValue& a, const GraphValue& b, Sameness how = 
 // The first difference between the steps [0, steps) of `expected` and all steps of `actual`; nothing if they
 // are equal.
 inline std::optional<std::string> first_difference(const OpGraph& expected, size_t steps,
-                                                   const OpGraph& actual, Sameness how = Sameness::replay) {
+                                                   const OpGraph& actual) {
   const auto name = [](const OpGraph& g, size_t s, size_t end) {
     return s < end ? "'" + std::string(g.steps[s].op->name()) + "'" : std::string("the end");
   };
@@ -56,12 +48,11 @@ inline std::optional<std::string> first_difference(const OpGraph& expected, size
     if (std::strcmp(a.op->name(), b.op->name()) != 0) return difference("");
     if (a.inputs != b.inputs || a.outputs != b.outputs) return difference(" of other operands");
     backend::PointwiseStep p, q;
-    if (how == Sameness::replay && a.op->pointwise(p) && b.op->pointwise(q) &&
-        (p.p[0] != q.p[0] || p.p[1] != q.p[1]))
+    if (a.op->pointwise(p) && b.op->pointwise(q) && (p.p[0] != q.p[0] || p.p[1] != q.p[1]))
       return difference(" with another number");
     for (const auto* list : {&a.inputs, &a.outputs}) {
       for (const int v : *list) {
-        if (v >= 0 && !same_value(expected.value(v), actual.value(v), how))
+        if (v >= 0 && !same_value(expected.value(v), actual.value(v)))
           return difference(" with an operand or result of another shape, layout or constant");
       }
     }

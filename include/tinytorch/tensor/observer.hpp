@@ -23,8 +23,6 @@ class OpObserver {
   virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
   virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
   virtual void failed(const PrimitiveBase&) {}  // called instead of after() if the operation threw
-  // True if operations allocate their results, but compute no element of them: a rehearsal of the program.
-  virtual bool rehearses() const { return false; }
   // The elements of `destination` will be overwritten with the result of `op`, broadcast to its shape. The
   // destination may be one of the inputs.
   virtual void writing(const PrimitiveBase& /*op*/, const Tensor& /*destination*/,
