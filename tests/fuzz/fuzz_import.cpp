@@ -86,8 +86,7 @@ void correct_contenders(judge::AnyRun& run) {
     std::erase_if(c.audits, [](const auto& a) { return tinymlperf::detail::is_measured_audit(a.id); });
     if (c.evidence.empty()) continue;
     for (judge::AuditResult& a : judge::measured_audits(
-             d->scenario, c.turns, c.evidence,
-             judge::text_floor(d->quality_floor, c.quality, d->contenders.front().quality)))
+             d->scenario, c.turns, c.evidence, judge::text_floor(d->quality_floor, c, d->contenders.front())))
       c.audits.push_back(std::move(a));
   }
 }

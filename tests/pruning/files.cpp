@@ -74,6 +74,22 @@ TEST_CASE("blocks of 8-bit codes come back with the same bits, and a file withou
   }
 }
 
+TEST_CASE("the scales of 8-bit blocks stay f32 in a model of another dtype, and its file is read") {
+  const tt::NoGrad no_grad;
+  const files::TempFolder folder;
+  tt::Generator g(1), h(2);
+  Net net(g), fresh(h);
+  const auto stored = tt::store_sparse(net.hidden, "bsr16_int8");
+  const tt::Tensor before = stored->weight().dense().clone();
+  net.to(tt::bf16), fresh.to(tt::bf16);
+  CHECK(same_values(stored->weight().dense(), before));
+  tt::save_sparse(net, folder / "net.safetensors");
+  tt::load_sparse(fresh, folder / "net.safetensors");
+  const auto back = std::dynamic_pointer_cast<tt::SparseLinear>(fresh.hidden.replacement());
+  REQUIRE(back);
+  CHECK(same_values(back->weight().dense(), before));
+}
+
 TEST_CASE("strips come back with the same bits, and a file without their dtype is refused") {
   const tt::NoGrad no_grad;
   const files::TempFolder folder;

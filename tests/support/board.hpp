@@ -1,6 +1,7 @@
 // A leaderboard for tests: a folder with a database, a clock that the test sets, and synthetic runs.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <support/bundles.hpp>
@@ -10,7 +11,7 @@
 
 namespace test {
 
-inline double clock_now = 1.8e9;  // seconds since 1970
+inline std::atomic<double> clock_now = 1.8e9;  // seconds since 1970; a server's threads read it
 inline double read_clock() { return clock_now; }
 
 // Parameters of a synthetic match of two: the second contender takes 1 / speedup of the first one's time.

@@ -17,7 +17,14 @@ class SparseLinear : public Module {
  public:
   // weight [N, K], bias [N] or undefined.
   SparseLinear(SparseWeight weight, const Tensor& given_bias, TT_LOC) : weight_(std::move(weight)) {
-    for (const NamedPart& part : weight_.parts()) add_buffer(part.name, part.tensor, loc);
+    for (const NamedPart& part : weight_.parts()) {
+      if (std::string_view(part.name) ==
+          "scales") {  // of 8-bit codes: they stay f32 in a model of another dtype
+        add_exact_buffer(part.name, part.tensor, loc);
+      } else {
+        add_buffer(part.name, part.tensor, loc);
+      }
+    }
     if (given_bias.defined()) bias_ = add_buffer("bias", given_bias.detach(), loc);
   }
   // x [..., K] -> [..., N].

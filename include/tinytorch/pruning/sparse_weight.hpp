@@ -94,7 +94,9 @@ namespace pruning {
 [[noreturn]] inline void refuse_format(std::string_view format, Loc loc) {
   fail("TT-PRUNE-01",
        "there is no sparse format '" + std::string(format) +
-           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64, 2:4 and strips",
+           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64, bsr16_int8, bsr32_int8, bsr64_int8, "
+           "2:4 "
+           "and strips",
        loc);
 }
 // Whether blocks have 8-bit codes: "bsr16_int8", "bsr32_int8", "bsr64_int8".

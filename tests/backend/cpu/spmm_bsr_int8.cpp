@@ -4,6 +4,7 @@
 #include <cmath>
 #include <pruning/formats.hpp>
 #include <random>
+#include <support/random_function.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 
@@ -95,7 +96,9 @@ double error_of(const tt::Tensor& y, const CodedBlocks& w, const tt::Tensor& x) 
 }  // namespace
 
 TEST_CASE("blocks of 8-bit codes: products equal sums in double at every size, block and density") {
-  std::mt19937 random(std::random_device{}());
+  const uint64_t seed = test::fresh_seed();
+  INFO("seed ", seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
   for (const int64_t B : {16, 32, 64}) {
     for (const double density : {0.0, 0.4, 1.0}) {
       for (const auto& [N, K] :
@@ -104,7 +107,7 @@ TEST_CASE("blocks of 8-bit codes: products equal sums in double at every size, b
         for (const int64_t M : {1, 3, 4, 9}) {
           INFO(B, " ", density, " ", M, " x ", N, " x ", K);
           const tt::Tensor x = exact_rows(M, K, random);
-          CHECK(error_of(product(w, x), w, x) < 1e-6);
+          CHECK(error_of(product(w, x), w, x) < 2e-6);
         }
       }
     }
@@ -116,17 +119,19 @@ TEST_CASE("blocks of 8-bit codes: the largest codes do not overflow") {
   for (const int64_t B : {16, 64}) {
     CodedBlocks w(2 * B, 8 * B, B, 1, random, true);
     const tt::Tensor x = exact_rows(5, 8 * B, random, tt::f32, true);
-    CHECK(error_of(product(w, x), w, x) < 1e-6);
+    CHECK(error_of(product(w, x), w, x) < 2e-6);
     const tt::Tensor same = tt::full({4, 8 * B}, 127, tt::f32, tt::cpu);  // all sums of one sign
     for (double& v : w.dense) v = std::abs(v);
     w.codes = tt::BsrMatrix(tt::full(w.codes.values().shape(), 127, tt::i8, tt::cpu), w.codes.indices(),
                             w.codes.offsets(), 2 * B, 8 * B);
-    CHECK(error_of(product(w, same), w, same) < 1e-6);
+    CHECK(error_of(product(w, same), w, same) < 2e-6);
   }
 }
 
 TEST_CASE("blocks of 8-bit codes: x of any numbers has the error of its rounding") {
-  std::mt19937 random(std::random_device{}());
+  const uint64_t seed = test::fresh_seed();
+  INFO("seed ", seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
   const CodedBlocks w(70, 150, 32, 0.5, random);
   const tt::Tensor x = sparse_matrix(6, 150, 1, random());
   const tt::Tensor y = product(w, x);
@@ -147,7 +152,9 @@ TEST_CASE("blocks of 8-bit codes: x of any numbers has the error of its rounding
 }
 
 TEST_CASE("blocks of 8-bit codes: strides, dtypes, threads and the company of a row change no bit") {
-  std::mt19937 random(std::random_device{}());
+  const uint64_t seed = test::fresh_seed();
+  INFO("seed ", seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
   const CodedBlocks w(75, 150, 16, 0.5, random);
   const tt::Tensor x = sparse_matrix(11, 150, 1, random()), expected = product(w, x);
   CHECK(same_values(product(w, x.t().contiguous().t()), expected));

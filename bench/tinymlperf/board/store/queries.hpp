@@ -333,10 +333,12 @@ class Queries final : public Source {
     return out;
   }
 
-  // Why a run, or an op of it, does not count.
+  // Why a run, or an op of it, does not count, and what an audit says of the source.
   static std::vector<std::string*> reasons_of(Run& r) {
     std::vector<std::string*> out{&r.out};
     for (OpRow& op : r.ops) out.push_back(&op.reason);
+    for (auto& audit : r.audits)
+      if (audit.id == "C1" || !audit.passed) out.push_back(&audit.detail);
     return out;
   }
 

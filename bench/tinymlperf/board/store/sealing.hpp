@@ -45,8 +45,8 @@ class Seal {
     if (!waits_again && !(known && job.state == JobState::failed)) return job.message;
     const bool others = r.integer(3) == 0 && !is_of_viewer(r.integer(2));
     const std::string fault = waits_again ? "machine" : r.text(0);
-    return (waits_again ? "it waits again: " : "") +
-           reason(job.message, fault, others ? kNobodys : job.submission);
+    const std::string shown = reason(job.message, fault, others ? kNobodys : job.submission);
+    return (waits_again && shown != job.message ? "it waits again: " : "") + shown;
   }
 
  private:

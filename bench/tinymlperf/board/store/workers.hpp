@@ -6,11 +6,13 @@
 // a secret, as are the sources in it. A revoked worker loses its key, and its leases end by themselves.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tinymlperf/board/store/database.hpp>
 #include <tinymlperf/board/store/users.hpp>
+#include <tinymlperf/bundle/digest.hpp>
 #include <vector>
 
 namespace tinymlperf::board {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -38,6 +39,7 @@ class RemoteJobs final : public JobSource {
         token_(std::move(token)),
         options_(std::move(options)) {
     std::filesystem::create_directories(options_.outbox);
+    std::signal(SIGPIPE, SIG_IGN);  // a server that hangs up while it is sent something is asked again
   }
 
   bool has_job(const std::string& hardware) override {
@@ -172,7 +174,7 @@ class RemoteJobs final : public JobSource {
     return document;
   }
 
-  static bool is_passing(int status) { return status == 429 || status / 100 == 5; }
+  static bool is_passing(int status) { return status == 408 || status == 429 || status / 100 == 5; }
 
   // Asks until there is an answer that will not change by itself.
   template <class F>

@@ -340,7 +340,8 @@ class Server : private httplib::Server {
                             return true;
                           });
     if (!place) return send_to_one(response, problem_reply({429, "Too many workers ask at once."}, true));
-    if (!complete) return refuse_token(request, response);
+    if (!worker) return refuse_token(request, response);
+    if (!complete) return send_to_one(response, problem_reply({408, "The body did not arrive."}, true));
     send_to_one(response,
                 desk_->answer(*worker, request.path, body, request.get_header_value(kSignatureHeader)));
   }

@@ -20,14 +20,14 @@ class WorkDesk {
   static constexpr int64_t kMessageBytes = int64_t{1} << 16;
 
   // `most_bytes`: of a result.
-  explicit WorkDesk(Store& store, int64_t most_bytes = int64_t{64} << 20)
+  explicit WorkDesk(Store& store, int64_t most_bytes = int64_t{1} << 30)
       : store_(store), jobs_(store), most_bytes_(most_bytes) {}
 
   int64_t most_bytes() const { return most_bytes_; }
   BodyRule rule(const std::string& address) const {
     return {address == "/worker/finish" ? most_bytes_ : kMessageBytes, "application/json"};
   }
-  static bool is_work(const Address& a) { return !a.parts.empty() && a.parts[0] == "work"; }
+  static bool is_work(const Address& a) { return !a.parts.empty() && a.parts[0] == "worker"; }
   // The method of an address; empty: there is no such address.
   static std::string method_of(const Address& a) {
     if (a.parts.size() == 3 && a.parts[1] == "bundles") return "GET";

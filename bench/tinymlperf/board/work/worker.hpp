@@ -204,7 +204,7 @@ inline std::optional<Worked> work_once(JobSource& jobs, const WorkOptions& o) {
       throw;
     } catch (const std::exception& e) {
       done.failure = e.what();
-      done.retried = jobs.fail(claim, clean(done.failure, 8000), fault_of(e));
+      done.retried = jobs.fail(claim, clean(std::string_view(done.failure).substr(0, 8000)), fault_of(e));
     }
   } catch (const LeaseLost& e) {
     done.failure = e.what();

@@ -261,7 +261,7 @@ class Match {
   }
   // Returns the floor of audit A14. A baseline that fails here is out.
   std::optional<double> score_text(Contender& c, Contender& baseline) {
-    const auto floor = text_floor(sets_.main.floor(), c.record.quality, baseline.record.quality);
+    const auto floor = text_floor(sets_.main.floor(), c.record, baseline.record);
     if (!floor || scenario_ != Scenario::generation) return std::nullopt;
     attempt(baseline, [&] {
       baseline.session->resume();
@@ -269,7 +269,8 @@ class Match {
           bits_of_texts(*baseline.session, sets_.main, c.texts.kept(), class_.patience);
       baseline.session->hold();
     });
-    if (!baseline.record.out.empty()) throw std::runtime_error("the baseline failed: " + baseline.record.out);
+    if (!baseline.record.out.empty())
+      throw std::runtime_error("the baseline failed while it scored the text");
     return floor;
   }
   // The highest rate at which a percentile stays within the benchmark's bound. The percentile is p99 if the

@@ -152,27 +152,25 @@ inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
                       tokens, continuations, asked)};
 }
 
-// The least quality of the benchmark, if a model and the baseline both reach it; otherwise nothing.
-inline std::optional<double> text_floor(double floor, const std::optional<Interval>& own,
-                                        const std::optional<Interval>& baseline) {
-  const bool good = own && baseline && own->estimate >= floor && baseline->estimate >= floor;
-  return good ? std::optional(floor) : std::nullopt;
+// The least quality of the benchmark, if audit A14 is made: if a model and the baseline both reach it, and
+// the judge itself answers for the baseline (T0). The process of another entry could say what it likes of a
+// rival's text.
+inline std::optional<double> text_floor(double floor, const ContenderRecord& own,
+                                        const ContenderRecord& baseline) {
+  const auto good = [&](const ContenderRecord& c) { return c.quality && c.quality->estimate >= floor; };
+  return baseline.tier == "T0" && good(own) && good(baseline) ? std::optional(floor) : std::nullopt;
 }
 
 // Generated text must be at least as likely by the baseline's scores as a model must find real text. A
 // submission that streams what its model would not say can call its own tokens likely; the baseline does not.
-// `floor`: minus bits, from text_floor(). A model below it is not ranked, and its honest text may be
-// unlikely.
-inline AuditResult text_audit(const std::vector<double>& bits, std::optional<double> floor) {
+// `floor`: minus bits, from text_floor().
+inline AuditResult text_audit(const std::vector<double>& bits, double floor) {
   AuditResult out{"A14", "generated text", false, "its text was not scored"};
-  if (!floor) {
-    out.detail = std::string(kNotMade) + "it or the baseline is below the least quality";
-  } else if (!bits.empty()) {
-    const double mean = std::accumulate(bits.begin(), bits.end(), 0.0) / static_cast<double>(bits.size());
-    out.passed = mean <= -*floor;
-    out.detail = fmt::format("{:.3f} bits a token by the baseline's scores of {} tokens; at most {:.3f}",
-                             mean, bits.size(), -*floor);
-  }
+  if (bits.empty()) return out;
+  const double mean = std::accumulate(bits.begin(), bits.end(), 0.0) / static_cast<double>(bits.size());
+  out.passed = mean <= -floor;
+  out.detail = fmt::format("{:.3f} bits a token by the baseline's scores of {} tokens; at most {:.3f}", mean,
+                           bits.size(), -floor);
   return out;
 }
 
@@ -217,7 +215,7 @@ inline bool accuses(const AuditResult& a) {
   return !a.passed && was_made(a) && is_decided(a) && a.id != "A7";
 }
 
-// In the order in which a record holds them. `floor`: of text_floor(); used in the scenario `generation`.
+// In the order in which a record holds them. `floor`: of text_floor(), for the scenario `generation`.
 inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns, const Evidence& e,
                                                 std::optional<double> floor) {
   const Scenario form = audited_form(s);
@@ -231,7 +229,7 @@ inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Tu
   out.push_back(floor_audit(turns, e.least_seconds));
   out.push_back(clock_audit(e.clock));
   if (s != Scenario::offline) out.push_back(repeated_audit(turns, e.first_time));
-  if (s == Scenario::generation) out.push_back(text_audit(e.text_bits, floor));
+  if (s == Scenario::generation && floor) out.push_back(text_audit(e.text_bits, *floor));
   return out;
 }
 

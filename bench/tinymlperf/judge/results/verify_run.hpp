@@ -40,9 +40,8 @@ inline std::string audit_complaint(const judge::RunDocument& d, const judge::Con
   if (age == RunAge::older && c.evidence.empty()) return "";
   std::vector<judge::AuditResult> measured;
   if (!c.evidence.empty())
-    measured =
-        judge::measured_audits(d.scenario, c.turns, c.evidence,
-                               judge::text_floor(d.quality_floor, c.quality, d.contenders.front().quality));
+    measured = judge::measured_audits(d.scenario, c.turns, c.evidence,
+                                      judge::text_floor(d.quality_floor, c, d.contenders.front()));
   const auto named = [](const std::vector<judge::AuditResult>& all, const std::string& id) {
     return std::ranges::find(all, id, &judge::AuditResult::id);
   };

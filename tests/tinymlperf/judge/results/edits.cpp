@@ -152,16 +152,19 @@ TEST_CASE("the bits of generated text cannot be edited or left out") {
   CHECK(says(found([](Json& c) { c["audits"].erase(c["audits"].size() - 1); }), "audit A14 is missing"));
 }
 
-TEST_CASE("generated text that is too unlikely fails, below the least quality it is not looked at") {
+TEST_CASE("generated text that is too unlikely fails; below the least quality it is not looked at") {
   const std::vector<double> bits{0.5, 1.5, 1.0};
-  const Interval good{-0.9, -1, -0.8}, poor{-1.1, -1.2, -1};
-  CHECK(text_audit(bits, text_floor(-1.0, good, good)).passed);
+  CHECK(text_audit(bits, -1.0).passed);
   CHECK(accuses(text_audit(bits, -0.99)));
   CHECK(accuses(text_audit({}, -1.0)));
-  CHECK_FALSE(text_audit(bits, {}).passed);
-  CHECK_FALSE(accuses(text_audit(bits, {})));
-  for (const auto& floor : {text_floor(-1.0, poor, good), text_floor(-1.0, good, poor),
-                            text_floor(-1.0, good, {}), text_floor(-1.0, {}, good)})
+  ContenderRecord good, poor, unknown, foreign;
+  good.quality = Interval{-0.9, -1, -0.8}, poor.quality = Interval{-1.1, -1.2, -1};
+  foreign = good, foreign.tier = "T2";
+  CHECK(text_floor(-1.0, good, good) == -1.0);
+  CHECK(text_floor(-1.0, foreign, good) == -1.0);
+  for (const auto& floor :
+       {text_floor(-1.0, poor, good), text_floor(-1.0, good, poor), text_floor(-1.0, good, unknown),
+        text_floor(-1.0, unknown, good), text_floor(-1.0, good, foreign)})
     CHECK_FALSE(floor.has_value());
 }
 
