@@ -261,8 +261,9 @@ class Match {
   }
   // Returns the floor of audit A14. A baseline that fails here is out.
   std::optional<double> score_text(Contender& c, Contender& baseline) {
+    if (scenario_ != Scenario::generation) return {};
     const auto floor = text_floor(sets_.main.floor(), c.record, baseline.record);
-    if (!floor || scenario_ != Scenario::generation) return std::nullopt;
+    if (!floor) return {};
     attempt(baseline, [&] {
       baseline.session->resume();
       c.record.evidence.text_bits =
@@ -345,8 +346,7 @@ class Match {
     }
   }
 
-  // A2 and A3: turns of one length on samples that were asked before, on the same sample repeated, and on
-  // fresh ones, none of which repeats. A server is asked one by one.
+  // A2 and A3: turns on samples that were asked before, on the same sample repeated, and on fresh ones.
   void compare_questions(Contender& c, uint64_t look) {
     constexpr int64_t kTurns = 2 * kAuditBlocks;
     // Samples of the fresh set for one turn.
