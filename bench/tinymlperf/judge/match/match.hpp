@@ -379,8 +379,8 @@ class Match {
       kept[i]->insert(kept[i]->end(), turns[i].begin(), turns[i].end());
   }
 
-  // Samples for the repetition of A2. A single one is chosen by its work, so that the 90th percentile of the
-  // times of the others is not that of longer samples.
+  // Samples for the repetition of A2. A single one is chosen by its work, so that it takes as long as the
+  // 90th percentile of the others.
   std::vector<int64_t> usual_samples(int64_t each) const {
     SampleStream stream(sets_.main.size(), seed_);
     if (each > 1) return stream.next(each);
