@@ -249,10 +249,8 @@ class Match {
   }
   // In a process that saw no prompt.
   void check_text(Contender& c) {
-    replace_process(c, [&](Contender& fresh) {
-      fresh.session->prepare(sets_.main.id(), 30);
-      fresh.session->hold();
-    });
+    replace_process(
+        c, [&](Contender& fresh) { fresh.session->prepare(sets_.main.id(), 30), fresh.session->hold(); });
     c.session->resume();
     check_texts(*c.session, sets_.main, c.texts.kept(), class_.patience, seed_,
                 [&](int64_t sample, const Answer& answer) { grade(c, sample, answer); });
