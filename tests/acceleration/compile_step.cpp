@@ -191,3 +191,28 @@ TEST_CASE("a batch of another kind too many runs eagerly") {
   for (int64_t n = 1; n < 4; ++n) step(tt::ones({n, 2}), tt::zeros({n, 1}));
   CHECK(step.eager_reason().find("TT-COMPILE-07") != std::string::npos);
 }
+
+TEST_CASE("a gradient of the step before, which is in the arena, may be an argument") {
+  struct Two : tt::Module {
+    tt::Linear first{3, 3}, second{3, 3};
+    Two() { add("first", first), add("second", second); }
+    Tensor forward(const Tensor& x) override { return second(tt::tanh(first(x))); }
+  };
+  Two net, plain;
+  tt::SGD sgd(net.named_parameters(), {.lr = 0});
+  const auto loss = [](const Tensor& y, const Tensor& t) { return tt::mse_loss(y, t); };
+  auto step = tt::compile_step(net, sgd, loss, kStrict);
+  const Tensor target = tt::randn({3, 3});
+  plain.load_state_dict(net.state_dict());
+  for (int k = 0; k < 7; ++k) {
+    CAPTURE(k);
+    // The backward pass of a step writes the gradient of the second layer before it reads x.
+    const Tensor x = k < 4 ? tt::randn({3, 3}) : net.second.weight.grad();
+    const Tensor copy = x.detach().clone();
+    step(x, target);
+    plain.zero_grad();
+    loss(plain(copy), target).backward();
+    CHECK(net.first.weight.grad().to_vector() == plain.first.weight.grad().to_vector());
+    CHECK(net.second.weight.grad().to_vector() == plain.second.weight.grad().to_vector());
+  }
+}

@@ -40,3 +40,23 @@ TEST_CASE("each kind of change is found") {
   CHECK(text([](const Tensors& x) { return Tensors{tt::clamp(x[0] * x[0], 0, 1)}; }).find("operands") !=
         std::string::npos);
 }
+
+TEST_CASE(
+    "graphs of one form may have other sizes, numbers and constants, but no other operations or wiring") {
+  const auto form = [](const tt::TensorFunction& f, int64_t n) {
+    return tt::capture(f, {tt::Tensor(tt::ones({n, 4}))});
+  };
+  const tt::TensorFunction f = [](const Tensors& x) {
+    return Tensors{tt::clamp(x[0] * (1.0 / static_cast<double>(x[0].size(0))), 0, 1) + x[0].sum({0})};
+  };
+  const auto a = form(f, 3), b = form(f, 5);
+  const auto unlike = [&](const auto& g) {
+    return tt::first_difference(a.graph, a.graph.steps.size(), g.graph, tt::Sameness::form);
+  };
+  CHECK(!unlike(b));
+  CHECK(tt::first_difference(a.graph, a.graph.steps.size(), b.graph));
+  CHECK(unlike(form([](const Tensors& x) { return Tensors{tt::clamp(x[0] + 1, 0, 1) + x[0].sum({0})}; }, 5)));
+  CHECK(unlike(
+      form([](const Tensors& x) { return Tensors{tt::clamp(x[0] * x[0], 0, 1) + x[0].sum({0})}; }, 5)));
+  CHECK(unlike(form([](const Tensors& x) { return Tensors{tt::clamp(x[0] * 0.5, 0, 1) + x[0].sum()}; }, 5)));
+}

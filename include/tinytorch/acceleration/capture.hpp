@@ -20,10 +20,10 @@
 #include <functional>
 #include <set>
 #include <string_view>
+#include <tinytorch/acceleration/constant_copy.hpp>
 #include <tinytorch/acceleration/graph.hpp>
 #include <tinytorch/acceleration/undo.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
-#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
@@ -34,21 +34,10 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The elements of a constant as a tensor that later steps may overwrite.
-struct ConstantCopy final : Primitive<ConstantCopy> {
-  static constexpr const char* kName = "copy";
-  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
-  }
-  bool pointwise(backend::PointwiseStep& s) const override { return s.set(backend::PointwiseKind::convert); }
-  bool differentiable() const override { return false; }
-};
-
-class Recorder final : public OpObserver {
+class Recorder : public OpObserver {
  public:
-  // `inputs` are the arguments of the function to record.
-  explicit Recorder(const Tensors& inputs) : outer_(op_observer()) {
+  // `inputs` are the arguments of the function to record. `outer` is told, too, what it sees.
+  explicit Recorder(const Tensors& inputs, OpObserver* outer = op_observer()) : outer_(outer) {
     graph_.random = default_generator().state();
     for (const Tensor& t : inputs) graph_.inputs.push_back(add_root(t, ValueKind::input));
   }
@@ -251,11 +240,14 @@ class Recorder final : public OpObserver {
     const Tensor place = graph_.value(root).external;
     const bool first = std::ranges::none_of(
         graph_.written, [&](const WrittenTensor& w) { return w.place.storage() == place.storage(); });
-    const Tensor before = first ? place.detach().clone() : Tensor();
+    const Tensor before = first ? place.detach().clone() : Tensor(), part = to.detach().clone();
     op_observer() = self;
     const bool covers = place.bytes() == place.storage()->bytes() && place.is_contiguous();
     const bool own = to.storage()->number() >= first_storage_;
-    if (!covers) return false;  // a part of it is all that is known
+    if (!covers) {                                              // a part of it is all that is known
+      if (!own) graph_.written.push_back({to.detach(), part});  // the write was made, and is undone
+      return false;
+    }
     if (!own) {
       if (first) graph_.written.push_back({place.detach(), before});
       return true;
@@ -381,10 +373,12 @@ struct Captured {
 };
 
 // Runs f(inputs) and records it. Whether the results belong to the autograd graph is as without capture.
-inline Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
+// R: Recorder, or Rehearsal (rehearsal.hpp).
+template <class R = Recorder>
+Captured capture(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
   for (const Tensor& t : inputs) require_defined("capture", loc, t);
   GeneratorUse random;
-  Recorder recorder(inputs);
+  R recorder(inputs);
   Captured out;
   {
     const Recording recording(recorder);

@@ -86,10 +86,11 @@ inline void refuse_hooks(const Tensor& output, Loc loc) {
 }
 
 // Runs f on `inputs`, whose leaves require gradients as the caller wants, and then its derivative with
-// gradients of ones. Gradients of parameters are as they were.
-inline CapturedGradient capture_gradient(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
+// gradients of ones. Gradients of parameters are as they were. R as in capture().
+template <class R = Recorder>
+CapturedGradient capture_gradient(const TensorFunction& f, const Tensors& inputs, TT_LOC) {
   GeneratorUse random;
-  Recorder recorder(inputs);
+  R recorder(inputs);
   CapturedGradient out;
   Tensors starts;
   {

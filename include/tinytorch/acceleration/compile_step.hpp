@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <tinytorch/acceleration/batch_sizes.hpp>
 #include <tinytorch/acceleration/capture_gradient.hpp>
 #include <tinytorch/acceleration/guard.hpp>
 #include <tinytorch/acceleration/lower.hpp>
@@ -47,7 +48,10 @@ class CompiledStep {
   // `results_of` takes and gives any number of tensors, and only gradients() can call the step then. The
   // first result is the loss; the others have no gradient.
   CompiledStep(Optimizer& optimizer, TensorFunction results_of, StepCompileOptions options = {})
-      : optimizer_(optimizer), results_of_(std::move(results_of)), options_(options) {}
+      : optimizer_(optimizer),
+        results_of_(std::move(results_of)),
+        options_(options),
+        sizes_(options.compile) {}
 
   // Runs one step, and returns the loss before the update: a tensor of one element without a history.
   Tensor operator()(const Tensor& x, const Tensor& target, TT_LOC) {
@@ -74,7 +78,7 @@ class CompiledStep {
 
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
-  std::string report() const { return report_text(reports(), eager_); }
+  std::string report() const { return report_text(reports(), eager_) + sizes_.report(); }
   // What runs: one graph for each variant. They are valid until the next call.
   std::vector<const OpGraph*> graphs() const {
     std::vector<const OpGraph*> all;
@@ -84,7 +88,7 @@ class CompiledStep {
 
  private:
   struct Variant {
-    std::vector<ArgumentKey> key;
+    CallKey key;
     uint64_t modes = 0;
     int64_t calls = 0;
     OpGraph captured;  // before fusion
@@ -112,14 +116,19 @@ class CompiledStep {
   Tensors compiled(const Tensors& arguments, Loc loc) {
     for (size_t k = 0; k < variants_.size(); ++k) {
       Variant& v = variants_[k];
-      if (!matches(v.key, arguments)) continue;
+      if (!v.key.matches(arguments)) continue;
       if (v.step->externals_moved()) {
         variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
         break;
       }
-      return must_look_again(v.calls, v.modes) ? look_again(k, arguments, loc) : replay(v, arguments);
+      require_apart(v.captured.written, arguments, loc);
+      if (must_look_again(v.calls, v.modes, v.key.rehearsed)) return look_again(k, arguments, loc);
+      return replay(v, arguments);
     }
-    return replay(add_variant(arguments, loc), arguments);
+    Variant* v = rehearse(arguments, loc);
+    if (!v) v = &add_variant(arguments, loc);
+    require_apart(v->captured.written, arguments, loc);
+    return replay(*v, arguments);
   }
 
   // Memory for the results of a replay.
@@ -134,6 +143,7 @@ class CompiledStep {
   }
   Tensors replay(Variant& v, const Tensors& arguments) {
     ++v.calls;
+    sizes_.use(v);
     Tensors out = results_for(v, arguments[0].device());
     v.step->run(laid_out_as_captured(v.captured, arguments), out);
     for (const Tensor& p : optimizer_.parameters()) p.impl()->grad_state->grad = Tensor();
@@ -164,6 +174,7 @@ class CompiledStep {
              loc);
       }
       variants_.erase(variants_.begin() + static_cast<ptrdiff_t>(k));
+      sizes_.forget(variants_);
     } else {
       v.modes = mode_changes();
       ++v.calls;
@@ -186,17 +197,41 @@ class CompiledStep {
   }
 
   Variant& add_variant(const Tensors& arguments, Loc loc) {
-    if (static_cast<int>(variants_.size()) >= options_.compile.most_variants) {
+    if (sizes_.recorded(variants_) >= options_.compile.most_variants) {
       fail("TT-COMPILE-07",
-           "compile_step: there are already " + std::to_string(variants_.size()) +
+           "compile_step: there are already " + std::to_string(sizes_.recorded(variants_)) +
                " kinds of batches, and this one is " + described(arguments) +
+               (variants_.empty()
+                    ? std::string()
+                    : "\n  guard: " + first_failed_guard(variants_.back().key.arguments, arguments)) +
                "\n  hint: pad to few shapes, or drop the last batch",
            loc);
     }
     const GeneratorUse not_yet;  // the replay, which follows, draws the numbers
-    Tensors copies;
+    Tensors copies, results;
     for (const Tensor& t : arguments) copies.push_back(t.detach().clone(loc));
-    CapturedGradient c = capture_gradient([this](const Tensors& x) { return forward(x); }, copies, loc);
+    Variant v = new_variant<Recorder>(arguments, copies, results, loc);
+    verify(v, copies, results, loc);
+    variants_.push_back(std::move(v));
+    sizes_.learn(variants_, [&](const Tensors& blanks) { return captured<Rehearsal>(blanks, loc).joint; });
+    return variants_.back();
+  }
+  // A variant for a batch size that was not recorded; null if there is none, so that the call is recorded.
+  Variant* rehearse(const Tensors& arguments, Loc loc) {
+    Tensors no_results;
+    return sizes_.rehearse(variants_, arguments, [&](const Tensors& blanks) {
+      return new_variant<Rehearsal>(arguments, blanks, no_results, loc);
+    });
+  }
+
+  // R: Recorder, or Rehearsal.
+  template <class R>
+  CapturedGradient captured(const Tensors& copies, Loc loc) {
+    return capture_gradient<R>([this](const Tensors& x) { return forward(x); }, copies, loc);
+  }
+  template <class R>
+  Variant new_variant(const Tensors& arguments, const Tensors& copies, Tensors& results, Loc loc) {
+    CapturedGradient c = captured<R>(copies, loc);
     if (c.tracked.empty() || c.outputs[0].numel() != 1) {
       fail("TT-GRAD-08",
            "compile_step: the loss must be one element that depends on the parameters, got " +
@@ -204,10 +239,10 @@ class CompiledStep {
            loc);
     }
     Variant v;
-    v.key = keys_of(arguments);
+    v.key = key_of_call(arguments);
     v.modes = mode_changes();
     v.forward_steps = static_cast<size_t>(c.forward_steps);
-    v.captured = copy_of(c.joint, 0, v.forward_steps);
+    v.captured = copy_of(c.joint, 0, c.joint.steps.size());
     const auto count = static_cast<ptrdiff_t>(arguments.size());
     v.captured.inputs.assign(c.joint.inputs.begin(), c.joint.inputs.begin() + count);
     v.captured.written = c.joint.written;
@@ -227,23 +262,25 @@ class CompiledStep {
     }
     joint.outputs = std::move(outputs);
     v.step = lower(std::move(joint), options_.compile, v.report, static_cast<int>(v.results), true);
-    {
-      const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
-      const Tensors out = results_for(v, copies[0].device());
-      v.step->run(copies, out, v.captured.random);  // the captured call: it must give the captured results
-      for (size_t k = 0; k < out.size(); ++k) require_same(c.outputs[k], out[k], k, loc);
-      const Tensors want = trial.wanted(), got = trial.found();
-      for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
-    }
     for (size_t k = 0; k < v.leaves.size(); ++k) v.gradients.push_back(v.step->resident(v.results + k));
-    variants_.push_back(std::move(v));
-    return variants_.back();
+    results = c.outputs;
+    return v;
+  }
+  // Replays the call that was captured: it must give the captured results.
+  static void verify(const Variant& v, const Tensors& copies, const Tensors& results, Loc loc) {
+    const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
+    const Tensors out = results_for(v, copies[0].device());
+    v.step->run(copies, out, v.captured.random);
+    for (size_t k = 0; k < out.size(); ++k) require_same(results[k], out[k], k, loc);
+    const Tensors want = trial.wanted(), got = trial.found();
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
   }
 
   Optimizer& optimizer_;
   TensorFunction results_of_;
   StepCompileOptions options_;
   std::vector<Variant> variants_;
+  BatchSizes<Variant> sizes_;
   int recaptures_ = 0;
   std::string eager_;
 };

@@ -5,9 +5,10 @@
 //   std::puts(f.report().c_str());
 //
 // A call is replayed if its arguments have the dtypes, devices, shapes, strides and needs of gradients of an
-// earlier call, and if no module has changed its mode; else it is captured as another variant. After
-// `most_variants` of them, the function runs eagerly. Derivatives work as usual: y.backward() replays a
-// compiled derivative.
+// earlier call, and if no module has changed its mode; else it is captured as another variant. After three
+// variants that differ in the batch size alone, other batch sizes are replayed without a capture
+// (batch_sizes.hpp). After `most_variants` of them, the function runs eagerly. Derivatives work as usual:
+// y.backward() replays a compiled derivative.
 //
 // The rule for the function: what it does may depend on its arguments' shapes and on the modes of modules,
 // but on nothing else that changes. Values that vary come in as tensors. The second and third call and every
@@ -18,6 +19,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <tinytorch/acceleration/batch_sizes.hpp>
 #include <tinytorch/acceleration/compiled_call.hpp>
 #include <tinytorch/acceleration/guard.hpp>
 #include <tinytorch/acceleration/lower.hpp>
@@ -32,7 +34,7 @@ namespace tinytorch::inline TT_BUILD {
 class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction f, CompileOptions options = {})
-      : f_(std::move(f)), options_(options) {}
+      : f_(std::move(f)), options_(options), sizes_(options) {}
 
   Tensors operator()(const Tensors& arguments, TT_LOC) {
     for (const Tensor& t : arguments) require_defined("compiled function", loc, t);
@@ -43,8 +45,15 @@ class CompiledFunction {
         variants_.erase(variants_.begin() + (known - variants_.data()));
         known = nullptr;
       }
-      if (known && must_look_again(known->calls, known->modes)) return look_again(*known, arguments, loc);
-      return replay(known ? *known : add_variant(arguments, loc), arguments, loc);
+      if (known) require_apart(known->captured.written, arguments, loc);
+      if (known && must_look_again(known->calls, known->modes, known->key.rehearsed))
+        return look_again(*known, arguments, loc);
+      if (!known) {
+        known = rehearse(arguments, loc);
+        if (!known) known = &add_variant(arguments, loc);
+        require_apart(known->captured.written, arguments, loc);
+      }
+      return replay(*known, arguments, loc);
     } catch (const Error& e) {
       if (options_.strict || !refuses_capture(e)) throw;
       eager_ = e.what();
@@ -56,7 +65,7 @@ class CompiledFunction {
   // Why the function runs eagerly; empty if it is replayed.
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
-  std::string report() const { return report_text(reports(), eager_); }
+  std::string report() const { return report_text(reports(), eager_) + sizes_.report(); }
   // What runs: of each variant the graph, and that of its derivative. They are valid until the next call.
   std::vector<const OpGraph*> graphs() const {
     std::vector<const OpGraph*> all;
@@ -69,9 +78,8 @@ class CompiledFunction {
 
  private:
   struct Variant {
-    std::vector<ArgumentKey> key;
-    bool records = false;  // grad_enabled() at its capture
-    uint64_t modes = 0;    // mode_changes() when it was last known to be right
+    CallKey key;
+    uint64_t modes = 0;  // mode_changes() when it was last known to be right
     int64_t calls = 0;
     OpGraph captured;  // before fusion: what a later capture is compared with
     size_t forward_steps = 0;
@@ -81,12 +89,13 @@ class CompiledFunction {
 
   Variant* find(const Tensors& arguments) {
     for (Variant& v : variants_) {
-      if (v.records == grad_enabled() && matches(v.key, arguments)) return &v;
+      if (v.key.matches(arguments)) return &v;
     }
     return nullptr;
   }
   Tensors replay(Variant& v, const Tensors& arguments, Loc loc) {
     ++v.calls;
+    sizes_.use(v);
     Tensors in = laid_out_as_captured(v.captured, arguments);
     for (const Tensor& t : v.plan->leaves) in.push_back(t);
     const GeneratorState random = default_generator().state();
@@ -115,6 +124,7 @@ class CompiledFunction {
     }
     if (difference) {
       variants_.erase(variants_.begin() + (&v - variants_.data()));
+      sizes_.forget(variants_);
       ++recaptures_;
       last_difference_ = *difference;
       if (recaptures_ > options_.most_variants) {
@@ -134,11 +144,15 @@ class CompiledFunction {
   }
 
   Variant& add_variant(const Tensors& arguments, Loc loc) {
-    if (static_cast<int>(variants_.size()) >= options_.most_variants) {
+    if (sizes_.recorded(variants_) >= options_.most_variants) {
       std::string kinds;
       for (const Variant& v : variants_) kinds += "\n    " + v.report.arguments;
       fail("TT-COMPILE-07",
-           "compile: there are already " + std::to_string(variants_.size()) + " kinds of arguments:" + kinds +
+           "compile: there are already " + std::to_string(sizes_.recorded(variants_)) +
+               " kinds of arguments:" + kinds +
+               (variants_.empty()
+                    ? std::string()
+                    : "\n  guard: " + first_failed_guard(variants_.back().key.arguments, arguments)) +
                "\n  hint: pad to few shapes, or raise most_variants",
            loc);
     }
@@ -148,22 +162,39 @@ class CompiledFunction {
       copies.push_back(t.detach().clone(loc));
       if (grad_enabled() && tracks_grad(t)) copies.back().requires_grad_();
     }
+    Tensors results;
+    Variant v = new_variant<Recorder>(arguments, copies, results, loc);
+    verify(v, copies, results, loc);
+    variants_.push_back(std::move(v));
+    sizes_.learn(variants_, [&](const Tensors& blanks) {
+      return grad_enabled() ? capture_gradient<Rehearsal>(f_, blanks, loc).joint
+                            : capture<Rehearsal>(f_, blanks, loc).graph;
+    });
+    return variants_.back();
+  }
+  // A variant for a batch size that was not recorded; null if there is none, so that the call is recorded.
+  Variant* rehearse(const Tensors& arguments, Loc loc) {
+    Tensors no_results;
+    return sizes_.rehearse(variants_, arguments, [&](const Tensors& blanks) {
+      return new_variant<Rehearsal>(arguments, blanks, no_results, loc);
+    });
+  }
+
+  // R: Recorder, or Rehearsal. `copies` are what f_ gets in the place of the arguments.
+  template <class R>
+  Variant new_variant(const Tensors& arguments, const Tensors& copies, Tensors& results, Loc loc) {
     Variant v;
-    v.key = keys_of(arguments);
-    v.records = grad_enabled();
+    v.key = key_of_call(arguments);
     v.modes = mode_changes();
     v.plan = std::make_shared<CallPlan>();
     v.plan->arguments = arguments.size();
-    const Tensors results =
-        grad_enabled() ? with_derivative(v, copies, loc) : without_derivative(v, copies, loc);
     v.report.arguments = described(arguments);
-    verify(v, copies, results, loc);
-    variants_.push_back(std::move(v));
-    return variants_.back();
+    results = grad_enabled() ? with_derivative<R>(v, copies, loc) : without_derivative<R>(v, copies, loc);
+    return v;
   }
-
+  template <class R>
   Tensors without_derivative(Variant& v, const Tensors& copies, Loc loc) {
-    Captured c = capture(f_, copies, loc);
+    Captured c = capture<R>(f_, copies, loc);
     v.forward_steps = c.graph.steps.size();
     v.captured = copy_of(c.graph, 0, v.forward_steps);
     v.captured.inputs = c.graph.inputs;
@@ -173,8 +204,9 @@ class CompiledFunction {
     v.plan->forward = executable(std::move(c.graph), v, INT_MAX);
     return c.outputs;
   }
+  template <class R>
   Tensors with_derivative(Variant& v, const Tensors& copies, Loc loc) {
-    CapturedGradient c = capture_gradient(f_, copies, loc);
+    CapturedGradient c = capture_gradient<R>(f_, copies, loc);
     v.forward_steps = static_cast<size_t>(c.forward_steps);
     SplitGraph parts = split(c, copies.size());
     CallPlan& plan = *v.plan;
@@ -235,6 +267,7 @@ class CompiledFunction {
   TensorFunction f_;
   CompileOptions options_;
   std::vector<Variant> variants_;
+  BatchSizes<Variant> sizes_;
   int recaptures_ = 0;
   std::string eager_, last_difference_;
 };

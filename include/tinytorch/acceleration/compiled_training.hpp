@@ -4,8 +4,9 @@
 //
 // Losses, metrics and weights have the bits of training_step(), up to the sign of zeros of gradients that are
 // summed over several batches. A batch of another shape, such as the last one, is captured as another
-// variant. What cannot be captured runs eagerly, with one message to stderr, or throws if `strict`. The rules
-// are those of compile_step().
+// variant; after three batch sizes, others are replayed without a capture (batch_sizes.hpp). What cannot be
+// captured runs eagerly, with one message to stderr, or throws if `strict`. The rules are those of
+// compile_step().
 #pragma once
 
 #include <cmath>

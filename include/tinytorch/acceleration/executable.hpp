@@ -92,13 +92,12 @@ class Executable {
     const int64_t alignment = device.is_cpu() ? 64 : 256;
     plan_ = plan_memory(graph_, alignment, outside);
     at_.resize(graph_.values.size());
-    const Tensor arena =
-        empty({align_up(std::max<int64_t>(plan_.placement.bytes, 1), alignment)}, DType::u8, device);
+    arena_ = empty({align_up(std::max<int64_t>(plan_.placement.bytes, 1), alignment)}, DType::u8, device);
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const GraphValue& x = graph_.values[v];
       if (x.kind == ValueKind::external) at_[v] = x.external.detach();
       if (plan_.block_of[v] >= 0)
-        at_[v] = in_arena(arena, x, plan_.placement.offset[static_cast<size_t>(plan_.block_of[v])]);
+        at_[v] = in_arena(arena_, x, plan_.placement.offset[static_cast<size_t>(plan_.block_of[v])]);
     }
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const GraphValue& x = graph_.values[v];
@@ -175,7 +174,7 @@ class Executable {
   void run(const Tensors& inputs, const Tensors& results, GeneratorState random) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs[k].defined()) bind(graph_.inputs[k], inputs[k]);
+      if (inputs[k].defined()) bind(graph_.inputs[k], apart(inputs[k]));
     for (size_t k = 0; k < results.size(); ++k) {
       if (direct_[k]) bind(graph_.outputs[k], results[k]);
     }
@@ -216,6 +215,9 @@ class Executable {
     return x.shape.size() == 4 && !is_contiguous(x.shape, x.strides) &&
            x.strides == backend::channels_last_strides(x.shape);
   }
+  // The tensor, or a copy of it if it is in the arena, as a resident result of an earlier run is: the steps
+  // of this run overwrite it.
+  Tensor apart(const Tensor& t) const { return t.storage() == arena_.storage() ? t.detach().clone() : t; }
   void bind(int value, const Tensor& t) {
     const GraphValue& x = graph_.value(value);
     if (t.dtype() != x.dtype || t.device() != x.device || t.numel() != x.shape.numel()) {
@@ -262,6 +264,7 @@ class Executable {
 
   OpGraph graph_;
   BlockPlan plan_;
+  Tensor arena_;
   Tensors at_;                     // the tensor of each value; undefined between runs if it is the caller's
   std::vector<int> moving_views_;  // views of inputs and results
   std::vector<int> hidden_;        // values of which only copies are results

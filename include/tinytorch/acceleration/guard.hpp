@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <tinytorch/core/error.hpp>
 #include <tinytorch/layers/module.hpp>
@@ -41,10 +42,53 @@ inline bool matches(const std::vector<ArgumentKey>& keys, const Tensors& argumen
 }
 
 // True if the next call of a variant runs the function itself, to see whether it still does what was
-// captured: the second and third call, every 1024th, and the first one after a module changed its mode.
-// `modes` is mode_changes() when the variant was last known to be right.
-inline bool must_look_again(int64_t calls, uint64_t modes) {
-  return calls == 1 || calls == 2 || calls % 1024 == 0 || modes != mode_changes();
+// captured: the second and third call, if it was recorded and not rehearsed (batch_sizes.hpp); every 1024th;
+// and the first one after a module changed its mode. `modes` is mode_changes() when the variant was last
+// known to be right.
+inline bool must_look_again(int64_t calls, uint64_t modes, bool rehearsed = false) {
+  return calls == 1 || (!rehearsed && calls == 2) || calls % 1024 == 0 || modes != mode_changes();
+}
+
+// Which arguments are followed by one batch size: those whose shapes differ, if two calls differ in nothing
+// else, if it is always dimension 0, and if that has one size for all of them in each call. Else nothing.
+inline std::optional<std::vector<bool>> differ_in_batch(const std::vector<ArgumentKey>& a,
+                                                        const std::vector<ArgumentKey>& b) {
+  if (a.size() != b.size()) return std::nullopt;
+  std::vector<bool> follows(a.size(), false);
+  int64_t size_a = -1, size_b = -1;
+  for (size_t k = 0; k < a.size(); ++k) {
+    const ArgumentKey &x = a[k], &y = b[k];
+    if (x.dtype != y.dtype || x.device != y.device || x.grad != y.grad || !(x.strides == y.strides))
+      return std::nullopt;
+    if (x.shape == y.shape) continue;
+    Shape with_size_of_y = x.shape;
+    if (x.shape.size() != y.shape.size()) return std::nullopt;
+    with_size_of_y[0] = y.shape[0];
+    if (!(with_size_of_y == y.shape)) return std::nullopt;
+    if (size_a >= 0 && (size_a != x.shape[0] || size_b != y.shape[0])) return std::nullopt;
+    size_a = x.shape[0], size_b = y.shape[0];
+    follows[k] = true;
+  }
+  if (size_a < 0) return std::nullopt;
+  return follows;
+}
+
+// The first guard that arguments fail, as a text: "argument 1: shape [3, 2], captured with [4, 2]".
+inline std::string first_failed_guard(const std::vector<ArgumentKey>& keys, const Tensors& arguments) {
+  if (keys.size() != arguments.size()) return "number of arguments";
+  for (size_t k = 0; k < keys.size(); ++k) {
+    const Tensor& t = arguments[k];
+    const auto text = [&](const std::string& guard, const std::string& now, const std::string& before) {
+      return "argument " + std::to_string(k) + ": " + guard + " " + now + ", captured with " + before;
+    };
+    if (keys[k].dtype != t.dtype()) return text("dtype", name_of(t.dtype()), name_of(keys[k].dtype));
+    if (keys[k].device != t.device()) return text("device", t.device().str(), keys[k].device.str());
+    if (!(keys[k].shape == t.shape())) return text("shape", t.shape().str(), keys[k].shape.str());
+    if (!(keys[k].strides == t.strides())) return text("strides", t.strides().str(), keys[k].strides.str());
+    if (keys[k].grad != tracks_grad(t))
+      return text("need of a gradient", tracks_grad(t) ? "yes" : "no", keys[k].grad ? "yes" : "no");
+  }
+  return "grad_enabled()";
 }
 
 // True if the error says that a function cannot be captured or replayed, and not that the function failed.

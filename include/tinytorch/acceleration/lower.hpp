@@ -23,11 +23,15 @@ struct CompileOptions {
   RegionKernels kernels = RegionKernels::background;  // of fused steps
   bool strict = false;                                // throw instead of running eagerly
   int most_variants = 8;
+  // Plans that are kept for batch sizes that were not recorded (batch_sizes.hpp), the least recently used one
+  // goes first; 0: each batch size is recorded as a variant of its own.
+  int most_sizes = 8;
 };
 
 // What was made of one kind of arguments, in numbers. Bytes are those of intermediate values and results.
 struct VariantReport {
   std::string arguments;
+  std::string rehearsed;  // if its batch size was not recorded: the recordings that it follows
   int64_t kernels = 0, kernels_captured = 0;
   double bytes_moved = 0, bytes_moved_captured = 0;
   int64_t peak_captured = 0, peak_fused = 0, planned = 0;
@@ -113,6 +117,20 @@ inline Tensors laid_out_as_captured(const OpGraph& captured, const Tensors& argu
   return out;
 }
 
+// The guard of aliasing. A graph may read an argument after it wrote a tensor of the program, which the
+// function did before, so the two must not share memory. Throws if they do.
+inline void require_apart(const std::vector<WrittenTensor>& written, const Tensors& arguments, Loc loc) {
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    for (const WrittenTensor& w : written) {
+      if (arguments[k].storage() != w.place.storage()) continue;
+      fail("TT-COMPILE-04",
+           "compile: argument " + std::to_string(k) + ", " + arguments[k].describe() +
+               ", is in the memory of a tensor that the function writes in place\n  hint: pass a clone()",
+           loc);
+    }
+  }
+}
+
 inline bool same_bits(const Tensor& want, const Tensor& got) {
   const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
   return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
@@ -173,10 +191,12 @@ inline std::string VariantReport::str() const {
     return std::string(text);
   };
   std::string text =
-      arguments + ": " + std::to_string(calls) + " calls\n  kernels " + std::to_string(kernels_captured) +
-      " -> " + std::to_string(kernels) + ", bytes moved " + mb(bytes_moved_captured) + " -> " +
-      mb(bytes_moved) + "\n  peak: captured " + mb(static_cast<double>(peak_captured)) + ", fused " +
-      mb(static_cast<double>(peak_fused)) + ", planned " + mb(static_cast<double>(planned)) + "\n";
+      arguments + ": " + std::to_string(calls) + " calls\n" +
+      (rehearsed.empty() ? "" : "  rehearsed without kernels, after the recordings of " + rehearsed + "\n") +
+      "  kernels " + std::to_string(kernels_captured) + " -> " + std::to_string(kernels) + ", bytes moved " +
+      mb(bytes_moved_captured) + " -> " + mb(bytes_moved) + "\n  peak: captured " +
+      mb(static_cast<double>(peak_captured)) + ", fused " + mb(static_cast<double>(peak_fused)) +
+      ", planned " + mb(static_cast<double>(planned)) + "\n";
   if (memory_budget > 0) {
     const bool met = peak_fused <= memory_budget;
     text += "  budget " + mb(static_cast<double>(memory_budget)) + (met ? "" : ", which was not reached") +

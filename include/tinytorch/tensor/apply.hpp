@@ -73,7 +73,8 @@ inline void run_kernel(const PrimitiveBase& op, const Tensors& inputs, Tensors& 
   op.run(inputs, outputs);
 }
 
-inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
+inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc,
+                       const OpObserver* observer = op_observer()) {
   const Specs specs = op.infer(inputs, loc);
   const Device device = op.output_device(common_device(op.name(), inputs, loc));
   if (op.is_view()) {
@@ -87,7 +88,7 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
     outputs.push_back(empty(s.shape, s.dtype, device, loc));
     if (s.layout_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
   }
-  run_kernel(op, inputs, outputs, device, loc);
+  if (!observer || !observer->rehearses(inputs)) run_kernel(op, inputs, outputs, device, loc);
   return outputs;
 }
 
@@ -97,7 +98,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   Tensors outputs;
   try {
     if (grad_enabled()) require_current(op.name(), inputs, loc);
-    outputs = execute(op, inputs, loc);
+    outputs = execute(op, inputs, loc, observer);
     if ((op.differentiable() || derivative_recorded()) && records_grad(inputs))
       record(op, inputs, outputs, loc);
   } catch (const Error& e) {

@@ -23,6 +23,9 @@ class OpObserver {
   virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
   virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
   virtual void failed(const PrimitiveBase&) {}  // called instead of after() if the operation threw
+  // True if an operation on these inputs allocates its results, but computes no element of them: a rehearsal
+  // of the program (acceleration/rehearsal.hpp).
+  virtual bool rehearses(const Tensors& /*inputs*/) const { return false; }
   // The elements of `destination` will be overwritten with the result of `op`, broadcast to its shape. The
   // destination may be one of the inputs.
   virtual void writing(const PrimitiveBase& /*op*/, const Tensor& /*destination*/,
