@@ -55,15 +55,18 @@ class RecomputeSearch {
       const std::optional<Choice> choice = candidate(s);
       if (!choice) continue;
       const double freed = static_cast<double>(freed_bytes(*choice));
-      const Cost& cost = graph_.steps[static_cast<size_t>(s)].cost;
-      const double rate = freed / (cost.flops / kFlopsPerByte + cost.bytes + 1);
+      const GraphStep& step = graph_.steps[static_cast<size_t>(s)];
+      const double rate = freed / (step.cost.flops / flops_per_byte(step) + step.cost.bytes + 1);
       if (freed > 0 && rate > best_rate) best_rate = rate, found = choice;
     }
     return found;
   }
 
  private:
-  static constexpr double kFlopsPerByte = 8;  // that take as long as moving a byte
+  // Operations that take as long as moving a byte, about: a GPU has far more of them.
+  double flops_per_byte(const GraphStep& s) const {
+    return graph_.value(s.outputs[0]).device.is_cpu() ? 8 : 128;
+  }
 
   // The first read of any result of step s after the peak; nothing if the step cannot be run again.
   std::optional<Choice> candidate(int s) const {

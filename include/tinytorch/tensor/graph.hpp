@@ -155,7 +155,8 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
     Tensor& t = outputs[i];
     node->output_specs.push_back({t.shape(), t.dtype()});
     if (saves(Save::outputs) || saves(Save::extras)) {
-      node->outputs.push_back(i > 0 || saves(Save::outputs) ? keep(t) : SavedTensor{});
+      const bool kept = (i > 0 || saves(Save::outputs)) && op.saves_output(i);
+      node->outputs.push_back(kept ? keep(t) : SavedTensor{});
     }
     if (!is_floating(t.dtype())) continue;
     auto state = std::make_shared<GradState>();

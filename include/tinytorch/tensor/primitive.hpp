@@ -79,6 +79,7 @@ class PrimitiveBase {
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
+  virtual bool saves_output(size_t) const { return true; }  // likewise
   // The only input whose gradient reads the saved input i, or -1. In a product a b, b alone reads a: if b
   // needs no gradient, a is not kept and may be overwritten.
   virtual int reader_of(size_t) const { return -1; }

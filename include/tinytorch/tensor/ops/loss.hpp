@@ -99,7 +99,8 @@ struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
 // [N, C] and weight [V, C] for an upstream gradient of 1. Rows are processed in chunks: logits = x W^T, then
 // dlogits = softmax - onehot in the same memory, then dx = dlogits W and dW += dlogits^T x. Both gradients
 // have the accumulate type of matrix products, so that they are rounded only once: after all chunks have been
-// added and the upstream gradient has been multiplied.
+// added and the upstream gradient has been multiplied. The last result is the memory of a chunk's logits, and
+// nothing reads it later; as a result, it has a place in the memory plan of a captured graph.
 struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
   static constexpr const char* kName = "linear_cross_entropy";
   CrossEntropyOptions options;
@@ -125,7 +126,11 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     }
     require_targets(kName, in[2], weight[0], options, loc);
     const DType wide = statistics_dtype(dtype);
-    return {{{}, wide}, {wants_features ? x : Shape{0}, wide}, {wants_weight ? weight : Shape{0}, wide}};
+    const int64_t each = rows_at_once(x[0], weight[0], in[0].device());
+    return {{{}, wide},
+            {wants_features ? x : Shape{0}, wide},
+            {wants_weight ? weight : Shape{0}, wide},
+            {{each, weight[0]}, dtype}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     const double logits = static_cast<double>(in[0].shape()[0]) * static_cast<double>(in[1].shape()[0]);
@@ -137,7 +142,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     const int64_t N = in[0].shape()[0], V = in[1].shape()[0], each = rows_at_once(N, V, in[0].device());
     const int64_t chunks = (N + each - 1) / each;
     const auto scratch = [&](const Shape& shape, DType t) { return empty(shape, t, in[0].device()); };
-    const Tensor logits = scratch({each, V}, dtype), lse = scratch({each}, out[0].dtype());
+    const Tensor &logits = out[3], lse = scratch({each}, out[0].dtype());
     const Tensor losses = scratch({chunks}, out[0].dtype());
     for (int64_t c = 0; c < chunks; ++c) {
       const int64_t first = c * each, count = std::min(each, N - first);
@@ -150,6 +155,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     if (chunks == 0 && wants_weight) TT_KERNEL(out[2], fill(out[2].view_of(), 0.0));
   }
   Save saves() const override { return Save::outputs; }
+  bool saves_output(size_t k) const override { return k == 1 || k == 2; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const auto gradient = [&](bool wanted, size_t k) {
       if (!wanted) return Tensor();
