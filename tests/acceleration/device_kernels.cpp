@@ -16,6 +16,14 @@ PointwiseProgram with(backend::UnaryFn fn) {
 }
 const KernelLayout kFlat{false, {InputLayout::contiguous}};
 
+std::shared_ptr<DeviceKernel> build(DeviceKernels& kernels, const PointwiseProgram& program, int elements,
+                                    bool background) {
+  return kernels.build(emit_cuda(program, kFlat, elements), background);
+}
+const LoadedKernel* usable(DeviceKernel& kernel, const PointwiseProgram& program) {
+  return kernel.usable([&](const LoadedKernel& k) { return agrees_on_device(program, kFlat, 8, k); });
+}
+
 struct Folder {
   std::string path = (std::filesystem::temp_directory_path() / "tinytorch-XXXXXX").string();
   Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
@@ -28,20 +36,20 @@ TEST_CASE("a kernel is made once, and found in the cache by another process's bu
   const Folder folder;
   const PointwiseProgram program = with(backend::UnaryFn::exp);
   DeviceKernels kernels(folder.path + "/cache"), others(folder.path + "/cache");
-  const auto made = kernels.build(program, kFlat, 8, false);
-  CHECK(kernels.build(program, kFlat, 8, true) == made);
-  CHECK(kernels.build(program, kFlat, 1, true) != made);
+  const auto made = build(kernels, program, 8, false);
+  CHECK(build(kernels, program, 8, true) == made);
+  CHECK(build(kernels, program, 1, true) != made);
   if (backend::cuda::architecture().empty()) {
-    CHECK(made->usable(program, kFlat, 8) == nullptr);
+    CHECK(usable(*made, program) == nullptr);
     CHECK(made->problem() != "");
     return;
   }
   REQUIRE(nvrtc().problem == "");
-  CHECK(made->usable(program, kFlat, 8) != nullptr);
+  CHECK(usable(*made, program) != nullptr);
   CHECK(made->problem() == "");
   CHECK_FALSE(made->from_cache());
-  const auto found = others.build(program, kFlat, 8, false);
-  CHECK(found->usable(program, kFlat, 8) != nullptr);
+  const auto found = build(others, program, 8, false);
+  CHECK(usable(*found, program) != nullptr);
   CHECK(found->from_cache());
 }
 
@@ -54,7 +62,7 @@ TEST_CASE("the trial refuses a kernel of another program") {
   }
   DeviceKernels kernels("");
   const PointwiseProgram exp = with(backend::UnaryFn::exp), expm1 = with(backend::UnaryFn::expm1);
-  const auto made = kernels.build(exp, kFlat, 8, false);
-  CHECK(made->usable(expm1, kFlat, 8) == nullptr);
+  const auto made = build(kernels, exp, 8, false);
+  CHECK(usable(*made, expm1) == nullptr);
   CHECK(made->problem().find("differ") != std::string::npos);
 }

@@ -193,7 +193,7 @@ class CompiledStep {
       want.push_back(v.leaves[k].grad()), got.push_back(v.gradients[k]);
       if (!want.back().defined()) return "a parameter has no gradient any more";
     }
-    return first_other_result(want, got);
+    return first_other_result(want, got, options_.compile.math);
   }
 
   Variant& add_variant(const Tensors& arguments, Loc loc) {
@@ -267,13 +267,13 @@ class CompiledStep {
     return v;
   }
   // Replays the call that was captured: it must give the captured results.
-  static void verify(const Variant& v, const Tensors& copies, const Tensors& results, Loc loc) {
+  void verify(const Variant& v, const Tensors& copies, const Tensors& results, Loc loc) const {
     const ReplayTrial trial(v.captured.written, ReplayTrial::Leave::before);
     const Tensors out = results_for(v, copies[0].device());
     v.step->run(copies, out, v.captured.random);
-    for (size_t k = 0; k < out.size(); ++k) require_same(results[k], out[k], k, loc);
+    for (size_t k = 0; k < out.size(); ++k) require_same(results[k], out[k], k, options_.compile.math, loc);
     const Tensors want = trial.wanted(), got = trial.found();
-    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, options_.compile.math, loc);
   }
 
   Optimizer& optimizer_;

@@ -120,7 +120,7 @@ class CompiledFunction {
       Tensors want = now.outputs, got = repeat(v, in, now.graph.random, loc);
       for (const Tensor& t : trial.wanted()) want.push_back(t);
       for (const Tensor& t : trial.found()) got.push_back(t);
-      difference = first_other_result(want, got);
+      difference = first_other_result(want, got, options_.math);
     }
     if (difference) {
       variants_.erase(variants_.begin() + (&v - variants_.data()));
@@ -246,14 +246,14 @@ class CompiledFunction {
     Tensors want = results, got = repeat(v, copies, v.captured.random, loc);
     for (const Tensor& t : trial.wanted()) want.push_back(t);
     for (const Tensor& t : trial.found()) got.push_back(t);
-    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, loc);
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], got[k], k, options_.math, loc);
   }
   void compare_with_eager(const Tensors& out, const Tensors& arguments, GeneratorState random,
                           Loc loc) const {
     const NoGrad guard;
     default_generator().set_state(random);  // the function draws the same numbers again
     const Tensors want = f_(arguments);
-    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], out[k], k, loc);
+    for (size_t k = 0; k < want.size(); ++k) require_same(want[k], out[k], k, options_.math, loc);
   }
   // TINYTORCH_COMPILE_VERIFY=1: every replay is compared with the function itself.
   static bool verifies() {

@@ -1,17 +1,18 @@
 // Generated kernels of a GPU: compiled by NVRTC in the background, kept in the kernel cache, and tried.
 //
-//   std::shared_ptr<DeviceKernel> k = DeviceKernels::shared().build(program, layout, elements, true);
-//   if (const auto* kernel = k->usable(program, layout, elements)) ...   null until it is compiled and tried
+//   std::shared_ptr<DeviceKernel> k = DeviceKernels::shared().build(text, true);
+//   if (const auto* kernel = k->usable(trial)) ...   null until it is compiled and tried
 //
-// The trial is that of the kernels for the CPU (kernel_check.hpp): random and special values, against the
-// interpreter on the device, with the same bits. It runs on the thread that wants the kernel, because it
-// queues work on that thread's stream. A kernel that fails it is never used.
+// The trial of an elementwise kernel is that of the kernels for the CPU (kernel_check.hpp): random and
+// special values, against the interpreter on the device, with the same bits. It runs on the thread that wants
+// the kernel, because it queues work on that thread's stream. A kernel that fails it is never used.
 #pragma once
 
 #include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -113,9 +114,9 @@ inline bool agrees_on_device(const PointwiseProgram& program, const KernelLayout
 
 class DeviceKernel {
  public:
-  // The kernel if it is compiled and passed its trial, which this call makes if nobody did. Null during the
-  // capture of a CUDA graph if the trial is still to come.
-  const LoadedKernel* usable(const PointwiseProgram& program, const KernelLayout& layout, int elements) {
+  // The kernel if it is compiled and passed its trial, which this call makes if nobody did: `agrees` is true
+  // if the kernel's results are right. Null during the capture of a CUDA graph if the trial is still to come.
+  const LoadedKernel* usable(const std::function<bool(const LoadedKernel&)>& agrees) {
     if (const LoadedKernel* ready = ready_) return ready;
     if (!compiled_ || tried_) return nullptr;
     if (backend::cuda::is_capturing()) return nullptr;
@@ -124,8 +125,7 @@ class DeviceKernel {
     tried_ = true;
     if (!problem_.empty()) return nullptr;
     const LoadedKernel* const loaded = backend::cuda::load_kernel(code_, "tinytorch_kernel", problem_);
-    if (loaded && !agrees_on_device(program, layout, elements, *loaded))
-      problem_ = "its results differ from the interpreter's";
+    if (loaded && !agrees(*loaded)) problem_ = "its results differ from the interpreter's";
     if (problem_.empty()) ready_ = loaded;
     return ready_;
   }
@@ -164,12 +164,10 @@ class DeviceKernels {
     return kernels;
   }
 
-  // Starts to make a kernel for the current device, or finds the one that was made before. In the background,
-  // or before returning.
-  std::shared_ptr<DeviceKernel> build(const PointwiseProgram& program, const KernelLayout& layout,
-                                      int elements, bool background) {
+  // Starts to make a kernel of this text for the current device, or finds the one that was made before. In
+  // the background, or before returning.
+  std::shared_ptr<DeviceKernel> build(const std::string& text, bool background) {
     const std::string architecture = backend::cuda::architecture();
-    const std::string text = emit_cuda(program, layout, elements);
     std::shared_ptr<DeviceKernel> kernel;
     {
       const std::lock_guard guard(mutex_);

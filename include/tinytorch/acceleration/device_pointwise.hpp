@@ -67,11 +67,12 @@ class DevicePointwise {
         if (v.layout == layout && v.elements == elements && v.device == device) kernel = v.kernel;
       if (!kernel) {
         DeviceKernels& kernels = kernels_ ? *kernels_ : DeviceKernels::shared();
-        kernel = kernels.build(program_, layout, elements, background_);
+        kernel = kernels.build(emit_cuda(program_, layout, elements), background_);
         variants_.push_back({layout, elements, device, kernel});
       }
     }
-    return kernel->usable(program_, layout, elements);
+    return kernel->usable(
+        [&](const LoadedKernel& k) { return agrees_on_device(program_, layout, elements, k); });
   }
 
   const PointwiseProgram program_;

@@ -205,12 +205,6 @@ class Executable {
   }
 
  private:
-  static Device device_of(const OpGraph& graph) {
-    for (const GraphValue& v : graph.values) {
-      if (v.kind == ValueKind::computed) return v.device;
-    }
-    return cpu;
-  }
   static bool is_channels_last(const GraphValue& x) {
     return x.shape.size() == 4 && !is_contiguous(x.shape, x.strides) &&
            x.strides == backend::channels_last_strides(x.shape);

@@ -111,6 +111,14 @@ struct OpGraph {
   std::string str() const;
 };
 
+// The device of what the steps compute.
+inline Device device_of(const OpGraph& graph) {
+  for (const GraphValue& v : graph.values) {
+    if (v.kind == ValueKind::computed) return v.device;
+  }
+  return cpu;
+}
+
 // Bytes of the block of memory that a value needs.
 inline int64_t bytes_of(const GraphValue& v) {
   return v.shape.numel() * static_cast<int64_t>(size_of(v.dtype));

@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tinytorch/acceleration/agreement.hpp>
 #include <tinytorch/acceleration/capture.hpp>
 #include <tinytorch/acceleration/executable.hpp>
 #include <tinytorch/acceleration/recompute.hpp>
+#include <tinytorch/acceleration/row_groups.hpp>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@ struct CompileOptions {
   // are computed a second time (recompute.hpp).
   int64_t memory_budget = 0;
   bool fuse = true;                                   // elementwise neighbours become one kernel
+  Math math = Math::same_bits;                        // fast: reductions of rows are fused on a GPU, too
   RegionKernels kernels = RegionKernels::background;  // of fused steps
   bool strict = false;                                // throw instead of running eagerly
   int most_variants = 8;
@@ -65,6 +68,9 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
       report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
     }
     graph = std::move(fused.graph);
+    // A kernel of a GPU adds the elements of rows in another order.
+    if (options.math == Math::fast || device_of(graph).is_cpu())
+      fuse_rows(graph, {options.memory_budget, options.kernels});
   }
   if (options.memory_budget > 0) {  // after fusion, which lowers peaks without computing anything twice
     const Recomputed again = recompute(graph, options.memory_budget);
@@ -131,15 +137,11 @@ inline void require_apart(const std::vector<WrittenTensor>& written, const Tenso
   }
 }
 
-inline bool same_bits(const Tensor& want, const Tensor& got) {
-  const Tensor a = want.detach().to(cpu).contiguous(), b = got.detach().to(cpu).contiguous();
-  return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
-}
 // Which result of a replay has other bits than the function's own. The operations were compared before; so
 // what differs is something in them, such as an axis, a stride or a probability.
-inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got) {
+inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got, Math math) {
   for (size_t k = 0; k < want.size(); ++k) {
-    if (same_bits(want[k], got[k])) continue;
+    if (agree(want[k], got[k], math)) continue;
     return "the operations are those of the capture, but result " + std::to_string(k) +
            " is another one: a setting of an operation has changed, such as an axis or a probability";
   }
@@ -175,13 +177,14 @@ class ReplayTrial {
   Leave leave_;
 };
 
-// Throws unless result k of a replay has the bits of the function's own result.
-inline void require_same(const Tensor& want, const Tensor& got, size_t k, Loc loc) {
-  if (same_bits(want, got)) return;
+// Throws unless result k of a replay has the bits of the function's own result, or is close to it if `math`
+// allows.
+inline void require_same(const Tensor& want, const Tensor& got, size_t k, Math math, Loc loc) {
+  if (agree(want, got, math)) return;
   fail("TT-COMPILE-06",
-       "compile: result " + std::to_string(k) +
-           " of the replay differs from the captured run\n  hint: set "
-           "fuse = false, and report this; an operation may not be deterministic",
+       "compile: result " + std::to_string(k) + " of the replay differs from the captured run\n  hint: " +
+           (math == Math::fast ? "set math = Math::same_bits; sums in another order may differ by much here"
+                               : "set fuse = false, and report this; an operation may not be deterministic"),
        loc);
 }
 inline std::string VariantReport::str() const {

@@ -1,0 +1,95 @@
+// Random functions of rows: elementwise operations and reductions of the last dimensions, in any order.
+#pragma once
+
+#include <tinytorch/tensor/ops.hpp>
+#include <vector>
+
+namespace tinytorch_tests {
+
+// The same operations for the same seed. Arguments: x [.., n], y of the same shape, a line [n], a number for
+// each row [.., 1]. Two results: one with all elements, and one number for each row.
+struct RowFunction {
+  uint64_t seed;
+  int steps = 12;
+
+  tinytorch::Tensors operator()(const tinytorch::Tensors& in) const {
+    namespace tt = tinytorch;
+    tt::Generator random(seed);
+    std::vector<tt::Tensor> full{in[0], in[1]}, row{in[3]};
+    const auto any = [&](const std::vector<tt::Tensor>& of) { return of[random.below(of.size())]; };
+    const auto unary = [&](const tt::Tensor& t) {
+      switch (random.below(6)) {
+        case 0:
+          return tt::tanh(t);
+        case 1:
+          return tt::exp(tt::tanh(t));
+        case 2:
+          return tt::abs(t);
+        case 3:
+          return t * 0.75 + 0.5;
+        case 4:
+          return tt::relu(t);
+        default:
+          return -t;
+      }
+    };
+    const auto binary = [&](const tt::Tensor& a, const tt::Tensor& b) {
+      switch (random.below(5)) {
+        case 0:
+          return a + b;
+        case 1:
+          return a - b;
+        case 2:
+          return a * b;
+        case 3:
+          return a / (tt::abs(b) + 1);
+        default:
+          return tt::where(a > b, a, b);
+      }
+    };
+    for (int k = 0; k < steps; ++k) {
+      switch (random.below(8)) {
+        case 0:
+          full.push_back(unary(any(full)));
+          break;
+        case 1:
+          full.push_back(binary(any(full), any(full)));
+          break;
+        case 2:
+          full.push_back(binary(any(full), any(row)));
+          break;
+        case 3:
+          full.push_back(binary(any(full), in[2]));
+          break;
+        case 4:
+          row.push_back(unary(binary(any(row), any(row))));
+          break;
+        case 5:
+          row.push_back(tt::max(any(full), {-1}, true));
+          break;
+        case 6:
+          row.push_back(random.below(2) == 0 ? tt::mean(any(full), {-1}, true)
+                                             : tt::unsqueeze(tt::mean(any(full), {-1}), -1));
+          break;
+        default:
+          row.push_back(random.below(2) == 0 ? tt::sum(tt::tanh(any(full)), {-1}, true)
+                                             : tt::min(any(full), {-1}, true));
+      }
+    }
+    const tt::Tensor m = tt::mean(full.back(), {-1}, true);  // so that there is a reduction
+    return {binary(full.back(), m) + row.back() * 0.25, row.back() + m};
+  }
+};
+
+inline tinytorch::Tensors row_arguments(const tinytorch::Shape& shape, tinytorch::DType dtype,
+                                        tinytorch::Device device) {
+  namespace tt = tinytorch;
+  tt::Shape row = shape;
+  row.back() = 1;
+  tt::Tensors all;
+  for (const tt::Shape& s : {shape, shape, tt::Shape{shape.back()}, row})
+    all.push_back(tt::randn(s, tt::f32, tt::cpu).to(dtype).to(device));
+  return all;
+}
+
+}  // namespace tinytorch_tests
