@@ -12,17 +12,14 @@ using namespace tinytorch::acceleration;
 
 namespace {
 
-RowProgram mean_of_rows(int64_t rows, int64_t length) {
-  RowProgram program;
-  program.rows = rows, program.length = length, program.inputs = 1;
-  program.values = {{RowExtent::full, f32, {rows, length}},
-                    {RowExtent::row, f32, {rows, 1}},
-                    {RowExtent::full, f32, {rows, length}}};
-  program.steps.push_back({Reduce(ReduceKind::mean, {-1}, true).clone(), {{0, {rows, length}}}, {1}});
-  program.steps.push_back(
-      {Binary(backend::BinaryFn::sub).clone(), {{0, {rows, length}}, {1, {rows, 1}}}, {2}});
-  program.outputs = {1, 2};
-  return program;
+// Rows less their mean, or less their largest element.
+RowProgram centred(int64_t rows, int64_t length, bool by_largest = false) {
+  return tinytorch_tests::rows_of_function(
+      [by_largest](const Tensors& x) {
+        const Tensor m = by_largest ? max(x[0], {-1}, true) : mean(x[0], {-1}, true);
+        return Tensors{m, x[0] - m};
+      },
+      {randn({rows, length}, f32, cpu)});
 }
 Tensors plain_softmax(const Tensors& x) {
   const Tensor e = exp(x[0] - max(x[0], {-1}, true));
@@ -38,7 +35,7 @@ Tensors plain_norm(const Tensors& x) {
 TEST_CASE("without a GPU there is no kernel, and it says why") {
   if (!backend::cuda::architecture().empty()) return;
   const Tensor x = randn({4, 8}), m = empty({4, 1}, f32, cpu), y = empty({4, 8}, f32, cpu);
-  DeviceRows rows(std::make_shared<RowProgram>(mean_of_rows(4, 8)), false);
+  DeviceRows rows(std::make_shared<RowProgram>(centred(4, 8)), false);
   CHECK_FALSE(rows.run({m, y}, {x}));
   CHECK(rows.problem() != "");
 }
@@ -46,8 +43,7 @@ TEST_CASE("without a GPU there is no kernel, and it says why") {
 TEST_CASE("the trial refuses a kernel of another program") {
   if (backend::cuda::architecture().empty()) return;
   DeviceKernels kernels("");
-  RowProgram program = mean_of_rows(8, 64), other = program;
-  other.steps[0].op = Reduce(ReduceKind::max, {-1}, true).clone();
+  const RowProgram program = centred(8, 64), other = centred(8, 64, true);
   const RowCut cut{.elements = 4, .lanes = 32, .parts = 1};
   const auto kernel = kernels.build(emit_cuda_rows(program, cut), false);
   CHECK(kernel->usable([&](const LoadedKernel& k) { return agrees_by_rows(other, cut, k); }) == nullptr);

@@ -2,27 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <support/row_functions.hpp>
-#include <tinytorch/acceleration/capture.hpp>
 #include <tinytorch/acceleration/emit_cuda_rows.hpp>
 #include <tinytorch/acceleration/nvrtc.hpp>
 #include <tinytorch/acceleration/row_groups.hpp>
 
 using namespace tinytorch;
 using namespace tinytorch::acceleration;
+using tinytorch_tests::rows_of_function;
 
 namespace {
 
-// The first row program of a function.
-RowProgram rows_of_function(const TensorFunction& f, const Tensors& arguments) {
-  const NoGrad no_grad;
-  Captured c = capture(f, arguments);
-  OpGraph graph = std::move(fuse(std::move(c.graph), {.kernels = RegionKernels::interpreted}).graph);
-  fuse_rows(graph, {.kernels = RegionKernels::interpreted, .everywhere = true});
-  for (const GraphStep& s : graph.steps)
-    if (const auto* const rows = dynamic_cast<const FusedRows*>(s.op.get())) return *rows->program;
-  FAIL("no row program");
-  return {};
-}
 Tensors plain_softmax(const Tensors& x) {
   const Tensor e = exp(x[0] - max(x[0], {-1}, true));
   return {e / sum(e, {-1}, true)};

@@ -1,6 +1,8 @@
 // Row programs: shapes of some rows, and the steps on tiles of rows.
 #include <doctest/doctest.h>
 
+#include <support/row_functions.hpp>
+#include <tinytorch/acceleration/agreement.hpp>
 #include <tinytorch/acceleration/device_rows.hpp>
 #include <tinytorch/acceleration/row_program.hpp>
 #include <tinytorch/tensor/ops.hpp>
@@ -23,16 +25,14 @@ TEST_CASE("rows minus their mean, in tiles: more tiles than threads, and a last 
   for (const int64_t length : {2, 5, 1000, 40000}) {
     const int64_t rows = length > 1000 ? 5 : 4097;
     const Tensor x = tt::randn({rows, length});
-    tt::RowProgram program;
-    program.rows = rows, program.length = length, program.inputs = 1;
-    program.values = {{tt::RowExtent::full, tt::f32, {rows, length}},
-                      {tt::RowExtent::row, tt::f32, {rows, 1}},
-                      {tt::RowExtent::full, tt::f32, {rows, length}}};
-    program.steps.push_back(
-        {tt::Reduce(tt::ReduceKind::mean, {-1}, true).clone(), {{0, {rows, length}}}, {1}});
-    program.steps.push_back(
-        {tt::Binary(tt::backend::BinaryFn::sub).clone(), {{0, {rows, length}}, {1, {rows, 1}}}, {2}});
-    program.outputs = {1, 2};
+    const tt::RowProgram program = tinytorch_tests::rows_of_function(
+        [](const Tensors& in) {
+          const Tensor mean = tt::mean(in[0], {-1}, true);
+          return Tensors{mean, in[0] - mean};
+        },
+        {x});
+    REQUIRE(program.inputs == 1);
+    REQUIRE(program.outputs.size() == 2);
     const Tensor mean = tt::empty({rows, 1}, tt::f32, tt::cpu),
                  y = tt::empty({rows, length}, tt::f32, tt::cpu);
     tt::run_rows(program, {x}, {mean, y});
@@ -43,7 +43,7 @@ TEST_CASE("rows minus their mean, in tiles: more tiles than threads, and a last 
     tt::RowsRun some(program, 2);
     const Tensor part = tt::empty({2, length}, tt::f32, tt::cpu);
     some.set(0, tt::rows_of(program, 0, x, 3, 2));
-    some.set(2, part);
+    some.set(program.outputs[1], part);
     some.run(tt::cpu);
     CHECK(part.to_vector() == (x - want).slice(0, 3, 5).to_vector());
   }

@@ -1,6 +1,10 @@
 // Random functions of rows: elementwise operations and reductions of the last dimensions, in any order.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <tinytorch/acceleration/capture.hpp>
+#include <tinytorch/acceleration/row_groups.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <vector>
 
@@ -80,6 +84,21 @@ struct RowFunction {
     return {binary(full.back(), m) + row.back() * 0.25, row.back() + m};
   }
 };
+
+// The first row program of a function.
+inline tinytorch::RowProgram rows_of_function(const tinytorch::TensorFunction& f,
+                                              const tinytorch::Tensors& arguments) {
+  namespace tt = tinytorch;
+  const tt::NoGrad no_grad;
+  tt::Captured c = tt::capture(f, arguments);
+  tt::OpGraph graph =
+      std::move(tt::fuse(std::move(c.graph), {.kernels = tt::RegionKernels::interpreted}).graph);
+  tt::fuse_rows(graph, {.kernels = tt::RegionKernels::interpreted, .everywhere = true});
+  for (const tt::GraphStep& s : graph.steps)
+    if (const auto* const rows = dynamic_cast<const tt::FusedRows*>(s.op.get())) return *rows->program;
+  FAIL("the function has no row program");
+  return {};
+}
 
 inline tinytorch::Tensors row_arguments(const tinytorch::Shape& shape, tinytorch::DType dtype,
                                         tinytorch::Device device) {

@@ -32,7 +32,7 @@ struct RowCut {
 struct RowScalars {
   struct Step {
     bool reduces = false;
-    ReduceKind reduce = ReduceKind::sum;
+    ReductionStep reduction;
     backend::PointwiseStep fn;  // otherwise; its operands are in `in`
     std::vector<int> in;        // numbers of values
     int out = 0;
@@ -70,8 +70,8 @@ struct RowScalars {
       Step step;
       step.full = result.extent == RowExtent::full;
       step.dtype = result.dtype;
-      if (const auto* const reduce = dynamic_cast<const Reduce*>(s.op.get())) {
-        step.reduces = true, step.reduce = reduce->kind, step.in = operands;
+      if (s.op->reduction(step.reduction)) {
+        step.reduces = true, step.in = operands;
         number[static_cast<size_t>(s.out[0])] = add(step);
       } else if (const auto* const fused = dynamic_cast<const FusedPointwise*>(s.op.get())) {
         std::vector<int> values = operands;
@@ -279,8 +279,11 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
     line("  }");
   }
 
-  static std::string fold(ReduceKind kind) {
-    return kind == ReduceKind::max ? "Fold::max" : kind == ReduceKind::min ? "Fold::min" : "Fold::sum";
+  static std::string fold(const RowScalars::Step& s) {
+    const backend::ReduceFn fn = s.reduction.fn;
+    return fn == backend::ReduceFn::max   ? "Fold::max"
+           : fn == backend::ReduceFn::min ? "Fold::min"
+                                          : "Fold::sum";
   }
   // All reductions that depend on `level` others.
   void reduce(int level) {
@@ -289,21 +292,20 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
     for (const RowScalars::Step& s : scalars_.steps) {
       if (!s.reduces || s.level != level) continue;
       all.push_back(&s), wanted.push_back(s.in[0]);
-      line("  T a" + n(s.out) + " = neutral<" + fold(s.reduce) + ">();");
+      line("  T a" + n(s.out) + " = neutral<" + fold(s) + ">();");
     }
     pass(
         wanted, [] {},
         [&] {
           for (const RowScalars::Step* s : all)
-            line("      a" + n(s->out) + " = join<" + fold(s->reduce) + ">(a" + n(s->out) + ", v" +
-                 n(s->in[0]) + ");");
+            line("      a" + n(s->out) + " = join<" + fold(*s) + ">(a" + n(s->out) + ", v" + n(s->in[0]) +
+                 ");");
         },
         [] {});
     for (const RowScalars::Step* s : all) {
       // Two buffers take turns, so that no thread writes one that another still reads.
-      std::string x =
-          "over_lanes<" + fold(s->reduce) + ">(a" + n(s->out) + ", partial[" + n(reduced_++ % 2) + "])";
-      if (s->reduce == ReduceKind::mean) x += " / T(n)";
+      std::string x = "over_lanes<" + fold(*s) + ">(a" + n(s->out) + ", partial[" + n(reduced_++ % 2) + "])";
+      if (s->reduction.mean) x += " / T(n)";
       line("  const T v" + n(s->out) + " = " + rounded("(" + x + ")", s->dtype) + ";");
     }
   }

@@ -130,20 +130,23 @@ class RowGroups {
 
   // The rows of a reduction that a row program can have.
   std::optional<RowDomain> domain_of(const GraphStep& s) const {
-    const auto* const reduce = dynamic_cast<const Reduce*>(s.op.get());
-    if (reduce == nullptr || s.inputs.size() != 1 || s.inputs[0] < 0) return std::nullopt;
-    using enum ReduceKind;
-    if (reduce->kind != sum && reduce->kind != mean && reduce->kind != max && reduce->kind != min)
-      return std::nullopt;
+    ReductionStep reduction;
+    using enum backend::ReduceFn;
+    if (!s.op->reduction(reduction) || s.inputs.size() != 1 || s.inputs[0] < 0) return std::nullopt;
+    if (reduction.fn != sum && reduction.fn != max && reduction.fn != min) return std::nullopt;
     const GraphValue& x = graph_.value(s.inputs[0]);
-    const ReducedDims dims(reduce->name(), x.shape, reduce->dims, s.loc);
     const int rank = x.shape.size();
-    for (int k = 0; k < dims.list.size(); ++k)  // the last dimensions
-      if (dims.list[k] != rank - dims.list.size() + k) return std::nullopt;
-    if (dims.count < 2 || x.shape.numel() == 0 || !pays(x) || !is_floating(x.dtype) ||
+    std::vector<bool> reduced(static_cast<size_t>(rank), reduction.dims.empty());
+    for (const int64_t d : reduction.dims) reduced[static_cast<size_t>(d < 0 ? d + rank : d)] = true;
+    const auto first = std::ranges::find(reduced, true);
+    if (std::find(first, reduced.end(), false) != reduced.end())
+      return std::nullopt;  // not the last dimensions
+    int64_t count = 1;
+    for (auto d = first - reduced.begin(); d < rank; ++d) count *= x.shape[static_cast<int>(d)];
+    if (count < 2 || x.shape.numel() == 0 || !pays(x) || !is_floating(x.dtype) ||
         !is_contiguous(x.shape, x.strides))
       return std::nullopt;
-    return RowDomain{x.shape.numel() / dims.count, dims.count};
+    return RowDomain{x.shape.numel() / count, count};
   }
 
   static const backend::PointwiseProgram* program_of(const GraphStep& s) {
@@ -253,7 +256,7 @@ inline GraphStep rows_step(const OpGraph& graph, const std::vector<int>& members
     return root.kind == ValueKind::computed && std::ranges::binary_search(members, root.step);
   };
   const auto extent_at = [&](int v, const GraphStep& s) {
-    if (dynamic_cast<const Reduce*>(s.op.get())) return RowExtent::full;
+    if (ReductionStep ignored; s.op->reduction(ignored)) return RowExtent::full;
     return *RowGroups::extent(graph.value(v), graph.value(s.outputs[0]).shape, domain);
   };
   for (const int m : members) {

@@ -12,7 +12,6 @@
 #include <tinytorch/acceleration/region.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
 #include <utility>
 #include <vector>
 
@@ -35,7 +34,7 @@ struct RowOperand {
   Shape shape;
 };
 struct RowStep {
-  std::shared_ptr<const PrimitiveBase> op;  // elementwise, FusedPointwise, or a Reduce of each whole row
+  std::shared_ptr<const PrimitiveBase> op;  // elementwise, FusedPointwise, or a reduction of each whole row
   std::vector<RowOperand> in;
   std::vector<int> out;
 };

@@ -87,12 +87,18 @@ struct Reduce final : Primitive<Reduce> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel()) * (kind == ReduceKind::norm ? 2 : 1);
   }
-  void run(const Tensors& in, Tensors& out) const override {
+  ReduceFn fn() const {
     constexpr ReduceFn kFn[] = {ReduceFn::sum, ReduceFn::sum, ReduceFn::prod, ReduceFn::max,
                                 ReduceFn::min, ReduceFn::any, ReduceFn::all,  ReduceFn::sum_square};
+    return kFn[static_cast<size_t>(kind)];
+  }
+  bool reduction(ReductionStep& described) const override {
+    described = {fn(), kind == ReduceKind::mean, dims};
+    return kind != ReduceKind::norm;  // which also takes a root
+  }
+  void run(const Tensors& in, Tensors& out) const override {
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double divisor = kind == ReduceKind::mean ? static_cast<double>(r.count) : 1.0;
-    const ReduceFn fn = kFn[static_cast<size_t>(kind)];
     if (r.count == 1 && kind <= ReduceKind::min) {  // one element per result: a copy
       backend::View to = out[0].view_of();
       to.shape = r.kept_dims;
@@ -101,13 +107,13 @@ struct Reduce final : Primitive<Reduce> {
       return;
     }
     if (kind != ReduceKind::norm) {
-      TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, divisor));
+      TT_KERNEL(out[0], reduce(fn(), out[0].view_of(), in[0].view_of(), r.flag, divisor));
       return;
     }
     // Squares of f16 easily exceed its range, and their rounding error would enter the root.
     const bool narrow = is_16_bit(in[0].dtype());
     const Tensor squares = narrow ? empty(out[0].shape(), DType::f32, in[0].device()) : out[0];
-    TT_KERNEL(squares, reduce(fn, squares.view_of(), in[0].view_of(), r.flag));
+    TT_KERNEL(squares, reduce(fn(), squares.view_of(), in[0].view_of(), r.flag));
     TT_KERNEL(out[0], unary(backend::UnaryFn::sqrt, out[0].view_of(), squares.view_of()));
   }
   Save saves() const override {
