@@ -32,7 +32,7 @@ TEST_CASE("a softmax is three passes: two reductions, and the results") {
   const std::string text = emit_cuda_rows(program, {.elements = 4, .lanes = 32, .parts = 1});
   CHECK(count(text, "over_lanes<Fold::max>(") == 1);
   CHECK(count(text, "over_lanes<Fold::sum>(") == 1);
-  CHECK(count(text, "store(") == 1);
+  CHECK(count(text, "store_elements(static_cast") == 1);
   CHECK(count(text, "load_elements(c0") == 1);  // the input is read once
 }
 
@@ -59,13 +59,18 @@ TEST_CASE("how rows are cut") {
     return row_cut(program, out, in);
   };
   CHECK(cut({100, 128}, f32) == RowCut{.elements = 4, .lanes = 32, .parts = 1});
+  CHECK(cut({100, 128}, bf16) == RowCut{.elements = 8, .lanes = 16, .parts = 1});
+  CHECK(cut({100, 5}, f32) == RowCut{.elements = 4, .lanes = 4, .parts = 1, .shifted = true});
   CHECK(cut({100, 512}, f32) == RowCut{.elements = 4, .lanes = 32, .parts = 4});
-  CHECK(cut({100, 1024}, f32) == RowCut{.elements = 4, .lanes = 128, .parts = 2});
+  CHECK(cut({100, 768}, f32) == RowCut{.elements = 4, .lanes = 128, .parts = 2});
   CHECK(cut({100, 1024}, bf16) == RowCut{.elements = 8, .lanes = 32, .parts = 4});
-  CHECK(cut({100, 1023}, f32)->elements == 1);       // vectors would cross rows
+  CHECK(cut({100, 8192}, f32) == RowCut{.elements = 4, .lanes = 512, .parts = 4});
+  CHECK(cut({100, 1023}, f32)->shifted);             // vectors would cross rows
   CHECK(cut({100, 1024}, f32, 260)->elements == 1);  // an address between vectors
-  CHECK(cut({100, 50257}, f32)->parts == 0);         // too long for registers
-  CHECK_FALSE(cut({2, 100000}, f32));                // few and long rows
+  CHECK_FALSE(cut({100, 1024}, f32, 260)->shifted);
+  CHECK(cut({100, 50257}, f32)->parts == 0);  // too long for registers
+  CHECK(cut({100, 50257}, bf16)->parts == 7);
+  CHECK_FALSE(cut({2, 100000}, f32));  // few and long rows
 }
 
 TEST_CASE("NVRTC compiles random functions of rows") {
@@ -76,7 +81,8 @@ TEST_CASE("NVRTC compiles random functions of rows") {
   }
   uint64_t seed = 100;
   for (const DType dtype : {f32, f64, bf16, f16}) {
-    for (const RowCut cut : {RowCut{4, 32, 2}, RowCut{8, 256, 1}, RowCut{1, 1024, 0}, RowCut{2, 512, 0}}) {
+    for (const RowCut cut : {RowCut{4, 32, 2}, RowCut{8, 256, 1}, RowCut{1, 1024, 0}, RowCut{2, 512, 3, true},
+                             RowCut{2, 16, 1}, RowCut{4, 1024, 0, true}}) {
       const RowProgram program = rows_of_function(tinytorch_tests::RowFunction{++seed},
                                                   tinytorch_tests::row_arguments({6, 40}, dtype, cpu));
       std::string problem;

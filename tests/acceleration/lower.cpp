@@ -36,6 +36,7 @@ TEST_CASE("a report counts kernels, bytes and peaks before and after") {
 TEST_CASE("results that differ in one bit are refused") {
   namespace tt = tinytorch;
   const tt::Tensor a = tt::zeros({2}), b = -tt::zeros({2});
-  tt::require_same(a, a, 0, tt::Loc::current());
-  CHECK(errors::thrown_by([&] { tt::require_same(a, b, 1, tt::Loc::current()); }).code == "TT-COMPILE-06");
+  tt::require_same(a, a, 0, tt::Math::same_bits, tt::Loc::current());
+  CHECK(errors::thrown_by([&] { tt::require_same(a, b, 1, tt::Math::same_bits, tt::Loc::current()); }).code ==
+        "TT-COMPILE-06");
 }

@@ -27,7 +27,7 @@ namespace tinytorch::inline TT_BUILD::acceleration {
 // for which a block for each row would leave most of a GPU idle, or more arguments than a kernel takes.
 inline std::optional<RowCut> row_cut(const RowProgram& program, std::span<void* const> out,
                                      std::span<const void* const> in) {
-  constexpr int64_t kFewRows = 64, kLongRow = 1 << 16, kKeptBytes = 256, kArgumentBytes = 4000;
+  constexpr int64_t kFewRows = 64, kLongRow = 1 << 16, kArgumentBytes = 4000;
   const RowScalars scalars(program);
   const size_t bytes = 8 * (out.size() + in.size()) + 16 * scalars.steps.size() + 32;
   if (bytes > kArgumentBytes || program.rows > INT_MAX) return std::nullopt;
@@ -48,17 +48,22 @@ inline std::optional<RowCut> row_cut(const RowProgram& program, std::span<void* 
     const auto access = std::min<size_t>(16, size_of(value.dtype) * static_cast<size_t>(cut.elements));
     return !by_element(value.extent) || reinterpret_cast<uintptr_t>(data) % access == 0;
   };
-  bool vectors = program.length % cut.elements == 0;
+  bool vectors = true;
   for (size_t k = 0; k < in.size(); ++k) vectors = vectors && whole(static_cast<int>(k), in[k]);
   for (size_t k = 0; k < out.size(); ++k) vectors = vectors && whole(program.outputs[k], out[k]);
   if (!vectors) cut.elements = 1;
-  const int64_t pieces = ceil_div(program.length, int64_t{cut.elements});
-  const int64_t most = cut.elements == 1 ? 8 : 4;  // parts
-  while (cut.lanes < 1024 && pieces > cut.lanes * (cut.lanes == 32 ? most : most / 2))
-    cut.lanes = cut.lanes == 32 ? 128 : 2 * cut.lanes;
-  cut.parts = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(pieces, int64_t{cut.lanes}))));
-  const int kept = CudaRowEmitter::kept_bytes(program) * cut.elements;
-  if (cut.parts > most || kept * cut.parts > kKeptBytes) cut.parts = 0;
+  cut.shifted = program.length % cut.elements != 0;
+  const int64_t pieces =
+      ceil_div(program.length, int64_t{cut.elements}) + (cut.shifted ? 1 : 0);  // of the row with most
+  const int64_t most = cut.elements == 1 ? 8 : 4;                               // parts
+  if (pieces <= 16) {
+    cut.lanes = static_cast<int>(std::max<uint64_t>(4, std::bit_ceil(static_cast<uint64_t>(pieces))));
+  } else {
+    while (cut.lanes < 1024 && pieces > cut.lanes * most) cut.lanes = cut.lanes == 32 ? 128 : 2 * cut.lanes;
+  }
+  const int64_t parts = ceil_div(pieces, int64_t{cut.lanes});
+  const int64_t kept = parts * CudaRowEmitter::kept_bytes(program) * cut.elements;
+  cut.parts = parts <= 2 * most && kept <= (cut.lanes == 1024 ? 128 : 256) ? static_cast<int>(parts) : 0;
   return cut;
 }
 

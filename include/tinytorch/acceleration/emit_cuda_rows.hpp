@@ -1,10 +1,11 @@
 // Row programs (row_program.hpp) as CUDA text, for NVRTC.
 //
-// A warp or a block computes a row. It reads the row's inputs once, into registers, if they fit there; longer
-// rows are read again for each pass. A pass computes, for every element, what the next reductions need, and
-// folds it: first within a thread, then over the threads. Elementwise steps are computed again in each pass
-// that needs them, which costs less than memory. Sums are therefore added in another order than by the
-// library's own reduction, so their last bits may differ.
+// A part of a warp, a warp, or a block computes a row. It reads the row's inputs once, into registers, if
+// they fit there; longer rows are read again for each pass. A pass computes, for every element, what the next
+// reductions need, and folds it: first within a thread, then over the threads. Elementwise steps are computed
+// again in each pass that needs them, which costs less than memory. What Math::fast allows is used: sums are
+// added in another order than by the library's own reduction, values between the steps keep the precision of
+// the computing type, and exp and division are the approximate instructions, with errors of 2 ulp.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +19,11 @@
 namespace tinytorch::inline TT_BUILD::acceleration {
 
 // How a kernel cuts a row: `lanes` threads compute it, each `elements` neighbours at a time, `parts` times;
-// with 0 parts, as often as the row needs, and without keeping its inputs in registers.
+// with 0 parts, as often as the row needs, and without keeping its inputs in registers. `shifted`: rows begin
+// between vectors, so the first and the last vector of a row are only in part its own.
 struct RowCut {
   int elements = 1, lanes = 32, parts = 1;
+  bool shifted = false;
   auto operator<=>(const RowCut&) const = default;
 
   int block() const { return std::max(lanes, 128); }
@@ -102,6 +105,7 @@ class CudaRowEmitter {
     line(scalars_.compute == DType::f64 ? "typedef double T;" : "typedef float T;");
     line("constexpr int E = " + n(cut_.elements) + ", kLanes = " + n(cut_.lanes) +
          ", kBlock = " + n(cut_.block()) + ";");
+    line("constexpr bool kShifted = " + n(static_cast<int>(cut_.shifted)) + ";");
     out_ += kSupport;
     line("struct Arguments {");
     line("  void* out[" + n(std::max<size_t>(1, program_.outputs.size())) + "];");
@@ -113,9 +117,11 @@ class CudaRowEmitter {
     line("tinytorch_kernel(const __grid_constant__ Arguments g) {");
     line("  __shared__ T partial[2][32];");
     line("  const int lane = static_cast<int>(threadIdx.x) % kLanes;");
-    line("  const int64_t row = int64_t(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;");
+    line("  const int64_t wanted = int64_t(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;");
+    line("  const bool valid = wanted < g.rows;");  // a warp with other rows needs all its lanes
+    line("  const int64_t row = valid ? wanted : g.rows - 1;");
     line("  const int64_t n = g.length;");
-    line("  if (row >= g.rows) return;");
+    line("  const int64_t origin = kShifted ? -(row * n % E) : 0;");
     for (size_t k = 0; k < program_.inputs; ++k) input(static_cast<int>(k));
     for (int level = 0; level <= scalars_.levels; ++level) {
       row_steps(level);
@@ -149,22 +155,51 @@ __device__ __forceinline__ T join(T a, T x) {  // NaN wins
   if (fold == Fold::max) return x > a || x != x ? x : a;
   return x < a || x != x ? x : a;
 }
-template <class X, int kCount>
-__device__ __forceinline__ void load_elements(X (&out)[kCount], const X* p) {  // as load(), without conversion
-  constexpr int kBytes = kAccessBytes<X, kCount>, kEach = kBytes / static_cast<int>(sizeof(X));
+__device__ __forceinline__ bool inside(int64_t j, int64_t n) { return !kShifted || (j >= 0 && j < n); }
+// Elements [j, j + E) of a row, 0 outside of it.
+template <class X>
+__device__ __forceinline__ void load_one_by_one(X (&out)[E], const X* p, int64_t j, int64_t n) {
 #pragma unroll
-  for (int k = 0; k < kCount / kEach; ++k) {
-    const typename WordOf<kBytes>::Type word = reinterpret_cast<const typename WordOf<kBytes>::Type*>(p)[k];
+  for (int i = 0; i < E; ++i) out[i] = inside(j + i, n) ? p[j + i] : X();
+}
+template <class X>
+__device__ __forceinline__ void load_elements(X (&out)[E], const X* p, int64_t j, int64_t n) {
+  if (kShifted && (j < 0 || j + E > n)) return load_one_by_one(out, p, j, n);
+  constexpr int kBytes = kAccessBytes<X, E>, kEach = kBytes / static_cast<int>(sizeof(X));
+  using Word = typename WordOf<kBytes>::Type;
+#pragma unroll
+  for (int k = 0; k < E / kEach; ++k) {
+    const Word word = reinterpret_cast<const Word*>(p + j)[k];
     memcpy(&out[k * kEach], &word, sizeof(word));
   }
 }
+template <class X>
+__device__ __forceinline__ void store_elements(X* p, const T (&in)[E], int64_t j, int64_t n) {
+  if (kShifted && (j < 0 || j + E > n)) {
+#pragma unroll
+    for (int i = 0; i < E; ++i)
+      if (inside(j + i, n)) p[j + i] = to<X>(in[i]);
+    return;
+  }
+  store(p + j, in);
+}
+template <UnaryFn fn>
+__device__ __forceinline__ T fast_unary(T x, T p0, T p1) {
+  if constexpr (fn == UnaryFn::exp && sizeof(T) == 4) return exp2_approx(x * 1.44269504f);
+  return unary_of<fn, T>(x, p0, p1);
+}
+template <BinaryFn fn>
+__device__ __forceinline__ T fast_binary(T a, T b, T p0) {
+  if constexpr (fn == BinaryFn::div && sizeof(T) == 4) return __fdividef(a, b);
+  return binary_of<fn, T>(a, b, p0);
+}
 template <Fold fold>
 __device__ __forceinline__ T over_lanes(T a, T* partial) {
-  for (int step = 16; step > 0; step /= 2) {
+  for (int step = (kLanes < 32 ? kLanes : 32) / 2; step > 0; step /= 2) {
     const T b = __shfl_xor_sync(0xffffffffu, a, step);
     a = join<fold>(a, b);
   }
-  if (kLanes == 32) return a;
+  if (kLanes <= 32) return a;
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = a;
   __syncthreads();
   T all = partial[0];
@@ -194,9 +229,14 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
     line("  " + type(k) + " c" + n(k) + "[" + n(cut_.parts) + "][E];");
     line("#pragma unroll");
     line("  for (int u = 0; u < " + n(cut_.parts) + "; ++u) {");
-    line("    const int64_t j = (int64_t(u) * kLanes + lane) * E;");
-    line("    if (j < n) load_elements(c" + n(k) + "[u], p" + n(k) + " + j);");
+    line("    const int64_t j = origin + (int64_t(u) * kLanes + lane) * E;");
+    line("    if (j < n) " + load(k) + "(c" + n(k) + "[u], p" + n(k) + ", j, n);");
     line("  }");
+  }
+
+  // A line for all rows does not begin between vectors with them.
+  std::string load(int k) const {
+    return cut_.shifted && extent(k) == RowExtent::line ? "load_one_by_one" : "load_elements";
   }
 
   // The value of an elementwise step, from values of the same element or row.
@@ -208,19 +248,15 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
     const std::string fn = n(static_cast<int>(s.fn.fn));
     std::string x = in(0);
     if (s.fn.kind == unary) {
-      x = "unary_of<UnaryFn(" + fn + "), T>(" + in(0) + ", " + parameter(0) + ", " + parameter(1) + ")";
+      x = "fast_unary<UnaryFn(" + fn + ")>(" + in(0) + ", " + parameter(0) + ", " + parameter(1) + ")";
     } else if (s.fn.kind == binary) {
-      x = "binary_of<BinaryFn(" + fn + "), T>(" + in(0) + ", " + in(1) + ", " + parameter(0) + ")";
+      x = "fast_binary<BinaryFn(" + fn + ")>(" + in(0) + ", " + in(1) + ", " + parameter(0) + ")";
     } else if (s.fn.kind == where) {
       x = "(" + in(0) + " != T(0) ? " + in(1) + " : " + in(2) + ")";
     } else if (s.dtype == DType::boolean) {
       x = "(" + in(0) + " != T(0) ? T(1) : T(0))";
     }
-    return rounded(x, s.dtype);
-  }
-  std::string rounded(const std::string& x, DType dtype) const {
-    if (scalars_.compute != DType::f32 || !is_16_bit(dtype)) return x;
-    return "to<T>(to<" + emitted_type(dtype) + ">(" + x + "))";
+    return x;
   }
 
   // Numbers for each row that depend on `level` reductions.
@@ -250,15 +286,15 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
     if (cut_.parts > 0) {
       line("#pragma unroll");
       line("  for (int u = 0; u < " + n(cut_.parts) + "; ++u) {");
-      line("    const int64_t j = (int64_t(u) * kLanes + lane) * E;");
+      line("    const int64_t j = origin + (int64_t(u) * kLanes + lane) * E;");
       line("    if (j < n) {");
     } else {
-      line("  for (int64_t j = int64_t(lane) * E; j < n; j += int64_t(kLanes) * E) {");
+      line("  for (int64_t j = origin + int64_t(lane) * E; j < n; j += int64_t(kLanes) * E) {");
       line("    {");
       for (int k = 0; k < inputs; ++k) {
         if (!reads(k)) continue;
         line("    " + type(k) + " l" + n(k) + "[E];");
-        line("    load_elements(l" + n(k) + ", p" + n(k) + " + j);");
+        line("    " + load(k) + "(l" + n(k) + ", p" + n(k) + ", j, n);");
       }
     }
     before();
@@ -298,15 +334,15 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
         wanted, [] {},
         [&] {
           for (const RowScalars::Step* s : all)
-            line("      a" + n(s->out) + " = join<" + fold(*s) + ">(a" + n(s->out) + ", v" + n(s->in[0]) +
-                 ");");
+            line("      if (inside(j + i, n)) a" + n(s->out) + " = join<" + fold(*s) + ">(a" + n(s->out) +
+                 ", v" + n(s->in[0]) + ");");
         },
         [] {});
     for (const RowScalars::Step* s : all) {
       // Two buffers take turns, so that no thread writes one that another still reads.
       std::string x = "over_lanes<" + fold(*s) + ">(a" + n(s->out) + ", partial[" + n(reduced_++ % 2) + "])";
       if (s->reduction.mean) x += " / T(n)";
-      line("  const T v" + n(s->out) + " = " + rounded("(" + x + ")", s->dtype) + ";");
+      line("  const T v" + n(s->out) + " = " + x + ";");
     }
   }
 
@@ -317,8 +353,8 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
       if (by_element(v)) {
         wanted.push_back(v);
       } else {
-        line("  if (lane == 0) static_cast<" + type(v) + "*>(g.out[" + n(k) + "])[row] = to<" + type(v) +
-             ">(v" + n(v) + ");");
+        line("  if (valid && lane == 0) static_cast<" + type(v) + "*>(g.out[" + n(k) + "])[row] = to<" +
+             type(v) + ">(v" + n(v) + ");");
       }
     }
     if (wanted.empty()) return;
@@ -331,8 +367,8 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
         [&] { for_each([&](size_t k, int v) { line("      y" + n(k) + "[i] = v" + n(v) + ";"); }); },
         [&] {
           for_each([&](size_t k, int v) {
-            line("    store(static_cast<" + type(v) + "*>(g.out[" + n(k) + "]) + row * n + j, y" + n(k) +
-                 ");");
+            line("    if (valid) store_elements(static_cast<" + type(v) + "*>(g.out[" + n(k) +
+                 "]) + row * n, y" + n(k) + ", j, n);");
           });
         });
   }
