@@ -101,10 +101,10 @@ struct AuditResult {
   std::string detail;
 };
 
-// An audit for which this machine lacks the means is not passed and not failed; its detail begins so.
+// An audit for which this machine lacks the means is neither passed nor failed; its detail begins with this.
 inline constexpr std::string_view kNotMade = "not made: ";
 inline bool was_made(const AuditResult& a) { return !a.detail.starts_with(kNotMade); }
-// The same for an audit whose samples are too few for the machine's noise.
+// An audit whose samples are too few for the machine's noise is neither, too; its detail begins with this.
 inline constexpr std::string_view kNotDecided = "not decided: ";
 inline bool is_decided(const AuditResult& a) { return a.passed || !a.detail.starts_with(kNotDecided); }
 
