@@ -42,6 +42,25 @@ TEST_CASE("layers whose bytes fall are stored, and the model computes the same; 
   }
 }
 
+TEST_CASE("scales of 8-bit codes, and no other part of a weight, keep f32 in a model that is converted") {
+  const tt::Tensor w =
+      tt::masked(sparse_matrix(32, 64, 1, 5), tt::nm_mask(sparse_matrix(32, 64, 1, 5), 2, 4));
+  for (const char* const format : {"bitmap", "csr", "bsr16", "2:4", "strips", "bsr16_int8"}) {
+    const bool strips = std::string_view(format) == "strips";
+    for (const tt::NamedPart& part : tt::sparse_weight(strips ? w.to(tt::bf16) : w, format).parts())
+      CHECK(part.exact == (std::string_view(part.name) == "scales"));
+  }
+  Net net;
+  net.to(tt::cpu);
+  CHECK(tt::store_sparse(net, "bsr16_int8") == 2);
+  const tt::Tensor before = net.state_dict().at("hidden.scales").clone();
+  net.to(tt::bf16);
+  CHECK(net.state_dict().at("hidden.scales").dtype() == tt::f32);
+  CHECK(same_values(net.state_dict().at("hidden.scales"), before));
+  CHECK(net.state_dict().at("hidden.bias").dtype() == tt::bf16);
+  CHECK(net(tt::zeros({2, 64}, tt::bf16, tt::cpu)).dtype() == tt::bf16);
+}
+
 TEST_CASE("2:4 in strips: layers of 16 bits compute on every device, others stay dense") {
   for (const tt::DType t : {tt::bf16, tt::f16}) {
     Net net;
