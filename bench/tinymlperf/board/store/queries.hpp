@@ -106,6 +106,7 @@ class Queries final : public Source {
         .runs = runs(*digest, id, whom(viewer)),
         .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id), whom(viewer)),
         .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
+        .compiled = detail::is_compiled(db_, *digest),
         .reasons = {},
         .difference = "",
         .similarities = read_similarity(db_, id)};
@@ -114,7 +115,7 @@ class Queries final : public Source {
     s.hiding = Hidings(db_).of(id);
     if (s.hiding) {
       s.files.clear(), s.runs.clear(), s.claims.clear(), s.replaced.clear(), s.similarities.clear();
-      s.note.clear();
+      s.note.clear(), s.compiled = false;
       return s;
     }
     s.sealed_until = Settings(db_).sealed_until(store_.queue().now());

@@ -9,6 +9,7 @@
 #include <tinymlperf/board/store/database.hpp>
 #include <tinymlperf/bundle/digest.hpp>
 #include <tinymlperf/bundle/manifest.hpp>
+#include <tinymlperf/entries/entry.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/judge/results/any_run.hpp>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
@@ -67,6 +68,16 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
            c.audits[i].id, c.audits[i].name, c.audits[i].passed, c.audits[i].detail);
 }
 
+// Whether the bundle with this digest is a model that asks for a compiled forward pass.
+inline bool is_compiled(Database& db, const std::string& digest) {
+  const auto model = db.text(
+      "SELECT m.text FROM bundles b JOIN files m ON m.bundle = b.id AND m.path = 'model.json' "
+      "WHERE b.sha256 = ? AND NOT EXISTS (SELECT 1 FROM files p WHERE p.bundle = b.id AND p.path = "
+      "'plugin.cpp')",
+      digest);
+  return model && asks_to_compile(*model);
+}
+
 inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row) {
   ContenderRecord c;
   c.name = row.text(1);
@@ -103,6 +114,7 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   if (Rows b = db.query("SELECT manifest FROM bundles WHERE sha256 = ?", c.bundle);
       c.tier == "T2" && b.next())
     c.replaced = HeaderSet::names_in(bundle::parse_manifest(b.text(0)).files);
+  c.compiled = is_compiled(db, c.bundle);
   return c;
 }
 
