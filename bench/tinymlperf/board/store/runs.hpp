@@ -183,9 +183,8 @@ int64_t insert_run(Database& db, const Document& d, std::optional<int64_t> job, 
   const int64_t machine_id = db.integer("SELECT id FROM machines WHERE description = ?", machine).value();
   const int64_t run = db.insert(
       "INSERT INTO runs(job, sha256, benchmark, scenario, division, class, hardware, date, seed, "
-      "hidden_samples, "
-      "quality_metric, "
-      "quality_floor, machine, sandbox, created) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "hidden_samples, quality_metric, quality_floor, machine, sandbox, created) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       job, digest_of(d), what.benchmark, what.scenario, what.division, d.run_class, d.hardware, d.date,
       static_cast<int64_t>(d.seed), what.hidden_samples, what.quality_metric, what.quality_floor, machine_id,
       d.sandbox.dump(-1, ' ', true), now);
@@ -218,8 +217,8 @@ inline bool is_older_run(Database& db, int64_t run) {
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
       "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "
-      "quality_floor, "
-      "description, sandbox, division FROM runs JOIN machines ON machines.id = machine WHERE runs.id = ?",
+      "quality_floor, description, sandbox, division FROM runs JOIN machines ON machines.id = machine "
+      "WHERE runs.id = ?",
       run);
   if (!row.next()) return std::nullopt;
   RunDocument d;
@@ -229,8 +228,7 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   for (Rows c =
            db.query("SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
                     "peak_bytes, multiply_adds, credit, minus_bits, positive_wins, negative_wins, "
-                    "evidence FROM "
-                    "contenders WHERE run = ? ORDER BY place",
+                    "evidence FROM contenders WHERE run = ? ORDER BY place",
                     run);
        c.next();)
     d.contenders.push_back(detail::read_contender(db, run, c));
