@@ -61,6 +61,21 @@ TEST_CASE("scales of 8-bit codes, and no other part of a weight, keep f32 in a m
   CHECK(net(tt::zeros({2, 64}, tt::bf16, tt::cpu)).dtype() == tt::bf16);
 }
 
+TEST_CASE("blocks of a slice that begins inside of 16 bytes are multiplied on every device") {
+  const tt::Device here = tt::default_device();
+  for (const tt::DType t : {tt::bf16, tt::f16}) {
+    const tt::Tensor w = sparse_matrix(40, 70, 1, 4).to(t).to(here),
+                     x = sparse_matrix(5, 70, 1, 6).to(t).to(here);
+    const tt::BsrMatrix s = tt::to_bsr(w, 16);
+    const tt::Tensor memory = tt::zeros({s.stored() + 1}, t, here);
+    tt::Tensor values = memory.slice(0, 1).reshape(s.values().shape());
+    values.copy_(s.values());
+    const tt::SparseWeight sliced{tt::BsrMatrix(values, s.indices(), s.offsets(), 40, 70)};
+    const tt::Tensor y = tt::sparse_linear(x, sliced), wanted = tt::sparse_linear(x, tt::SparseWeight(s));
+    CHECK(same_values(y.to(tt::cpu), wanted.to(tt::cpu)));
+  }
+}
+
 TEST_CASE("2:4 in strips: layers of 16 bits compute on every device, others stay dense") {
   for (const tt::DType t : {tt::bf16, tt::f16}) {
     Net net;
