@@ -30,9 +30,10 @@ inline channel::Tensor channel_tensor_of(const tt::Tensor& t) {
 
 using Forward = std::function<tt::Tensor(const tt::Tensor&)>;
 
-// `plain`, or the same function compiled if model.json says "compile": true. In the sandbox there is neither
-// a compiler nor dlopen(), so fused steps are interpreted. What cannot be captured is an error, since an
-// entry that asked for a compiled pass must not be timed without one.
+// `plain`, or the same function compiled if model.json says "compile": true. Fused steps are interpreted: the
+// system's compiler would work beside the timed turns of each fresh process, and its kernels would change the
+// times in the middle of a match. What cannot be captured is an error, since an entry that asked for a
+// compiled pass must not be timed without one.
 inline Forward forward_of(const EntrySpec& spec, Forward plain) {
   if (!spec.compile) return plain;
   const tt::CompileOptions options{.kernels = tt::RegionKernels::interpreted, .strict = true};
@@ -61,7 +62,7 @@ inline Tensors answer_of(const TextModel& model, const Forward& next, const Quer
         "option out for the scenario generation");
   const std::vector<uint8_t> out = model.continue_prompt(
       bytes.values<uint8_t>(), query.inputs[1].values<int64_t>()[0],
-      [&](uint8_t next) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&next, 1))); });
+      [&](uint8_t byte) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&byte, 1))); });
   return {make_tensor<uint8_t>(DType::u8, {static_cast<int64_t>(out.size())}, out)};
 }
 
