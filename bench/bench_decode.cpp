@@ -3,8 +3,8 @@
 //   bench_decode                     a step at several lengths, a prompt, and how the time of a text grows
 //   bench_decode --json out.json --uncached
 //   bench_decode --only formats      one part: steps, prompt, growth, speculation, prefix or formats
-//   bench_decode --serve             answers requests on stdin; bench/compare_decode.py alternates it with a
-//   peer
+//   bench_decode --serve             answers stdin; bench/compare_decode.py alternates it with a peer
+//
 // A step reads all weights and the cached keys and values once. Its share is the speed of that relative to a
 // sum over as many bytes, which runs in turn with it. The weights are random, which changes no time.
 #include <fmt/format.h>

@@ -39,6 +39,30 @@ TEST_CASE("BSR: round trip of every dtype and block, with partial blocks at the 
   CHECK(tt::to_bsr(tt::ones({40, 40}), 16).blocks() == 9);
 }
 
+TEST_CASE("BSR: values that begin between multiples of 16 bytes are copied, others are shared") {
+  for (const tt::DType dtype : {tt::f32, tt::bf16, tt::i8}) {
+    const tt::Tensor w = block_matrix(40, 70, 16, dtype);
+    const tt::BsrMatrix s = tt::to_bsr(w, 16);
+    for (const int64_t skipped : {0, 1, 3, 16}) {
+      const tt::Tensor memory = tt::zeros({s.stored() + skipped}, dtype, tt::cpu);
+      tt::Tensor values = memory.slice(0, skipped).reshape(s.values().shape());
+      values.copy_(s.values());
+      REQUIRE(values.is_contiguous());
+      const tt::BsrMatrix m(values, s.indices(), s.offsets(), 40, 70);
+      const auto address = reinterpret_cast<uintptr_t>(m.view().values);
+      const bool aligned = skipped * static_cast<int64_t>(tt::size_of(dtype)) % 16 == 0;
+      CHECK(address % 16 == 0);
+      CHECK((address == reinterpret_cast<uintptr_t>(values.view_of().data)) == aligned);
+      CHECK(same_values(m.dense(), w));
+    }
+  }
+  const tt::Tensor nothing = tt::zeros({256 + 1}, tt::f32, tt::cpu).slice(0, 257).reshape({0, 16, 16});
+  const tt::BsrMatrix empty(nothing, tt::zeros({0}, tt::i32, tt::cpu), tt::zeros({3}, tt::i64, tt::cpu), 20,
+                            9);
+  CHECK(empty.blocks() == 0);
+  CHECK(same_values(empty.dense(), tt::zeros({20, 9})));
+}
+
 TEST_CASE("BSR: other blocks, and parts that do not fit, are refused") {
   const tt::BsrMatrix s = tt::to_bsr(block_matrix(70, 70, 16, tt::f32), 16);
   const auto with = [&](const tt::Tensor& values, const tt::Tensor& indices, const tt::Tensor& offsets,

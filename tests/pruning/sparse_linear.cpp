@@ -42,6 +42,40 @@ TEST_CASE("layers whose bytes fall are stored, and the model computes the same; 
   }
 }
 
+TEST_CASE("scales of 8-bit codes, and no other part of a weight, keep f32 in a model that is converted") {
+  const tt::Tensor w =
+      tt::masked(sparse_matrix(32, 64, 1, 5), tt::nm_mask(sparse_matrix(32, 64, 1, 5), 2, 4));
+  for (const char* const format : {"bitmap", "csr", "bsr16", "2:4", "strips", "bsr16_int8"}) {
+    const bool strips = std::string_view(format) == "strips";
+    for (const tt::NamedPart& part : tt::sparse_weight(strips ? w.to(tt::bf16) : w, format).parts())
+      CHECK(part.exact == (std::string_view(part.name) == "scales"));
+  }
+  Net net;
+  net.to(tt::cpu);
+  CHECK(tt::store_sparse(net, "bsr16_int8") == 2);
+  const tt::Tensor before = net.state_dict().at("hidden.scales").clone();
+  net.to(tt::bf16);
+  CHECK(net.state_dict().at("hidden.scales").dtype() == tt::f32);
+  CHECK(same_values(net.state_dict().at("hidden.scales"), before));
+  CHECK(net.state_dict().at("hidden.bias").dtype() == tt::bf16);
+  CHECK(net(tt::zeros({2, 64}, tt::bf16, tt::cpu)).dtype() == tt::bf16);
+}
+
+TEST_CASE("blocks of a slice that begins inside of 16 bytes are multiplied on every device") {
+  const tt::Device here = tt::default_device();
+  for (const tt::DType t : {tt::bf16, tt::f16}) {
+    const tt::Tensor w = sparse_matrix(40, 70, 1, 4).to(t).to(here),
+                     x = sparse_matrix(5, 70, 1, 6).to(t).to(here);
+    const tt::BsrMatrix s = tt::to_bsr(w, 16);
+    const tt::Tensor memory = tt::zeros({s.stored() + 1}, t, here);
+    tt::Tensor values = memory.slice(0, 1).reshape(s.values().shape());
+    values.copy_(s.values());
+    const tt::SparseWeight sliced{tt::BsrMatrix(values, s.indices(), s.offsets(), 40, 70)};
+    const tt::Tensor y = tt::sparse_linear(x, sliced), wanted = tt::sparse_linear(x, tt::SparseWeight(s));
+    CHECK(same_values(y.to(tt::cpu), wanted.to(tt::cpu)));
+  }
+}
+
 TEST_CASE("2:4 in strips: layers of 16 bits compute on every device, others stay dense") {
   for (const tt::DType t : {tt::bf16, tt::f16}) {
     Net net;

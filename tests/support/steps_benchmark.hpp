@@ -12,7 +12,7 @@ namespace test {
 namespace channel = tinymlperf::channel;
 namespace judge = tinymlperf::judge;
 
-class StepsBenchmark final : public judge::Benchmark {
+class StepsBenchmark : public judge::Benchmark {
  public:
   std::string id() const override { return "steps"; }
   std::string task() const override { return "where a congruential generator leads"; }

@@ -38,6 +38,11 @@ template <class Options>
 Action board_action(std::shared_ptr<Options> options, int (*run)(const Options&, std::FILE*)) {
   return [options = std::move(options), run] { return run(*options, stdout); };
 }
+// A command that prints a token has a second file for the text beside it (print_token).
+template <class Options>
+Action board_action(std::shared_ptr<Options> options, int (*run)(const Options&, std::FILE*, std::FILE*)) {
+  return [options = std::move(options), run] { return run(*options, stdout, stderr); };
+}
 
 }  // namespace detail
 
@@ -258,7 +263,7 @@ inline Action course_roster_command(CLI::App& command) {
   return detail::board_action(o, run_course_roster);
 }
 
-template <int (*run)(const CourseUserOptions&, std::FILE*)>
+template <auto run>
 Action course_user_command(CLI::App& command) {
   const auto o = std::make_shared<CourseUserOptions>();
   command.add_option("name", o->name, "the user's or the worker's name")->required();

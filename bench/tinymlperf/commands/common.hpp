@@ -40,6 +40,12 @@ int guarded(std::FILE* out, F&& f) {
   }
 }
 
+// Prints a token alone on `out`, so that `> FILE` makes a token file, and says on `notes` what it is for.
+inline void print_token(std::FILE* out, std::FILE* notes, const std::string& what, const std::string& token) {
+  fmt::print(notes, "{}\n", what);
+  fmt::print(out, "{}\n", token);
+}
+
 // The board must exist already: a wrong path must not create an empty one.
 inline void require_board(const std::filesystem::path& board) {
   if (board::is_address(board.string()))

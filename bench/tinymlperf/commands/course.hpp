@@ -95,12 +95,13 @@ inline int run_course_roster(const RosterOptions& o, std::FILE* out = stdout) {
   });
 }
 
-inline int run_course_renew(const CourseUserOptions& o, std::FILE* out = stdout) {
-  return detail::guarded(out, [&] {
+inline int run_course_renew(const CourseUserOptions& o, std::FILE* out = stdout, std::FILE* notes = stderr) {
+  return detail::guarded(notes, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
-    fmt::print(out, "{} has a new token, which is shown only now; the old one is void:\n{}\n", o.name,
-               board::Course(store).renew_token(o.name));
+    const std::string token = board::Course(store).renew_token(o.name);
+    detail::print_token(out, notes,
+                        o.name + " has a new token, which is shown only now; the old one is void:", token);
     return kPass;
   });
 }
@@ -115,15 +116,17 @@ inline int run_course_revoke(const CourseUserOptions& o, std::FILE* out = stdout
   });
 }
 
-inline int run_course_worker_add(const CourseUserOptions& o, std::FILE* out = stdout) {
-  return detail::guarded(out, [&] {
+inline int run_course_worker_add(const CourseUserOptions& o, std::FILE* out = stdout,
+                                 std::FILE* notes = stderr) {
+  return detail::guarded(notes, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
     const board::WorkerToken token = board::Course(store).add_worker(o.name);
-    fmt::print(out,
-               "{} may play matches with this token, which is shown only now (`tinymlperf work --server URL "
-               "--token-file FILE`):\n{}\n",
-               o.name, token.text());
+    detail::print_token(out, notes,
+                        o.name +
+                            " may play matches with this token, which is shown only now (`tinymlperf work "
+                            "--server URL --token-file FILE`):",
+                        token.text());
     return kPass;
   });
 }

@@ -16,8 +16,10 @@ namespace tinymlperf::detail {
 
 inline std::string text_of(const judge::RunDocument& d) {
   std::string out = judge::match_text(d);
-  for (const judge::ContenderRecord& c : d.contenders)
+  for (const judge::ContenderRecord& c : d.contenders) {
     if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
+    if (c.compiled) out += one_line(c.name, 60) + ": its forward pass is compiled\n";
+  }
   if (const std::string load = other_load_text(d.machine); !load.empty()) out += load + "\n";
   return out;
 }

@@ -116,6 +116,7 @@ inline std::string text_of(const board::Submission& s) {
                              s.hiding->date, s.hiding->reason);
   if (!s.note.empty()) out += "\n" + s.note + "\n";
   for (const auto& [metric, value] : s.claims) out += fmt::format("claims {} {}\n", metric, value);
+  if (s.compiled) out += "its forward pass is compiled\n";
   for (const std::string& header : s.replaced) out += "replaces " + header + "\n";
   for (const std::string& reason : s.reasons) out += "look at " + reason + "\n";
   tinytorch::document::Rows files{{"file", "bytes", "sha256"}};

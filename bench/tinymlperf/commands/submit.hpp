@@ -50,12 +50,14 @@ inline void check_before_sending(const std::string& bytes, std::FILE* out) {
 }  // namespace detail
 
 // Creates the board if there is none.
-inline int run_user_add(const UserOptions& o, std::FILE* out = stdout) {
-  return detail::guarded(out, [&] {
+inline int run_user_add(const UserOptions& o, std::FILE* out = stdout, std::FILE* notes = stderr) {
+  return detail::guarded(notes, [&] {
     board::Store store(o.board);
     const std::string token = store.add_user(o.name, o.quota, o.instructor);
-    fmt::print(out, "{} may submit{} with this token, which is shown only now:\n{}\n", o.name,
-               o.instructor ? ", cancel, hide and retry" : "", token);
+    detail::print_token(out, notes,
+                        o.name + " may submit" + (o.instructor ? ", cancel, hide and retry" : "") +
+                            " with this token, which is shown only now:",
+                        token);
     return kPass;
   });
 }

@@ -4,8 +4,7 @@
 //   once    for a run under compute-sanitizer, which then detects out-of-bounds accesses, reads of
 //           uninitialized memory and data races
 //   twice   runs each op twice on the same inputs, also on a public shape: outputs that differ in a bit are
-//   an
-//           error unless the plan says "deterministic": false
+//           an error unless the plan says "deterministic": false
 #pragma once
 
 #include <tinymlperf/device/program.hpp>

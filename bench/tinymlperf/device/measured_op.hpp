@@ -2,8 +2,7 @@
 //
 //   1  Copy the inputs to random addresses. Fill the output with NaN, all other memory with guard bytes.
 //   2  Load the program again and run it elsewhere, on zeros and the same integers (indices, lengths,
-//   tables),
-//      so that the cost of a first run is not measured.
+//      tables), so that the cost of a first run is not measured.
 //   3  Flush the L2 cache.
 //   4  Run a kernel that spins for 20 us. It measures the clock rate and hides the latency of the launches.
 //   5  Record an event, run the op, record an event.

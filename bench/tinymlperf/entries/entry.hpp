@@ -4,9 +4,11 @@
 //    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
 //
 // or a language model (gpt_spec.hpp). With "training": {"epochs": 5, ...} the model is to be trained and has
-// no weights. The default of "benchmark" is "dig". Parameters are named as in torch.nn.Sequential
-// ("1.weight", "1.bias"), so weights saved by PyTorch fit. The file is untrusted: anything unknown,
-// inconsistent or beyond a limit is a Refusal that says where, and what was expected and found.
+// no weights. With "compile": true the judge's worker runs the forward pass by tt::compile, which changes
+// times, but no bit of a result. The default of "benchmark" is "dig". Parameters are named as in
+// torch.nn.Sequential ("1.weight", "1.bias"), so weights saved by PyTorch fit. The file is untrusted:
+// anything unknown, inconsistent or beyond a limit is a Refusal that says where, and what was expected and
+// found.
 #pragma once
 
 #include <string>
@@ -43,6 +45,7 @@ inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) 
                   show(spec.name));
   spec.author = fields.text("author", limits::kTextLength, "");
   spec.description = fields.text("description", limits::kTextLength, "");
+  spec.compile = fields.boolean("compile", false);
 }
 
 inline TrainingSpec read_training(const Json& object) {
@@ -61,7 +64,7 @@ inline TrainingSpec read_training(const Json& object) {
 inline EntrySpec parse_gpt(const Json& document, const Task& task) {
   const Fields fields(document, "",
                       {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
-                       "layers", "heads", "training"});
+                       "layers", "heads", "training", "compile"});
   EntrySpec spec;
   read_title(spec, fields, task);
   read_gpt(spec, fields, task);
@@ -84,7 +87,7 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   if (task.text) return parse_gpt(document, task);
   const Fields fields(document, "",
                       {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key,
-                       "layers", "training"});
+                       "layers", "training", "compile"});
   EntrySpec spec;
   read_title(spec, fields, task);
   for (const Json& side : fields.array("input", 1, 4))
@@ -131,8 +134,23 @@ inline std::string benchmark_of(const std::string& text) {
   return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
 }
 
-// Returns how an entry is to be trained. Throws Refusal if it does not say so.
+// Whether the text of a model.json asks for a compiled forward pass; false if the text is not JSON.
+inline bool asks_to_compile(const std::string& text) {
+  try {
+    const Json document = detail::parse_json(text);
+    return document.is_object() && document.value("compile", Json(false)) == Json(true);
+  } catch (const Refusal&) {
+    return false;
+  }
+}
+
+// Returns how an entry is to be trained. Throws Refusal if it does not say so, or asks for a compiled
+// training.
 inline const TrainingSpec& require_training(const EntrySpec& spec) {
+  if (spec.compile)
+    throw Refusal(detail::kFile, "compile",
+                  "no such option of a model that is to be trained, since trainings are not compiled",
+                  "true");
   if (!spec.training)
     throw Refusal(detail::kFile, "training", "an object that says how the model is to be trained",
                   "no such key");
@@ -147,6 +165,7 @@ inline Json to_json(const EntrySpec& spec) {
                 {"author", spec.author},
                 {"description", spec.description}};
   if (spec.training) document["training"] = detail::to_json(*spec.training);
+  if (spec.compile) document["compile"] = true;
   if (spec.gpt) {
     document.update(detail::to_json(*spec.gpt));
     return document;
@@ -157,6 +176,13 @@ inline Json to_json(const EntrySpec& spec) {
   document[task_of(spec.benchmark).outputs_key] = spec.outputs;
   document["layers"] = layers;
   return document;
+}
+
+// What the model computes: to_json() without its author's texts, and without how it is trained and run.
+inline Json layers_of_spec(const EntrySpec& spec) {
+  Json out = to_json(spec);
+  for (const char* own : {"name", "author", "description", "training", "compile"}) out.erase(own);
+  return out;
 }
 
 }  // namespace tinymlperf

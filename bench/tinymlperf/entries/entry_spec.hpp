@@ -62,6 +62,7 @@ struct EntrySpec {
   std::optional<GptSpec> gpt;       // if present, there are no layers
   std::vector<TensorSpec> tensors;  // the tensors that weights.safetensors must hold, and no others
   std::optional<TrainingSpec> training;
+  bool compile = false;       // its forward pass is run by tt::compile (judge/workers/entry_worker.hpp)
   int64_t parameters = 0;     // the number of trained elements, without running statistics
   int64_t multiply_adds = 0;  // for one sample, of matrix products and convolutions only
 };

@@ -29,13 +29,6 @@ inline std::vector<tt::Tensor> calibration_batches(const tt::Tensor& inputs,
   return out;
 }
 
-// A spec without the fields that belong to its author.
-inline Json layers_of_spec(const EntrySpec& spec) {
-  Json out = to_json(spec);
-  for (const char* own : {"name", "author", "description", "training"}) out.erase(own);
-  return out;
-}
-
 // The declared format must be what most weights are in: floats behind its name are refused.
 inline void require_packed(const tt::QuantizationReport& report, const std::string& format) {
   int64_t all = 0, packed = 0;
@@ -57,7 +50,7 @@ inline tt::QuantizationReport pack_weights(const std::filesystem::path& baseline
                                            const QuantizerSpec& q, const std::filesystem::path& out) {
   const Task& task = task_of(spec.benchmark);
   auto [from, weights] = detail::read_entry(baseline, task);
-  if (detail::layers_of_spec(from) != detail::layers_of_spec(spec))
+  if (layers_of_spec(from) != layers_of_spec(spec))
     throw Refusal(kModelFile, "layers", "those of the baseline, whose weights are packed", "others");
   const std::shared_ptr<tt::Module> model = build_float_model(from);
   tt::StateDict state = model->state_dict();

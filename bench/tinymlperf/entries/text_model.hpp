@@ -13,17 +13,24 @@
 
 namespace tinymlperf {
 
-// Windows of bytes, i64 [N, T] -> logits of the byte after each window, f32 [N, 256]. It processes 64 windows
-// at a time, so that the memory for activations does not grow with N.
-inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
+// Windows of bytes, i64 [N, T] -> logits of the byte after each window, f32 [N, 256].
+inline tt::Tensor next_logits(tt::LanguageModel& model, const tt::Tensor& windows) {
+  return model.head(model.features(windows).select(1, -1));
+}
+
+// next(windows) for 64 windows at a time, so that the memory for activations does not grow with N.
+template <class Next>
+tt::Tensor score_in_parts(Next&& next, const tt::Tensor& windows) {
   constexpr int64_t kTogether = 64;
   const tt::NoGrad no_grad;
   tt::Tensors parts;
-  for (int64_t start = 0; start < windows.size(0); start += kTogether) {
-    const tt::Tensor some = windows.slice(0, start, std::min(start + kTogether, windows.size(0)));
-    parts.push_back(model.head(model.features(some).select(1, -1)));
-  }
+  for (int64_t start = 0; start < windows.size(0); start += kTogether)
+    parts.push_back(next(windows.slice(0, start, std::min(start + kTogether, windows.size(0)))));
   return tt::cat(parts, 0);
+}
+
+inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
+  return score_in_parts([&](const tt::Tensor& some) { return next_logits(model, some); }, windows);
 }
 
 class TextModel {
@@ -36,9 +43,16 @@ class TextModel {
   const EntrySpec& spec() const { return spec_; }
 
   tt::Tensor score(const tt::Tensor& windows) const {
-    require_length(windows.size(1));
-    return score_windows(*gpt_, windows);
+    return score(windows, [&](const tt::Tensor& some) { return next(some); });
   }
+  // `next_by` stands for next().
+  template <class Next>
+  tt::Tensor score(const tt::Tensor& windows, Next&& next_by) const {
+    require_length(windows.size(1));
+    return score_in_parts(next_by, windows);
+  }
+  // The logits of a part of score().
+  tt::Tensor next(const tt::Tensor& windows) const { return next_logits(*gpt_, windows); }
 
   // Calls token(byte) for each byte as soon as it is computed. Returns all of them.
   std::vector<uint8_t> continue_prompt(std::span<const uint8_t> prompt, int64_t bytes,

@@ -3,8 +3,7 @@
 //   pools   keys and values [pages, g, page, d]: the rows of each head of a page in turn
 //   table   i32 [s, width]: token t of sequence b is row t % page of page table[b, t / page]
 //   step    rows first_row[b] to first_row[b + 1] (i64 [s + 1]) of the n rows of a step are the last tokens
-//   of
-//           sequence b, which has lengths[b] tokens (i64 [s]), with these
+//           of sequence b, which has lengths[b] tokens (i64 [s]), with these
 //
 // Pages lie in any order, some pages of the pool belong to nobody, and last pages are partly filled. Whatever
 // no sequence holds is NaN, so that a kernel which reads it is wrong.

@@ -5,8 +5,7 @@
 //   - their guards differ in nothing else (differ_in_batch);
 //   - their graphs have one form: the same operations, which read and write the same values;
 //   - a rehearsal (rehearsal.hpp) with the size of each recording, on zeros, gives exactly its graph, with
-//   all
-//     numbers and constants. So nothing in the graph depends on elements, or changes from call to call.
+//     all numbers and constants. So nothing in the graph depends on elements, or changes from call to call.
 // The first call with a new size rehearses the function: it runs without kernels, and says which sizes,
 // numbers and constants the graph has. A graph of the family's form is planned and replayed, already in this
 // call. One of another form, of a function that branches on the size, is recorded as a variant. The second

@@ -14,7 +14,8 @@ class BsrMatrix {
  public:
   BsrMatrix() = default;
   // values [blocks, B, B] of any dtype, indices i32 [blocks], offsets i64 [ceil(N / B) + 1], as
-  // backend::BsrView describes them. TT-PRUNE-05 unless they fit together.
+  // backend::BsrView describes them. TT-PRUNE-05 unless they fit together. Values that do not begin at a
+  // multiple of 16 bytes, such as a slice, are copied, because kernels on CUDA load 16 bytes at a time.
   BsrMatrix(Tensor values, Tensor indices, Tensor offsets, int64_t rows, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         indices_(std::move(indices)),
@@ -30,6 +31,7 @@ class BsrMatrix {
                           "values [blocks, B, B] for B = 16, 32 or 64, indices i32 [blocks], which ascend in "
                           "a row of blocks and are below ceil(K / B), offsets i64 [ceil(N / B) + 1]",
                           loc);
+    if (reinterpret_cast<uintptr_t>(values_.view_of().data) % 16 != 0) values_ = values_.clone(loc);
   }
 
   static bool is_block(int64_t B) { return B == 16 || B == 32 || B == 64; }

@@ -3,8 +3,8 @@
 //   attach_lora(model, {.rank = 8, .alpha = 16, .targets = {"q_proj", "v_proj"}});
 //   AdamW optimizer(lora_parameters(model), {.lr = 1e-4});       // r (N + K) numbers instead of N K
 //   ... train ...
-//   save_lora(model, "adapter");                                 // lora_files.hpp, a folder as PEFT writes
-//   it merge_lora(model);                                           // W += s B A: no time is added to a call
+//   save_lora(model, "adapter");                                 // a folder as PEFT writes (lora_files.hpp)
+//   merge_lora(model);                                           // W += s B A: no time is added to a call
 //
 // B begins as zeros, so that training starts at the model itself, and A as Linear's own values do (uniform on
 // [-1/sqrt(K), 1/sqrt(K)]). Layers of language models have the names of transformers: q_proj, k_proj and

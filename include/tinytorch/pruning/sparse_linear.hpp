@@ -18,8 +18,7 @@ class SparseLinear : public Module {
   // weight [N, K], bias [N] or undefined.
   SparseLinear(SparseWeight weight, const Tensor& given_bias, TT_LOC) : weight_(std::move(weight)) {
     for (const NamedPart& part : weight_.parts()) {
-      if (std::string_view(part.name) ==
-          "scales") {  // of 8-bit codes: they stay f32 in a model of another dtype
+      if (part.exact) {
         add_exact_buffer(part.name, part.tensor, loc);
       } else {
         add_buffer(part.name, part.tensor, loc);

@@ -25,9 +25,12 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// A tensor of a weight, under the name that it has in modules and files. An exact part keeps its dtype in a
+// module that is converted to another one: scales in 16 bits would lose digits of every number.
 struct NamedPart {
   const char* name;
   Tensor tensor;
+  bool exact = false;
 };
 
 class SparseWeight {
@@ -78,7 +81,7 @@ class SparseWeight {
     if (const auto* const m = std::get_if<BsrInt8Matrix>(&matrix_)) {
       const BsrMatrix& c = m->codes();
       return {{"values", c.values()},
-              {"scales", m->scales()},
+              {"scales", m->scales(), true},
               {"indices", c.indices()},
               {"offsets", c.offsets()}};
     }
@@ -94,9 +97,8 @@ namespace pruning {
 [[noreturn]] inline void refuse_format(std::string_view format, Loc loc) {
   fail("TT-PRUNE-01",
        "there is no sparse format '" + std::string(format) +
-           "'\n  hint: the formats are bitmap, csr, bsr16, bsr32, bsr64, bsr16_int8, bsr32_int8, bsr64_int8, "
-           "2:4 "
-           "and strips",
+           "'\n  hint: the formats are bitmap, csr, 2:4, strips, blocks (bsr16, bsr32, bsr64), "
+           "and blocks of 8-bit codes (bsr16_int8, bsr32_int8, bsr64_int8)",
        loc);
 }
 // Whether blocks have 8-bit codes: "bsr16_int8", "bsr32_int8", "bsr64_int8".

@@ -1,8 +1,7 @@
 // InputStatistics: what calibration keeps of the inputs X of a linear layer, summed over all rows (tokens).
 //
 //   gram      X^T X [K, K]: the squared error of a changed weight row e is e (X^T X) e^T, so no output has to
-//   be
-//             computed to judge a quantizer. GPTQ calls it the Hessian (it is half of it).
+//             be computed to judge a quantizer. GPTQ calls it the Hessian (it is half of it).
 //   abs_max   max|X_j| [K], for SmoothQuant
 //   abs_mean  mean|X_j| [K], for AWQ
 //

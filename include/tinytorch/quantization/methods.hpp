@@ -3,13 +3,11 @@
 //
 //   nearest    each weight by the format alone (needs no calibration)
 //   mse        the clip of each block that has the least squared error; with calibration, the error of a
-//   column
-//              counts as the mean of its squared inputs
+//              column counts as the mean of its squared inputs
 //   gptq       column by column, later columns make up for errors (gptq.hpp). It sees the inputs of the model
 //              whose earlier layers are quantized already, so that later layers make up for those, too.
 //   awq        channels with large inputs get finer weights (awq.hpp); the exponent with the least error of
-//   the
-//              layer's output in this format
+//              the layer's output in this format
 //   smooth     outliers of the inputs move to the weights (smooth.hpp), for activations of 8 bits
 //   hadamard   inputs and weights are rotated (hadamard.hpp), by `seed`; at each call, on the CPU
 //

@@ -2,8 +2,7 @@
 //
 //   relative_error   sum |y - y0|^2 / sum |y0|^2 over all outputs
 //   divergence       mean KL(softmax(y0) || softmax(y)) of the rows of the outputs, in nats. For a language
-//   model
-//                    it is the information that a token loses; a loss hides errors that happen to cancel.
+//                    model this is the information that a token loses; a loss hides errors that cancel.
 #pragma once
 
 #include <chrono>

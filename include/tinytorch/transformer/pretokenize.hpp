@@ -4,8 +4,7 @@
 //   cl100k  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //           |\s*[\r\n]+|\s+(?!\S)|\s+
 //   qwen2   cl100k with \p{N} in the place of \p{N}{1,3}
-//   o200k   cl100k with words that change from lower to upper case split, in the place of its first two
-//   parts:
+//   o200k   cl100k with words split where lower case becomes upper case, for its first two parts:
 //             X?U*L+C?|X?U+L*C?   X [^\r\n\p{L}\p{N}]   U [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
 //             L [\p{Ll}\p{Lm}\p{Lo}\p{M}]   C (?i:'s|'t|'re|'ve|'m|'ll|'d);   [\r\n/]* after symbols
 //   digits  gpt2 between digits (\p{N}), each of which is a piece;  digit_runs: each run of which is a piece

@@ -1,5 +1,7 @@
 #include <tinytorch/backend/cpu/quantize_rows.hpp>
 
+#include <array>
+#include <cstring>
 #include <support/errors.hpp>
 #include <support/row_codes.hpp>
 
@@ -60,6 +62,31 @@ TEST_CASE("a row has the same codes alone and among others") {
     row.shape = {1, K}, row.data = row.as<BFloat16>() + r * K;
     kernels::quantize_rows(alone.view(), of_row.view(), row);
     CHECK(alone.values() == std::vector<double>(all.begin() + r * K, all.begin() + (r + 1) * K));
+  }
+}
+
+TEST_CASE("rows of codes may have gaps between them, which stay as they are") {
+  for (const DType codes : kCodes) {
+    for (const auto& [rows, K, pitch] :
+         {std::array<int64_t, 3>{5, 37, 48}, {3, 1, 16}, {2, 1030, 1031}, {1, 7, 64}, {3, 0, 16}}) {
+      CAPTURE(pitch);
+      Array x = Array::from(f32, {rows, K}, code_rows(8, rows, K, f32)), tight(codes, {rows, K}),
+            scale(f32, {rows}), own(f32, {rows});
+      kernels::quantize_rows(tight.view(), scale.view(), x.view());
+      Array wide =
+          Array::from(codes, {rows, pitch}, std::vector<double>(static_cast<size_t>(rows * pitch), 9));
+      backend::View spaced = wide.view();
+      spaced.shape = {rows, K};
+      kernels::quantize_rows(spaced, own.view(), x.view());
+      const std::vector<double> got = wide.values(), want = tight.values();
+      for (int64_t i = 0; i < rows * pitch; ++i) {
+        const int64_t r = i / pitch, k = i % pitch;
+        CHECK(got[static_cast<size_t>(i)] == (k < K ? want[static_cast<size_t>(r * K + k)] : 9));
+      }
+      const std::vector<double> scales = scale.values(), found = own.values();  // of some rows NaN
+      CHECK(std::memcmp(found.data(), scales.data(), scales.size() * sizeof(double)) == 0);
+      CHECK(wide.untouched_around());
+    }
   }
 }
 

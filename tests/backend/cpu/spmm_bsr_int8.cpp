@@ -4,6 +4,7 @@
 #include <cmath>
 #include <pruning/formats.hpp>
 #include <random>
+#include <support/product_oracle.hpp>
 #include <support/random_function.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/pruning/bsr.hpp>
@@ -76,21 +77,8 @@ tt::Tensor product(const CodedBlocks& w, const tt::Tensor& x, tt::DType dtype = 
 }
 
 double error_of(const tt::Tensor& y, const CodedBlocks& w, const tt::Tensor& x) {
-  const int64_t M = x.size(0), K = x.size(1), N = w.codes.rows();
-  const std::vector<double> a = x.to_vector<double>(), got = y.to_vector<double>();
-  double worst = 0;
-  for (int64_t m = 0; m < M; ++m) {
-    for (int64_t n = 0; n < N; ++n) {
-      double sum = 0, largest = 0;
-      for (int64_t k = 0; k < K; ++k) {
-        const double p = a[static_cast<size_t>(m * K + k)] * w.dense[static_cast<size_t>(n * K + k)];
-        sum += p, largest += std::abs(p);
-      }
-      const double off = std::abs(got[static_cast<size_t>(m * N + n)] - sum) / (largest + 1e-30);
-      if (!(off <= worst)) worst = off;
-    }
-  }
-  return worst;
+  return worst_of_product(y.to_vector<double>(), x.to_vector<double>(), w.dense, x.size(0), w.codes.rows(),
+                          x.size(1), {.of_terms = 1});
 }
 
 }  // namespace

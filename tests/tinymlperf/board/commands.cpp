@@ -39,7 +39,7 @@ struct Scene {
   std::string token(const std::string& name) {
     const Printed p = print([&](auto* out) { return run_user_add({board, name, {}}, out); });
     CHECK(p.status == kPass);
-    return p.text.substr(p.text.size() - 65, 64);
+    return p.text.substr(0, 64);
   }
   Printed submit(const std::string& token, const fs::path& bundle, bool baseline = false) {
     return print([&](auto* out) { return run_submit({board, bundle, {token, {}}, baseline}, out); });
@@ -212,6 +212,42 @@ TEST_CASE("a refused run is appealed against, listed and answered") {
   CHECK(answer(9, "no").status == kFailed);
   CHECK(answer(1, "It was not.").text == "appeal 1 is answered\n");
   CHECK(list().holds(": It was not."));
+}
+
+TEST_CASE("a command that makes a token prints it alone, so that a redirection is a token file") {
+  Scene s;
+  using Command = std::function<int(std::FILE*, std::FILE*)>;
+  // What a command prints, after its notes were checked.
+  const auto output = [](const Command& run, int status, const std::string& notes_hold) {
+    Printed out;
+    const Printed notes = print([&](std::FILE* to) {
+      out = print([&](std::FILE* token) { return run(token, to); });
+      return out.status;
+    });
+    CHECK(notes.status == status);
+    CHECK(notes.holds(notes_hold));
+    return out.text;
+  };
+  const auto user_add = [&](auto* out, auto* notes) {
+    return run_user_add({s.board, "Ada", {}}, out, notes);
+  };
+  const auto renew = [&](auto* out, auto* notes) { return run_course_renew({s.board, "Ada"}, out, notes); };
+  const auto worker_add = [&](auto* out, auto* notes) {
+    return run_course_worker_add({s.board, "bench-1"}, out, notes);
+  };
+  const std::string first = output(user_add, kPass, "Ada may submit with this token");
+  const std::string second = output(renew, kPass, "Ada has a new token");
+  for (const std::string& token : {first, second}) {
+    CHECK(token.size() == 65);
+    CHECK(token.find_first_not_of("0123456789abcdef") == 64);
+    CHECK(token.back() == '\n');
+  }
+  CHECK(first != second);
+  const std::string worker = output(worker_add, kPass, "bench-1 may play matches with this token");
+  const auto parsed = board::WorkerToken::parse(worker.substr(0, worker.size() - 1));
+  CHECK(parsed.text() + "\n" == worker);
+  CHECK(output(user_add, kFailed, "refused: ") == "");  // the names are taken
+  CHECK(output(worker_add, kFailed, "refused: ") == "");
 }
 
 TEST_CASE("user list says what everybody may submit and has submitted today") {

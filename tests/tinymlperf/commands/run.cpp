@@ -103,6 +103,33 @@ TEST_CASE("closed division: the baseline's weights play, packed or not, and trai
   CHECK_MESSAGE(floats.find("audit A12, replay: weights.safetensors has") == 0, floats);
 }
 
+TEST_CASE("an entry whose passes are compiled plays in a sandbox, keeps the closed division, and is named" *
+          doctest::skip(test::kSanitized)) {
+  const Models folder;
+  const Recipe recipe = bundled_recipes("dig").front();
+  EntrySpec spec = recipe.spec;
+  spec.compile = true;
+  tt::Generator random(3);
+  save_entry(folder.path / "compiled", spec, build_model(spec, random, 3)->state_dict());
+  RunOptions o;
+  o.entries = {folder.path / recipe.spec.name, folder.path / "compiled"};
+  o.out = folder.path / "out", o.division = "closed", o.seed = 5;
+  for (const char* const scenario : {"single_stream", "offline"}) {
+    o.scenario = scenario;
+    CHECK(run_match(o) == kPass);
+    std::ifstream file(o.out / "run.json");
+    const Json run = Json::parse(file);
+    const Json &plain = run.at("contenders")[0], &compiled = run.at("contenders")[1];
+    for (const Json* c : {&plain, &compiled}) CHECK_MESSAGE(c->at("out") == "", c->at("out").dump());
+    CHECK_FALSE(plain.contains("compiled"));
+    CHECK(compiled.at("compiled") == true);
+    CHECK(compiled.at("credit") == plain.at("credit"));
+    CHECK(detail::text_of(judge::read_run_document(run)).find("compiled: its forward pass is compiled") !=
+          std::string::npos);
+    std::filesystem::remove_all(o.out);
+  }
+}
+
 TEST_CASE("two entries of another benchmark, by its own measure of quality" *
           doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Models folder("kws");

@@ -152,6 +152,36 @@ TEST_CASE("invalid windows, groups and outputs are refused") {
   CHECK(reason("/layers/5/in", 17).expected == "16");
 }
 
+TEST_CASE("the option compile is true or false, is kept, and does not change what the model computes") {
+  Json document = lenet();
+  const EntrySpec plain = parse_entry(document.dump());
+  CHECK_FALSE(plain.compile);
+  CHECK_FALSE(tinymlperf::to_json(plain).contains("compile"));
+  CHECK_FALSE(tinymlperf::asks_to_compile(document.dump()));
+  document["compile"] = false;
+  CHECK_FALSE(parse_entry(document.dump()).compile);
+  CHECK_FALSE(tinymlperf::asks_to_compile(document.dump()));
+  document["compile"] = true;
+  const EntrySpec compiled = parse_entry(document.dump());
+  CHECK(compiled.compile);
+  CHECK(tinymlperf::asks_to_compile(document.dump()));
+  CHECK(parse_entry(tinymlperf::to_json(compiled).dump()).compile);
+  CHECK(tinymlperf::layers_of_spec(compiled) == tinymlperf::layers_of_spec(plain));
+  for (const Json& value : {Json(1), Json("true"), Json(nullptr), Json::array({true})}) {
+    const Reason r = with("/compile", value);
+    CHECK(r.file == "model.json");
+    CHECK(r.where == "compile");
+    CHECK(r.expected == "true or false");
+    CHECK(r.found == value.dump());
+    Json wrong = lenet();
+    wrong["compile"] = value;
+    CHECK_FALSE(tinymlperf::asks_to_compile(wrong.dump()));
+  }
+  for (const char* const text : {"", "[true]", "{\"compile\": true"})
+    CHECK_FALSE(tinymlperf::asks_to_compile(text));
+  CHECK_FALSE(tinymlperf::asks_to_compile(std::string(1000000, '[')));
+}
+
 TEST_CASE("an entry of another benchmark is refused for its benchmark first") {
   Json document = keyword_net();
   Reason r = reason_for(document);

@@ -23,16 +23,19 @@ inline std::string pairs(const std::vector<std::pair<std::string, std::string>>&
 }
 
 inline std::string manifest(const Submission& s) {
-  std::string out = facts({{"Number", fmt::format("{}", s.id)},
-                           {"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
-                           {"Team", s.team.empty() ? kUnknown : name(s.team, 200)},
-                           {"Division", text(s.division, 60)},
-                           {"Tier", tier_badge(s.tier)},
-                           {"Benchmarks", joined(s.benchmarks)},
-                           {"Scenarios", joined(s.scenarios)},
-                           {"Licence", s.licence.empty() ? kUnknown : text(s.licence, 200)},
-                           {"Submitted", text(s.date, 60)},
-                           {"Bundle (SHA-256)", "<code>" + text(s.bundle, 80) + "</code>"}});
+  std::vector<std::pair<std::string, std::string>> items{
+      {"Number", fmt::format("{}", s.id)},
+      {"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
+      {"Team", s.team.empty() ? kUnknown : name(s.team, 200)},
+      {"Division", text(s.division, 60)},
+      {"Tier", tier_badge(s.tier)},
+      {"Benchmarks", joined(s.benchmarks)},
+      {"Scenarios", joined(s.scenarios)},
+      {"Licence", s.licence.empty() ? kUnknown : text(s.licence, 200)},
+      {"Submitted", text(s.date, 60)},
+      {"Bundle (SHA-256)", "<code>" + text(s.bundle, 80) + "</code>"}};
+  if (s.compiled) items.emplace_back("Forward pass", "compiled (<code>\"compile\": true</code>)");
+  std::string out = facts(items);
   if (!s.claims.empty()) out += "<h3>Claims of the author</h3>\n" + pairs(s.claims);
   return out;
 }

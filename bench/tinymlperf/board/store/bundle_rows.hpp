@@ -15,9 +15,7 @@ namespace tinymlperf::board {
 inline void require_layers(const std::string& model, const std::string& of_baseline,
                            const std::string& benchmark) {
   const auto layers = [&](const std::string& text) {
-    Json spec = to_json(parse_entry(text, task_of(subject_of(benchmark))));
-    for (const char* own : {"name", "author", "description", "training"}) spec.erase(own);
-    return spec;
+    return layers_of_spec(parse_entry(text, task_of(subject_of(benchmark))));
   };
   if (layers(model) != layers(of_baseline))
     throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");

@@ -112,10 +112,8 @@ class Queue {
     }
     if (claim)
       db_.run(
-          "UPDATE jobs SET state = 'running', owner = ?, epoch = ?, lease_until = ?, attempts = attempts + "
-          "1, started = "
-          "?, "
-          "progress = 0, message = 'a worker has it' WHERE id = ?",
+          "UPDATE jobs SET state = 'running', owner = ?, epoch = ?, lease_until = ?, "
+          "attempts = attempts + 1, started = ?, progress = 0, message = 'a worker has it' WHERE id = ?",
           claim->owner, epoch, moment + rules_.lease, now(), claim->job);
     t.commit();
     return claim;
@@ -124,12 +122,11 @@ class Queue {
   // Submissions with source that wait for this hardware and were not compiled yet, oldest first.
   std::vector<int64_t> uncompiled(const std::string& hardware) {
     std::vector<int64_t> out;
-    for (Rows r = db_.query(
-             "SELECT DISTINCT j.bundle FROM jobs j JOIN bundles b ON b.id = j.bundle WHERE j.state = "
-             "'queued' "
-             "AND j.hardware = ? AND b.tier <> 'T0' AND NOT EXISTS (SELECT 1 FROM events e WHERE e.bundle = "
-             "b.id AND e.kind = 'C2') ORDER BY j.bundle",
-             hardware);
+    for (Rows r =
+             db_.query("SELECT DISTINCT j.bundle FROM jobs j JOIN bundles b ON b.id = j.bundle "
+                       "WHERE j.state = 'queued' AND j.hardware = ? AND b.tier <> 'T0' AND NOT EXISTS "
+                       "(SELECT 1 FROM events e WHERE e.bundle = b.id AND e.kind = 'C2') ORDER BY j.bundle",
+                       hardware);
          r.next();)
       out.push_back(r.integer(0));
     return out;
@@ -151,8 +148,8 @@ class Queue {
   // Also renews the lease. Throws LeaseLost.
   void report(const Claim& c, double progress, const std::string& message) {
     const int64_t changed = db_.run(
-        "UPDATE jobs SET progress = ?, message = ?, lease_until = ? WHERE id = ? AND owner = ? AND state = "
-        "'running'",
+        "UPDATE jobs SET progress = ?, message = ?, lease_until = ? "
+        "WHERE id = ? AND owner = ? AND state = 'running'",
         progress, message, rules_.monotonic() + rules_.lease, c.job, c.owner);
     if (changed != 1) throw LeaseLost(c.job);
   }
@@ -160,9 +157,8 @@ class Queue {
   // The claim that the worker with this owner token has or had. Throws LeaseLost.
   Claim claim_of(int64_t job, const std::string& owner) {
     Rows r = db_.query(
-        "SELECT kind, bundle, against, benchmark, scenario, hardware FROM jobs WHERE id = ? AND owner = ? "
-        "AND "
-        "owner <> ''",
+        "SELECT kind, bundle, against, benchmark, scenario, hardware FROM jobs "
+        "WHERE id = ? AND owner = ? AND owner <> ''",
         job, owner);
     if (!r.next()) throw LeaseLost(job);
     return {job, owner, r.text(0), r.integer(1), r.integer(2), r.text(3), r.text(4), r.text(5)};
@@ -183,9 +179,8 @@ class Queue {
       throw std::invalid_argument("job " + std::to_string(c.job) +
                                   ": the run is on the board already, as that of another job");
     const int64_t changed = db_.run(
-        "UPDATE jobs SET state = 'done', progress = 1, message = '', ended = ? WHERE id = ? AND owner = ? "
-        "AND "
-        "state = 'running'",
+        "UPDATE jobs SET state = 'done', progress = 1, message = '', ended = ? "
+        "WHERE id = ? AND owner = ? AND state = 'running'",
         now(), c.job, c.owner);
     if (changed != 1) throw LeaseLost(c.job);
     const int64_t run = insert_run(db_, d, c.job, now());

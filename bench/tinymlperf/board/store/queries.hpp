@@ -106,6 +106,7 @@ class Queries final : public Source {
         .runs = runs(*digest, id, whom(viewer)),
         .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id), whom(viewer)),
         .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
+        .compiled = detail::is_compiled(db_, *digest),
         .reasons = {},
         .difference = "",
         .similarities = read_similarity(db_, id)};
@@ -114,7 +115,7 @@ class Queries final : public Source {
     s.hiding = Hidings(db_).of(id);
     if (s.hiding) {
       s.files.clear(), s.runs.clear(), s.claims.clear(), s.replaced.clear(), s.similarities.clear();
-      s.note.clear();
+      s.note.clear(), s.compiled = false;
       return s;
     }
     s.sealed_until = Settings(db_).sealed_until(store_.queue().now());
@@ -135,11 +136,9 @@ class Queries final : public Source {
 
   std::vector<Job> queue() override {
     constexpr int kEnded = 50;
-    std::vector<Job> jobs = collect(
-        db_.query(
-            "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', turn, "
-            "id"),
-        viewer_);
+    std::vector<Job> jobs = collect(db_.query("SELECT * FROM job_list WHERE state IN ('running', 'queued') "
+                                              "ORDER BY state = 'queued', turn, id"),
+                                    viewer_);
     for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
                                     "ORDER BY ended DESC, id DESC LIMIT ?",
                                     kEnded),
@@ -160,10 +159,8 @@ class Queries final : public Source {
     Rows r = db_.query(
         "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
         "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT max(id) FROM hidings), "
-        "(SELECT "
-        "group_concat(state || fault || progress || message || started || ended, '\n') FROM jobs WHERE "
-        "bundle = b.id) "
-        "FROM bundles b WHERE b.id = ?",
+        "(SELECT group_concat(state || fault || progress || message || started || ended, '\n') "
+        "FROM jobs WHERE bundle = b.id) FROM bundles b WHERE b.id = ?",
         submission);
     std::string out;
     const auto sealed = Settings(db_).sealed_until(store_.queue().now());

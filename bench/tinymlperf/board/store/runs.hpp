@@ -9,6 +9,7 @@
 #include <tinymlperf/board/store/database.hpp>
 #include <tinymlperf/bundle/digest.hpp>
 #include <tinymlperf/bundle/manifest.hpp>
+#include <tinymlperf/entries/entry.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/judge/results/any_run.hpp>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
@@ -67,6 +68,16 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
            c.audits[i].id, c.audits[i].name, c.audits[i].passed, c.audits[i].detail);
 }
 
+// Whether the bundle with this digest is a model that asks for a compiled forward pass.
+inline bool is_compiled(Database& db, const std::string& digest) {
+  const auto model = db.text(
+      "SELECT m.text FROM bundles b JOIN files m ON m.bundle = b.id AND m.path = 'model.json' "
+      "WHERE b.sha256 = ? AND NOT EXISTS (SELECT 1 FROM files p WHERE p.bundle = b.id AND p.path = "
+      "'plugin.cpp')",
+      digest);
+  return model && asks_to_compile(*model);
+}
+
 inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row) {
   ContenderRecord c;
   c.name = row.text(1);
@@ -103,6 +114,7 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   if (Rows b = db.query("SELECT manifest FROM bundles WHERE sha256 = ?", c.bundle);
       c.tier == "T2" && b.next())
     c.replaced = HeaderSet::names_in(bundle::parse_manifest(b.text(0)).files);
+  c.compiled = is_compiled(db, c.bundle);
   return c;
 }
 
@@ -171,9 +183,8 @@ int64_t insert_run(Database& db, const Document& d, std::optional<int64_t> job, 
   const int64_t machine_id = db.integer("SELECT id FROM machines WHERE description = ?", machine).value();
   const int64_t run = db.insert(
       "INSERT INTO runs(job, sha256, benchmark, scenario, division, class, hardware, date, seed, "
-      "hidden_samples, "
-      "quality_metric, "
-      "quality_floor, machine, sandbox, created) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "hidden_samples, quality_metric, quality_floor, machine, sandbox, created) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       job, digest_of(d), what.benchmark, what.scenario, what.division, d.run_class, d.hardware, d.date,
       static_cast<int64_t>(d.seed), what.hidden_samples, what.quality_metric, what.quality_floor, machine_id,
       d.sandbox.dump(-1, ' ', true), now);
@@ -206,8 +217,8 @@ inline bool is_older_run(Database& db, int64_t run) {
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
       "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "
-      "quality_floor, "
-      "description, sandbox, division FROM runs JOIN machines ON machines.id = machine WHERE runs.id = ?",
+      "quality_floor, description, sandbox, division FROM runs JOIN machines ON machines.id = machine "
+      "WHERE runs.id = ?",
       run);
   if (!row.next()) return std::nullopt;
   RunDocument d;
@@ -217,8 +228,7 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   for (Rows c =
            db.query("SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
                     "peak_bytes, multiply_adds, credit, minus_bits, positive_wins, negative_wins, "
-                    "evidence FROM "
-                    "contenders WHERE run = ? ORDER BY place",
+                    "evidence FROM contenders WHERE run = ? ORDER BY place",
                     run);
        c.next();)
     d.contenders.push_back(detail::read_contender(db, run, c));

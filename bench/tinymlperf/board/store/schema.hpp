@@ -11,8 +11,8 @@
 //   appeals  answers                        appeals of owners of refused runs, and the operator's answers
 //   reviews                                 decisions on held results, and their reasons
 //   older_runs                              runs of judges that kept no evidence of their audits
-//   settings                                the deadline of a class, and whether sources are hidden until
-//   then hidings                                 submissions that were withdrawn or hidden, and the reasons
+//   settings                                the deadline of a class, and whether sources are private
+//   hidings                                 submissions that were withdrawn or hidden, and the reasons
 //   workers                                 machines that may play matches over HTTP, and their keys
 //
 // A board of schema 2, 3 or 4 is brought to this schema when it is opened, in one transaction. Runs keep
@@ -128,10 +128,10 @@ constexpr const char* kOlderRuns =
 // so that users take turns, however many jobs each of them has.
 constexpr const char* kJobList =
     "CREATE VIEW job_list AS SELECT j.id, j.bundle, b.name, j.kind, j.benchmark, j.scenario, j.state, "
-    "j.progress, j.message, j.created, j.started, j.ended, a.name AS against_name, j.fault, CASE j.state "
-    "WHEN "
-    "'queued' THEN (SELECT count(*) FROM jobs o WHERE o.user = j.user AND o.hardware = j.hardware AND o.id < "
-    "j.id AND (o.state IN ('queued', 'running') OR o.started >= j.created)) ELSE 0 END AS turn, j.hardware "
+    "j.progress, j.message, j.created, j.started, j.ended, a.name AS against_name, j.fault, "
+    "CASE j.state WHEN 'queued' THEN (SELECT count(*) FROM jobs o WHERE o.user = j.user AND "
+    "o.hardware = j.hardware AND o.id < j.id AND (o.state IN ('queued', 'running') OR "
+    "o.started >= j.created)) ELSE 0 END AS turn, j.hardware "
     "FROM jobs j JOIN bundles b ON b.id = j.bundle JOIN bundles a ON a.id = j.against";
 constexpr const char* kSettings = "CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT";
 constexpr const char* kJobsOfUser = "CREATE INDEX jobs_of_user ON jobs(user, id)";

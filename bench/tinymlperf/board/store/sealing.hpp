@@ -33,8 +33,9 @@ class Seal {
            "their token)";
   }
 
-  // The same of a job, whose message is the reason of a failure if it failed or waits again after a failure.
-  // It may quote either entry, so the viewer must own both; a baseline is of whoever runs the board.
+  // A job's message as the viewer may read it. It is the reason of a failure if the job failed, or waits
+  // again after a failure. It may quote either entry, so the viewer must own both; a baseline belongs to
+  // whoever runs the board.
   std::string message(const Job& job) {
     if (!closed_) return job.message;
     Rows r = db_.query(

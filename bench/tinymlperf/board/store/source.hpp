@@ -10,7 +10,8 @@
 
 namespace tinymlperf::board {
 
-// Who looks at a board: everybody, a user by his token, or whoever has the board's file.
+// A viewer is the person who looks at a board: anybody, a user whom a token names, or whoever has the board's
+// file.
 struct Viewer {
   std::optional<int64_t> user = {};
   bool has_file = false;

@@ -219,6 +219,7 @@ struct Submission {
   std::vector<Run> runs;
   std::vector<Job> jobs;
   std::vector<std::string> replaced = {};  // headers of the library that the submission replaces
+  bool compiled = false;                   // the judge runs its forward pass by tt::compile
   std::vector<std::string> reasons;        // why its source should be reviewed
   std::string difference;                  // its graph or code against the baseline's, as unified diff
   std::vector<Similarity> similarities = {};

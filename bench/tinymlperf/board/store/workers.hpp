@@ -34,7 +34,8 @@ struct WorkerToken {
   }
 };
 
-// Of what a worker sends: the address says what it asks for, so no body is taken for one of another kind.
+// The signature of what a worker sends. It covers the address, which says what the worker asks for, so that
+// no body is taken for one of another kind.
 inline std::string signature_of(const std::string& key, std::string_view address, std::string_view body) {
   return bundle::hmac_sha256(
       key, "tinymlperf-work-1\n" + std::string(address) + "\n" + bundle::sha256(body) + "\n");
@@ -55,7 +56,7 @@ class Workers {
     constexpr size_t kLongest = 60;
     if (name.empty() || name.size() > kLongest || !name_complaint(name).empty())
       refuse("a name of 1 to 60 bytes in one script", name);
-    const auto known = of("name", name);
+    const auto known = of_name(name);
     if (known && !known->key.empty()) refuse("a name that no worker has", name);
     const WorkerToken token{random_word(), random_word()};
     const std::string digest = bundle::sha256(token.identity);
@@ -69,14 +70,16 @@ class Workers {
 
   // Call it inside a transaction. Throws Refusal.
   void revoke(const std::string& name) {
-    const auto known = of("name", name);
+    const auto known = of_name(name);
     if (!known || known->key.empty()) refuse("a worker that has a token", name);
     db_.run("UPDATE workers SET token_sha256 = 'revoked ' || id, key = '' WHERE id = ?", known->id);
   }
 
   // Empty: nobody has this identity (any more).
   std::optional<WorkerRow> of_identity(const std::string& identity) {
-    return of("token_sha256", bundle::sha256(identity));
+    return first(
+        db_.query("SELECT id, name, key, hardware, seen, created FROM workers WHERE token_sha256 = ?",
+                  bundle::sha256(identity)));
   }
 
   void note_claim(int64_t worker, const std::string& hardware, const std::string& now) {
@@ -92,15 +95,11 @@ class Workers {
   }
 
  private:
-  std::optional<WorkerRow> of(std::string_view column, const std::string& value) {
-    Rows r = column == "name" ? db_.query(
-                                    "SELECT id, name, key, hardware, seen, created FROM workers WHERE "
-                                    "name = ?",
-                                    value)
-                              : db_.query(
-                                    "SELECT id, name, key, hardware, seen, created FROM workers WHERE "
-                                    "token_sha256 = ?",
-                                    value);
+  std::optional<WorkerRow> of_name(const std::string& name) {
+    return first(
+        db_.query("SELECT id, name, key, hardware, seen, created FROM workers WHERE name = ?", name));
+  }
+  static std::optional<WorkerRow> first(Rows r) {
     if (!r.next()) return std::nullopt;
     return row(r);
   }

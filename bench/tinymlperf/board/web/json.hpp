@@ -191,6 +191,7 @@ inline Json to_json(const Submission& s) {
           {"runs", to_json(s.runs)},
           {"jobs", to_json(s.jobs)},
           {"replaced", s.replaced},
+          {"compiled", s.compiled},
           {"reasons", s.reasons},
           {"likenesses", to_json(s.similarities)},
           {"difference", s.difference},

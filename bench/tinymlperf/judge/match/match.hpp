@@ -27,20 +27,18 @@
 #include <tinymlperf/benchmarks/benchmark.hpp>
 #include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/match/audits.hpp>
+#include <tinymlperf/judge/match/compared_questions.hpp>
 #include <tinymlperf/judge/match/contender_process.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
 #include <tinymlperf/judge/match/run_class.hpp>
 #include <tinymlperf/judge/match/text_checks.hpp>
 #include <tinymlperf/judge/scenarios/mixed_stream.hpp>
 #include <tinymlperf/judge/scenarios/plugin_system.hpp>
-#include <tinymlperf/judge/scenarios/sample_stream.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
-
-inline constexpr size_t kAuditBlocks = 12;  // with eight, one disturbed block could hide a gain at 99 %
 
 struct Contender {
   ContenderRecord record;
@@ -106,14 +104,6 @@ class Match {
   }
 
  private:
-  // The samples of a turn, the set that they are from, and the use of the answers.
-  struct Questions {
-    Benchmark& set;
-    int64_t samples_per_query;
-    std::function<std::vector<int64_t>(int64_t)> next;
-    std::function<void(int64_t sample, const Answer& answer)> answered;
-  };
-
   void tell(const Progress& now) const {
     if (watcher_) watcher_(now);
   }
@@ -344,47 +334,16 @@ class Match {
     }
   }
 
-  // A2 and A3: turns on samples that were asked before, on the same sample repeated, and on fresh ones.
   void compare_questions(Contender& c, uint64_t look) {
-    constexpr int64_t kTurns = 2 * kAuditBlocks;
-    // Samples of the fresh set for one turn.
-    const int64_t share = std::min(sets_.main.size(), sets_.fresh.size()) / kTurns;
-    const int64_t each = scenario_ == Scenario::offline ? std::max<int64_t>(1, share) : samples_per_query();
-    const int64_t queries = std::max<int64_t>(2, share / each);
-    SampleStream fresh(sets_.fresh.size(), seed_ ^ 0xD1B54A32D192ED03u);
-    const std::vector<int64_t> few = usual_samples(each);
-    const Questions known{sets_.main, each, [&c](int64_t k) { return next_of(c, *c.stream, k); },
-                          main_questions(c).answered};
-    const Questions same{sets_.main, each, [&few](int64_t) { return few; }, known.answered};
-    const Questions other{sets_.fresh, each, [&fresh](int64_t k) { return fresh.next(k); },
-                          [](int64_t, const Answer&) {}};
-    const std::array<const Questions*, 3> all{&known, &same, &other};
     const Scenario form = untimed_form();
-    std::array<std::vector<Turn>, 3> turns;
     c.session->resume();
-    for (const auto& block :
-         tinytorch::benchmarking::mirrored_blocks(all.size(), kAuditBlocks, seed_ + look)) {
-      for (const size_t i : block) {
-        if (form != Scenario::offline) ask(c, *all[i], 1);
-        const int64_t timed = form == Scenario::offline ? 1 : queries - 1;
-        turns[i].push_back(turn_of(run(c, *all[i], {.scenario = form, .seconds = 0, .queries = timed})));
-      }
-    }
+    judge::compare_questions(
+        main_questions(c), sets_.fresh, form, {seed_, look}, c.record.evidence,
+        [&](const Questions& questions, int64_t queries) {
+          if (form != Scenario::offline) ask(c, questions, 1);
+          return turn_of(run(c, questions, {.scenario = form, .seconds = 0, .queries = queries}));
+        });
     c.session->hold();
-    Evidence& e = c.record.evidence;
-    const std::array<std::vector<Turn>*, 3> kept{&e.known, &e.same, &e.fresh};
-    for (size_t i = 0; i < kept.size(); ++i)
-      kept[i]->insert(kept[i]->end(), turns[i].begin(), turns[i].end());
-  }
-
-  // Samples for the repetition of A2. A single one is chosen by its work, so that it takes as long as the
-  // 90th percentile of the others.
-  std::vector<int64_t> usual_samples(int64_t each) const {
-    SampleStream stream(sets_.main.size(), seed_);
-    if (each > 1) return stream.next(each);
-    std::vector<int64_t> some = stream.next(std::min<int64_t>(sets_.main.size(), 100));
-    std::ranges::stable_sort(some, {}, [&](int64_t s) { return sets_.main.work(s); });
-    return {some[some.size() * 9 / 10]};
   }
 
   HiddenSets sets_;

@@ -33,6 +33,13 @@ inline bool is_data(const std::filesystem::path& folder) {
   return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) && !has(kHeaderFolder);
 }
 
+// True for a model, on the library's headers or on its own, that asks for a compiled forward pass.
+inline bool is_compiled(const std::filesystem::path& folder) {
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) &&
+         asks_to_compile(read_limited(folder / kModelFile, limits::kJsonBytes));
+}
+
 // The options with a benchmark and a scenario that fit each other. Throws std::invalid_argument if there is
 // no such pair.
 inline RunOptions resolved(RunOptions o) {
@@ -59,6 +66,7 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
   try {
     auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark), worker);
     record.tier = stage->tier(), record.replaced = stage->replaced(), record.worker = worker.string();
+    record.compiled = is_compiled(folder);
     if (record.tier != "T0") record.audits.push_back(judge::source_audit(stage->reasons()));
     if (record.tier != "T0" && worker.empty()) return stage;
     const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);

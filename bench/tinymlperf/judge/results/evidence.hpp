@@ -27,7 +27,7 @@ struct Evidence {
   std::vector<Turn> known = {}, same = {}, fresh = {};  // turns of the audits A2 and A3
   // Per turn of the match, per query: '1' if it held a sample that was never asked before (audit A13).
   std::vector<std::string> first_time = {};
-  // Of the scenario `generation`: the bits of some of its tokens by the baseline's scores (audit A14).
+  // In the scenario `generation`, these are the bits of some tokens by the baseline's scores (audit A14).
   std::vector<double> text_bits = {};
 
   bool empty() const { return answered == 0 && known.empty(); }

@@ -8,8 +8,7 @@
 //   failed        the whole interval is above the bound: noise accuses nobody
 //   passed        a gain of a tenth more than the bound is excluded
 //   not decided   the samples are too few for this noise. The match measures A2 and A3 again, up to kLooks
-//   times,
-//                 and their turns are pooled. What is still not decided is held for review
+//                 times, and their turns are pooled. What is still not decided is held for review
 #pragma once
 
 #include <fmt/format.h>

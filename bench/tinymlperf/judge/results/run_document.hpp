@@ -14,6 +14,7 @@
 //      "wins": {"positives": [39996, ...], "negatives": [...]},  -- of ad (benchmarking/paired_auc.hpp)
 //      "replaced": ["tinytorch/tensor/strides.hpp", ...],  -- the library's headers that its own replace
 //      "worker": "build/student/bin/tinymlperf",           -- a student's program that answers
+//      "compiled": true,                                   -- its forward pass ran by tt::compile
 //      "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,  -- 0: not known
 //      "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],  -- two of each block
 //      "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
@@ -101,10 +102,10 @@ struct AuditResult {
   std::string detail;
 };
 
-// An audit for which this machine lacks the means is not passed and not failed; its detail begins so.
+// An audit for which this machine lacks the means is neither passed nor failed; its detail begins with this.
 inline constexpr std::string_view kNotMade = "not made: ";
 inline bool was_made(const AuditResult& a) { return !a.detail.starts_with(kNotMade); }
-// The same for an audit whose samples are too few for the machine's noise.
+// An audit whose samples are too few for the machine's noise is neither, too; its detail begins with this.
 inline constexpr std::string_view kNotDecided = "not decided: ";
 inline bool is_decided(const AuditResult& a) { return a.passed || !a.detail.starts_with(kNotDecided); }
 
@@ -125,6 +126,7 @@ struct ContenderRecord {
   std::vector<std::string> replaced =
       {};                   // headers of the library that its own replace (entries/header_set.hpp)
   std::string worker = {};  // a student's program that answers for it; empty: the judge's
+  bool compiled = false;    // its forward pass ran by tt::compile, as its model.json asks
   Evidence evidence = {};   // the measurements of the audits; empty: it was not audited, or not in turns
 };
 
@@ -218,6 +220,7 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
     out["wins"] = {{"positives", c.wins.positives}, {"negatives", c.wins.negatives}};
   if (!c.replaced.empty()) out["replaced"] = c.replaced;
   if (!c.worker.empty()) out["worker"] = c.worker;
+  if (c.compiled) out["compiled"] = true;
   if (!c.evidence.empty()) out["evidence"] = to_json(c.evidence);
   if (s != Scenario::time_to_quality) {
     out["turns"] = turns;
@@ -310,6 +313,7 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   require_at_most(kMostSamples, "samples", std::max(c.credit.size(), c.minus_bits.size()), c.name);
   c.replaced = j.value("replaced", c.replaced);
   c.worker = j.value("worker", c.worker);
+  c.compiled = j.value("compiled", false);
   if (j.contains("evidence")) c.evidence = read_evidence(j.at("evidence"), c.name);
   c.multiply_adds = whole(j.at("multiply_adds"));
   c.model_bytes = whole(j.at("model_bytes"));

@@ -22,8 +22,8 @@ inline bool is_run(const Json& document) {
 
 namespace detail {
 
-// The quality by the samples of a record; empty if it has none. Of an area under the ROC curve only the
-// estimate is compared (run_document.hpp), since its interval needs the scores.
+// The quality by the samples of a record; empty if it has none. If the quality is an area under the ROC
+// curve, only the estimate is compared (run_document.hpp), since its interval needs the scores.
 inline std::optional<judge::Interval> quality_from_samples(const judge::ContenderRecord& c) {
   if (!c.minus_bits.empty()) return tinytorch::statistics::bootstrap_mean(c.minus_bits, {.draws = 2000});
   if (c.credit.empty()) return std::nullopt;

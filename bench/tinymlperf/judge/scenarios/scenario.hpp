@@ -3,10 +3,9 @@
 //   single_stream    one sample, then the next when it is answered      p90 of the latency
 //   multi_stream     eight samples at once, then the next eight         p99 of the latency
 //   offline          everything at once                                 samples per second
-//   server           one sample at random moments (a Poisson process)   most queries per second within a
-//   bound generation       one prompt, answered token by token                time to first token, time per
-//   token time_to_quality  data to learn from (match/training_match.hpp)      seconds until a model is good
-//   enough
+//   server           one sample at random moments (a Poisson process)   most queries per second in a bound
+//   generation       one prompt, answered token by token                time to first token and per token
+//   time_to_quality  data to learn from (match/training_match.hpp)      seconds to the quality
 //
 // The latency of a server's query counts from the moment it was due, not from when it could be sent: a system
 // that falls behind cannot hide its queue ("coordinated omission"). A seed determines which samples are asked

@@ -7,8 +7,9 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // codes [R, K] and scale [R] f32 from x [R, K] f32, bf16 or f16, with the rules of backend/row_codes.hpp:
-// scale = largest magnitude of the row / 127 or 448. codes are i8, or u8 with the bits of fp8 e4m3. codes and
-// scale are contiguous; x has any strides. A tensor with one scale is one row.
+// scale = largest magnitude of the row / 127 or 448. codes are i8, or u8 with the bits of fp8 e4m3. The codes
+// of a row are contiguous, and rows may have gaps between them (on CUDA they have none); scale is contiguous;
+// x has any strides. A tensor with one scale is one row.
 TT_API void quantize_rows(const View& codes, const View& scale, const View& x);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -82,7 +83,7 @@ TT_API void quantize_rows(const View& codes, const View& scale, const View& x) {
     const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, K));
     parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        scale.as<float>()[r] = encode_row(out + r * K, in + r * x.strides[0], x.strides[1], K);
+        scale.as<float>()[r] = encode_row(out + r * codes.strides[0], in + r * x.strides[0], x.strides[1], K);
     });
   };
   const auto with_codes = [&]<class S>(const S* in) {

@@ -45,14 +45,9 @@ struct CodedActivations {
         scale(std::max<int64_t>(1, x.shape[0])),
         pitch(columns) {
     const int64_t M = x.shape[0], K = x.shape[1];
-    const View scales{scale.data(), DType::f32, {M}, {1}};
-    const bool whole = K == columns;
-    Scratch<int8_t> tight(whole ? 1 : std::max<int64_t>(1, M * K));
-    quantize_rows(contiguous_view(whole ? codes.data() : tight.data(), x), scales, x);
-    for (int64_t m = 0; m < M && !whole; ++m) {
-      std::copy_n(tight.data() + m * K, K, codes.data() + m * columns);
-      std::fill_n(codes.data() + m * columns + K, columns - K, int8_t{0});
-    }
+    const View rows{codes.data(), DType::i8, {M, K}, {pitch, 1}};
+    quantize_rows(rows, {scale.data(), DType::f32, {M}, {1}}, x);
+    for (int64_t m = 0; m < M; ++m) std::fill_n(codes.data() + m * pitch + K, pitch - K, int8_t{0});
   }
 };
 

@@ -4,6 +4,7 @@
 #include <support/errors.hpp>
 #include <support/few.hpp>
 #include <support/fresh.hpp>
+#include <support/product_oracle.hpp>
 
 using namespace test;
 
@@ -87,21 +88,9 @@ void check(Fresh& fresh, DType t, int64_t M, int64_t N, int64_t K, int64_t B, do
   const Blocks w(fresh, t, N, K, B, density);
   DeviceArray x = fresh.array(xt, {M, K}, -1, 1, layout), out(xt, {M, N}, of_out);
   multiply(out, w, x);
-  const std::vector<double> a = x.values(), got = out.values();
   const double narrow = xt == t ? 0 : unit_of(t);  // x is rounded
-  double worst = 0;
-  for (int64_t m = 0; m < M; ++m) {
-    for (int64_t n = 0; n < N; ++n) {
-      double sum = 0, largest = 0;
-      for (int64_t k = 0; k < K; ++k) {
-        const double p = a[static_cast<size_t>(m * K + k)] * w.dense[static_cast<size_t>(n * K + k)];
-        sum += p, largest += std::abs(p);
-      }
-      const double off = std::abs(got[static_cast<size_t>(m * N + n)] - sum) /
-                         (unit_of(xt) * std::abs(sum) + (2e-6 + narrow) * largest + 1e-30);
-      if (!(off <= worst)) worst = off;
-    }
-  }
+  const double worst = worst_of_product(out.values(), x.values(), w.dense, M, N, K,
+                                        {.of_sum = unit_of(xt), .of_terms = 2e-6 + narrow});
   CHECK(worst <= 1.0);
   if (of_out != Layout::gaps) CHECK(out.untouched_around());
 }

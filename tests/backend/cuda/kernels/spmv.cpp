@@ -1,8 +1,8 @@
 // Products with bitmaps on CUDA against sums in double.
-#include <cmath>
 #include <memory>
 #include <support/few.hpp>
 #include <support/fresh.hpp>
+#include <support/product_oracle.hpp>
 
 using namespace test;
 
@@ -65,22 +65,10 @@ void check(Fresh& fresh, DType t, int64_t M, int64_t N, int64_t K, double densit
   Bitmap w(fresh, t, N, K, density);
   DeviceArray x = fresh.array(xt, {M, K}, -1, 1, layout), out(xt, {M, N}, of_out);
   kernels::spmv_bitmap(out.view(), x.view(), w.view);
-  const std::vector<double> a = x.values(), got = out.values();
   const double unit = xt == f32 ? 1e-6 : xt == bf16 ? 1.0 / 256 : 1.0 / 2048;
   const double narrow = t == f32 || xt == t ? 0 : t == bf16 ? 1.0 / 256 : 1.0 / 2048;  // of x
-  double worst = 0;
-  for (int64_t m = 0; m < M; ++m) {
-    for (int64_t n = 0; n < N; ++n) {
-      double sum = 0, largest = 0;
-      for (int64_t k = 0; k < K; ++k) {
-        const double p = a[static_cast<size_t>(m * K + k)] * w.dense[static_cast<size_t>(n * K + k)];
-        sum += p, largest += std::abs(p);
-      }
-      const double off = std::abs(got[static_cast<size_t>(m * N + n)] - sum) /
-                         (unit * std::abs(sum) + (1e-6 + narrow) * largest + 1e-30);
-      if (!(off <= worst)) worst = off;
-    }
-  }
+  const double worst = worst_of_product(out.values(), x.values(), w.dense, M, N, K,
+                                        {.of_sum = unit, .of_terms = 1e-6 + narrow});
   CHECK(worst <= 1.0);
   if (of_out != Layout::gaps) CHECK(out.untouched_around());
 }

@@ -266,6 +266,12 @@ TEST_CASE("a submission's page holds turns, audits, files, difference and the fo
   CHECK(HtmlChecker(page_of_large).complaints.empty());
   Submission bare;
   CHECK(HtmlChecker(submission_page({}, bare)).complaints.empty());
+  Submission compiled = *board.submission(1);
+  compiled.compiled = true;
+  const std::string page_of_compiled = submission_page({}, compiled);
+  CHECK(page_of_compiled.find("Forward pass") != std::string::npos);
+  CHECK(HtmlChecker(page_of_compiled).complaints.empty());
+  CHECK(html.find("Forward pass") == std::string::npos);
 }
 
 TEST_CASE("a generation says its time to the first token beside the time of each; nothing else does") {

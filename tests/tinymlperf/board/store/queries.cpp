@@ -4,6 +4,7 @@
 #include <support/board.hpp>
 #include <thread>
 #include <tinymlperf/board/store/queries.hpp>
+#include <tinymlperf/board/store/verify.hpp>
 #include <tinymlperf/board/web/json.hpp>
 #include <tinymlperf/commands/show.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -42,6 +43,36 @@ TEST_CASE("an empty board shows its baseline's table, and every category without
   CHECK_FALSE(q.submission(99));
   CHECK_FALSE(q.job(99));
   CHECK(q.history(kOpen).empty());
+}
+
+TEST_CASE("a submission whose passes are compiled is named on its page and in its runs") {
+  Board b;
+  Queries q(b.store);
+  const int64_t plain = b.submit("plain", 2);
+  auto files = test::entry_files("quick", 3);
+  for (auto& f : files) {
+    if (f.path != kModelFile) continue;
+    Json model = Json::parse(f.content);
+    model["compile"] = true;
+    f.content = model.dump();
+  }
+  const int64_t quick = b.store.submit(b.user, bundle::pack(test::manifest("quick"), files)).submission;
+  CHECK_FALSE(q.submission(plain)->compiled);
+  REQUIRE(q.submission(quick)->compiled);
+  CHECK(to_json(*q.submission(quick)).at("compiled") == true);
+  CHECK(tinymlperf::detail::text_of(*q.submission(quick)).find("its forward pass is compiled\n") !=
+        std::string::npos);
+  CHECK(tinymlperf::detail::text_of(*q.submission(plain)).find("compiled") == std::string::npos);
+  std::vector<int64_t> runs;
+  while (const auto claim = b.store.queue().claim("cpu-mt")) {
+    judge::RunDocument d = b.result(*claim);
+    d.contenders[1].compiled = claim->submission == quick;
+    runs.push_back(b.store.queue().finish(*claim, d));
+    const Json kept = judge::to_json(read_run(b.store.database(), runs.back()).value());
+    CHECK(kept.at("contenders") == judge::to_json(d).at("contenders"));
+  }
+  CHECK(runs.size() == 4);
+  CHECK(verify_board(b.store).empty());
 }
 
 TEST_CASE("a table ranks what was measured, and a submission shows its files, runs, jobs and difference") {

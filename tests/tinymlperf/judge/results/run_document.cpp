@@ -59,6 +59,19 @@ TEST_CASE("the time to the first token is the median of the turns' medians, and 
   CHECK_FALSE(time_to_first_token(run(Scenario::single_stream).contenders[0]));
 }
 
+TEST_CASE("the file says which contenders' passes were compiled") {
+  RunDocument d = run(Scenario::offline);
+  d.contenders[1].compiled = true;
+  const Json file = to_json(d);
+  CHECK_FALSE(file.at("contenders")[0].contains("compiled"));
+  CHECK(file.at("contenders")[1].at("compiled") == true);
+  CHECK(read_run_document(file).contenders[1].compiled);
+  CHECK(to_json(read_run_document(Json::parse(file.dump()))) == file);
+  Json wrong = file;
+  wrong["contenders"][1]["compiled"] = "yes";
+  CHECK_THROWS_AS(read_run_document(wrong), std::invalid_argument);
+}
+
 TEST_CASE("a contender that is out has no ratio") {
   RunDocument d = run(Scenario::offline);
   d.contenders[1].out = "it crashed";

@@ -57,8 +57,7 @@ class Graph {
 // Numbers that change from replay to replay. During a capture, on the capturing thread:
 //   on_replay(f)             calls f on the host before each replay, in registration order; returns true
 //   replay_memory(bytes, f)  returns device memory of the graph, aligned to 16 bytes; before each replay,
-//   after
-//                            the functions of on_replay, f(host copy) fills it
+//                            after the functions of on_replay, f(host copy) fills it
 // Outside of a capture both do nothing and return false or null: the caller then passes the numbers by value.
 // Random numbers advance without these functions (declarations.hpp: random_offset).
 // Objects that f refers to must live as long as the graph.
