@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tinytorch/acceleration/capture.hpp>
+#include <tinytorch/acceleration/conv_epilogue.hpp>
 #include <tinytorch/acceleration/executable.hpp>
 #include <tinytorch/acceleration/recompute.hpp>
 #include <utility>
@@ -58,12 +59,15 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
   const std::vector<int64_t> live = liveness(graph).timeline();
   report.live_captured.insert(report.live_captured.end(), live.begin(), live.end());
   report.peak_captured = std::max(report.peak_captured, peak(live));
-  if (options.fuse) accumulate_embeddings(graph), remove_dead_steps(graph);
   if (options.fuse) {
+    const auto report_refused = [&](const std::vector<NotFused>& refused) {
+      for (const NotFused& n : refused)
+        report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
+    };
+    accumulate_embeddings(graph), remove_dead_steps(graph);
+    report_refused(fuse_conv_epilogues(graph, options.memory_budget));
     Fused fused = fuse(std::move(graph), {options.memory_budget, 64, options.kernels});
-    for (const NotFused& n : fused.refused) {
-      report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
-    }
+    report_refused(fused.refused);
     graph = std::move(fused.graph);
   }
   if (options.memory_budget > 0) {  // after fusion, which lowers peaks without computing anything twice

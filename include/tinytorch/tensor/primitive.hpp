@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/image_step.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/tensor/tensor.hpp>
@@ -72,13 +73,16 @@ class PrimitiveBase {
   // True if each element of the result depends on one element of each input alone. Then `step` gets the
   // function, so that several such operations can be computed together (acceleration/fusion.hpp).
   virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
+  // True for a convolution and for batch norm with given statistics; `step` says which, and its attributes
+  // (acceleration/conv_epilogue.hpp).
+  virtual bool image_step(backend::ImageStep& /*step*/) const { return false; }
   // For an operation that draws random numbers: the stream and the first block of this call
   // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
   virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }
   virtual std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState) const { return clone(); }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
-  virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
+  virtual bool saves_input(size_t) const { return true; }   // if saves() includes inputs: which of them
   virtual bool saves_output(size_t) const { return true; }  // likewise
   // The only input whose gradient reads the saved input i, or -1. In a product a b, b alone reads a: if b
   // needs no gradient, a is not kept and may be overwritten.
