@@ -13,6 +13,7 @@
 #include <tinytorch/acceleration/fusion.hpp>
 #include <tinytorch/acceleration/liveness.hpp>
 #include <tinytorch/backend/cpu/conv_epilogue.hpp>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <utility>
 #include <vector>
@@ -148,7 +149,9 @@ class ConvEpilogues {
     if (!next.op->pointwise(out.function)) return std::nullopt;
     using enum backend::PointwiseKind;
     if (out.function.kind == unary) return out;
-    const auto gradient = [&] { return backend::is_activation_grad(static_cast<BinaryFn>(out.function.fn)); };
+    const auto gradient = [&] {
+      return backend::is_activation_grad(static_cast<backend::BinaryFn>(out.function.fn));
+    };
     if (out.function.kind != binary || gradient()) return std::nullopt;
     const size_t other = next.inputs[0] == v ? 1 : 0;
     if (next.inputs[other] < 0 || !like_x(graph_.value(next.inputs[other]))) return std::nullopt;

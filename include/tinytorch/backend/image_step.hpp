@@ -10,7 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
-enum class ImageKind : uint8_t { convolution, channel_norm };
+// pooling: each result has the same bits in every layout of the images.
+enum class ImageKind : uint8_t { convolution, channel_norm, pooling };
 
 struct ImageStep {
   ImageKind kind = ImageKind::convolution;
@@ -19,6 +20,10 @@ struct ImageStep {
 
   bool set_convolution(int64_t s, int64_t p, int64_t d, int64_t g) {
     kind = ImageKind::convolution, stride = s, padding = p, dilation = d, groups = g;
+    return true;
+  }
+  bool set_pooling() {
+    kind = ImageKind::pooling;
     return true;
   }
   bool set_channel_norm(double e) {

@@ -73,8 +73,8 @@ class PrimitiveBase {
   // True if each element of the result depends on one element of each input alone. Then `step` gets the
   // function, so that several such operations can be computed together (acceleration/fusion.hpp).
   virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
-  // True for a convolution and for batch norm with given statistics; `step` says which, and its attributes
-  // (acceleration/conv_epilogue.hpp).
+  // True for a convolution, for batch norm with given statistics, and for pooling with the same bits in both
+  // layouts of images; `step` says which, and its attributes (acceleration/conv_epilogue.hpp).
   virtual bool image_step(backend::ImageStep& /*step*/) const { return false; }
   // For an operation that draws random numbers: the stream and the first block of this call
   // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.

@@ -20,6 +20,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // dtypes. An epilogue is called on the blocks of out.
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
                    const Window2d& window, int64_t groups, const ImageEpilogue& epilogue = {});
+// True if conv2d of these operands computes on channels-last images; it converts x and out to that layout if
+// they have another one, and from it otherwise. Only the dtypes and layouts of the views are used.
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups);
 // dx [N, C, H, W] from dy [N, M, OH, OW].
 TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
                               int64_t groups);
@@ -130,8 +133,9 @@ void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, co
   });
   const auto write = [&](int64_t n, int64_t group, int64_t m, int64_t i, const T* sums) {
     const int64_t channel = group * s.group_m + m;
-    const T b = bias ? bias[channel] : T(0);
     T* const to = out.at(n, channel, i);
+    if (!bias) return copy_row(to, sums, s.OW);
+    const T b = bias[channel];
     TT_SIMD
     for (int64_t j = 0; j < s.OW; ++j) to[j] = sums[j] + b;
   };
@@ -279,6 +283,10 @@ inline bool repays_channels_last(const ConvShape& s, bool grad_weight) {
 inline ImageLayout conv_layout(const View& image, const ConvShape& s, bool grad_weight = false) {
   if (s.depthwise() && s.group_m != 1) return ImageLayout::channels_first;
   return repays_channels_last(s, grad_weight) ? ImageLayout::channels_last : image_layout(image);
+}
+
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups) {
+  return conv_layout(x, ConvShape(x, out, window, groups)) == ImageLayout::channels_last;
 }
 
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,

@@ -88,7 +88,8 @@ class ChannelNorm {
   // n values of channel c; out may be x.
   void run(T* out, const T* x, int64_t c, int64_t n) const {
     normalize_channel(out, x, BatchShape{1, 1, n}, 0, element(mean_, c, 0),
-                      1 / std::sqrt(element(var_, c, 0) + eps_), element(weight_, c, 1), element(bias_, c, 0));
+                      1 / std::sqrt(element(var_, c, 0) + eps_), element(weight_, c, 1),
+                      element(bias_, c, 0));
   }
   // One value of each of n channels from c on.
   void across(T* out, const T* x, int64_t c, int64_t n) const {

@@ -13,6 +13,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // dtypes. An epilogue is called on the blocks of out.
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
                    const Window2d& window, int64_t groups, const ImageEpilogue& epilogue = {});
+// True if conv2d of these operands computes on channels-last images; it converts x and out to that layout if
+// they have another one, and from it otherwise. Only the dtypes and layouts of the views are used.
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups);
 // dx [N, C, H, W] from dy [N, M, OH, OW].
 TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
                               int64_t groups);
@@ -77,6 +80,8 @@ void convolve_by_columns(T* out, const T* x, const T* weight, const T* bias, con
   });
   for (int64_t i = 0; bias && i < s.N * s.M * s.outputs; ++i) out[i] += bias[i / s.outputs % s.M];
 }
+
+TT_API bool computes_channels_last(const View&, const View&, const Window2d&, int64_t) { return false; }
 
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
                    const Window2d& window, int64_t groups, const ImageEpilogue& epilogue) {
