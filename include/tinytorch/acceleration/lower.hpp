@@ -9,6 +9,8 @@
 #include <string>
 #include <tinytorch/acceleration/agreement.hpp>
 #include <tinytorch/acceleration/capture.hpp>
+#include <tinytorch/acceleration/channels_last.hpp>
+#include <tinytorch/acceleration/conv_epilogue.hpp>
 #include <tinytorch/acceleration/executable.hpp>
 #include <tinytorch/acceleration/recompute.hpp>
 #include <tinytorch/acceleration/row_groups.hpp>
@@ -23,6 +25,7 @@ struct CompileOptions {
   int64_t memory_budget = 0;
   bool fuse = true;                                   // elementwise neighbours become one kernel
   Math math = Math::same_bits;                        // fast: reductions of rows are fused on a GPU, too
+  bool channels_last = true;                          // with fuse: images may be stored so within the graph
   RegionKernels kernels = RegionKernels::background;  // of fused steps
   bool strict = false;                                // throw instead of running eagerly
   int most_variants = 8;
@@ -42,6 +45,8 @@ struct VariantReport {
   int64_t recomputed = 0;                          // steps that run twice, for a lower peak
   double recomputed_flops = 0;                     // of them
   double flops = 0;                                // of the captured steps
+  int64_t channels_last = 0;                       // steps whose result is stored channels-last instead
+  double conversion_bytes_saved = 0;               // that conversions of layout read and wrote before
   int64_t memory_budget = 0;                       // of the options
   std::vector<int64_t> live_captured, live_fused;  // bytes at each step (peak_chart.hpp)
   std::vector<std::string> not_fused;              // reasons, with the two steps
@@ -61,12 +66,19 @@ inline std::unique_ptr<Executable> lower(OpGraph graph, const CompileOptions& op
   const std::vector<int64_t> live = liveness(graph).timeline();
   report.live_captured.insert(report.live_captured.end(), live.begin(), live.end());
   report.peak_captured = std::max(report.peak_captured, peak(live));
-  if (options.fuse) accumulate_embeddings(graph), remove_dead_steps(graph);
   if (options.fuse) {
-    Fused fused = fuse(std::move(graph), {options.memory_budget, 64, options.kernels});
-    for (const NotFused& n : fused.refused) {
-      report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
+    const auto report_refused = [&](const std::vector<NotFused>& refused) {
+      for (const NotFused& n : refused)
+        report.not_fused.push_back(n.producer + " and " + n.consumer + ": " + n.reason);
+    };
+    accumulate_embeddings(graph), remove_dead_steps(graph);
+    report_refused(fuse_conv_epilogues(graph, options.memory_budget));
+    if (options.channels_last) {
+      const ChannelsLastReport layouts = use_channels_last(graph, options.memory_budget);
+      report.channels_last += layouts.steps, report.conversion_bytes_saved += layouts.before - layouts.after;
     }
+    Fused fused = fuse(std::move(graph), {options.memory_budget, 64, options.kernels});
+    report_refused(fused.refused);
     graph = std::move(fused.graph);
     // A kernel of a GPU adds the elements of rows in another order.
     if (options.math == Math::fast || device_of(graph).is_cpu())
@@ -207,6 +219,9 @@ inline std::string VariantReport::str() const {
             std::to_string(static_cast<int>(100 * recomputed_flops / std::max(flops, 1.0) + 0.5)) +
             " % more FLOPs\n";
   }
+  if (channels_last > 0)
+    text += "  channels-last results: " + std::to_string(channels_last) + " steps, " +
+            mb(conversion_bytes_saved) + " less for conversions\n";
   for (const std::string& reason : not_fused) text += "  not fused: " + reason + "\n";
   return text;
 }

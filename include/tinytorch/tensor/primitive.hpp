@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/image_step.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/core/random.hpp>
@@ -83,6 +84,9 @@ class PrimitiveBase {
   virtual bool pointwise(backend::PointwiseStep& /*step*/) const { return false; }
   // True if the operation is a reduction, which is then described (acceleration/row_groups.hpp).
   virtual bool reduction(ReductionStep& /*described*/) const { return false; }
+  // True for a convolution, for batch norm with given statistics, and for pooling with the same bits in both
+  // layouts of images; `step` says which, and its attributes (acceleration/conv_epilogue.hpp).
+  virtual bool image_step(backend::ImageStep& /*step*/) const { return false; }
   // For an operation that draws random numbers: the stream and the first block of this call
   // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
   virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }

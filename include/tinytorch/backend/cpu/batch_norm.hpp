@@ -58,22 +58,47 @@ TT_API void channel_moments(const View& mean, const View& var, const View& x) {
   });
 }
 
+// Batch norm with given statistics, of parts of x that a caller has in the cache. The bits are those of
+// batch_norm().
+template <class T>
+class ChannelNorm {
+ public:
+  ChannelNorm(int64_t channels, const View& mean, const View& var, const View& weight, const View& bias,
+              double eps)
+      : k_(channels, 0) {
+    const ContiguousInput<T> m(mean), v(var), w(weight), b(bias);
+    for (int64_t c = 0; c < channels; ++c) {
+      const auto i = static_cast<size_t>(c);
+      const double rstd = 1 / std::sqrt(static_cast<double>(v.data()[c]) + eps);
+      k_.b[i] = static_cast<T>(rstd * (w.data() ? static_cast<double>(w.data()[c]) : 1.0));
+      k_.c[i] = b.data() ? b.data()[c] : T(0);
+      k_.center[i] = m.data()[c];
+    }
+  }
+  const RunCoefficients<T>& coefficients() const { return k_; }
+  // n values of channel c; out may be x.
+  void run(T* out, const T* x, int64_t c, int64_t n) const {
+    const auto i = static_cast<size_t>(c);
+    scale_run(out, x, k_.b[i], k_.center[i], k_.c[i], n);
+  }
+  // One value of each of n channels from c on.
+  void across(T* out, const T* x, int64_t c, int64_t n) const {
+    scale_across(out, x, k_.b.data() + c, k_.center.data() + c, k_.c.data() + c, n);
+  }
+
+ private:
+  RunCoefficients<T> k_;
+};
+
 TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
                        const View& bias, double eps) {
   if (out.numel() == 0) return;
   const BatchShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const ContiguousInput<T> in(shape.operand(x)), m(mean), v(var), w(weight), b(bias);
+    const ContiguousInput<T> in(shape.operand(x));
     ContiguousOutput<T> to(shape.operand(out));
-    RunCoefficients<T> k(shape.C, 0);
-    for (int64_t c = 0; c < shape.C; ++c) {
-      const auto i = static_cast<size_t>(c);
-      const double rstd = 1 / std::sqrt(static_cast<double>(v.data()[c]) + eps);
-      k.b[i] = static_cast<T>(rstd * (w.data() ? static_cast<double>(w.data()[c]) : 1.0));
-      k.c[i] = b.data() ? b.data()[c] : T(0);
-      k.center[i] = m.data()[c];
-    }
-    combine_runs<T>(to.data(), nullptr, in.data(), k, shape);
+    const ChannelNorm<T> norm(shape.C, mean, var, weight, bias, eps);
+    combine_runs<T>(to.data(), nullptr, in.data(), norm.coefficients(), shape);
     to.write_back();
   });
 }

@@ -10,15 +10,19 @@
 // order of a sum does not depend on the number of threads.
 #pragma once
 
+#include <tinytorch/backend/cpu/conv/image_epilogue.hpp>
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // out [N, M, OH, OW], x [N, C, H, W], weight [M, C / groups, KH, KW], bias [M] or without data. Floating
-// dtypes.
+// dtypes. An epilogue is called on the blocks of out.
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
-                   const Window2d& window, int64_t groups);
+                   const Window2d& window, int64_t groups, const ImageEpilogue& epilogue = {});
+// True if conv2d of these operands computes on channels-last images; it converts x and out to that layout if
+// they have another one, and from it otherwise. Only the dtypes and layouts of the views are used.
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups);
 // dx [N, C, H, W] from dy [N, M, OH, OW].
 TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
                               int64_t groups);
@@ -54,10 +58,11 @@ void clear(T* data, int64_t n) {
 }
 
 // Products of packed filter panels [groups][tiles of M][K][kMR] with frames of images. Calls write(n, group,
-// m, i, row) for every output row i; `row` holds frame.output_cols() sums.
+// m, i, row) for every output row i; `row` holds frame.output_cols() sums. Then the epilogue is called on the
+// blocks of these rows.
 template <class T, class Write>
 void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* panels, int64_t M,
-                     int64_t groups, const Write& write) {
+                     int64_t groups, const Write& write, const ImageEpilogue& epilogue = {}) {
   const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = ceil_div(M, kMR);
   const int64_t sample =
       std::max<int64_t>(1, frame.splits() * channels * frame.plane());  // at least 1, also without channels
@@ -97,6 +102,13 @@ void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* pa
           for (int64_t m = 0; m < high; ++m)
             write(n0 + n, group, tile * kMR + m, i, sums + m * width + (r - row0) * frame.pitch());
         }
+        if (!epilogue) return;
+        const int64_t c = group * M + tile * kMR;
+        for (int64_t n = row0 / frame.rows(); n * frame.rows() < row1; ++n) {
+          const int64_t i0 = std::max<int64_t>(0, row0 - n * frame.rows()),
+                        i1 = std::min(frame.output_rows(), row1 - n * frame.rows());
+          if (i0 < i1) epilogue({n0 + n, c, c + high, i0, i1});
+        }
       };
       maybe_parallel(parallel && !by_chunks, ceil_div(rows, at_once) * tiles, 1, [&](int64_t b0, int64_t b1) {
         Scratch<T> sums(kMR * width);
@@ -108,7 +120,7 @@ void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* pa
 
 template <class T>
 void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
-                   const ConvShape& s) {
+                   const ConvShape& s, const ImageEpilogue& epilogue) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
   const int64_t tiles = ceil_div(s.group_m, kMR);
   Scratch<T> panels(s.groups * tiles * kMR * s.K);
@@ -119,14 +131,15 @@ void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, co
                       weight + (t / tiles * s.group_m + m) * s.K, s.K, 1);
     }
   });
-  multiply_frames(x, frame, panels.data(), s.group_m, s.groups,
-                  [&](int64_t n, int64_t group, int64_t m, int64_t i, const T* sums) {
-                    const int64_t channel = group * s.group_m + m;
-                    const T b = bias ? bias[channel] : T(0);
-                    T* const to = out.at(n, channel, i);
-                    TT_SIMD
-                    for (int64_t j = 0; j < s.OW; ++j) to[j] = sums[j] + b;
-                  });
+  const auto write = [&](int64_t n, int64_t group, int64_t m, int64_t i, const T* sums) {
+    const int64_t channel = group * s.group_m + m;
+    T* const to = out.at(n, channel, i);
+    if (!bias) return copy_row(to, sums, s.OW);
+    const T b = bias[channel];
+    TT_SIMD
+    for (int64_t j = 0; j < s.OW; ++j) to[j] = sums[j] + b;
+  };
+  multiply_frames(x, frame, panels.data(), s.group_m, s.groups, write, epilogue);
 }
 
 // dx at rows down + stride * i and columns right + stride * j: tap kh of output i + (down + padding - kh *
@@ -272,22 +285,27 @@ inline ImageLayout conv_layout(const View& image, const ConvShape& s, bool grad_
   return repays_channels_last(s, grad_weight) ? ImageLayout::channels_last : image_layout(image);
 }
 
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups) {
+  return conv_layout(x, ConvShape(x, out, window, groups)) == ImageLayout::channels_last;
+}
+
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
-                   const Window2d& window, int64_t groups) {
+                   const Window2d& window, int64_t groups, const ImageEpilogue& epilogue) {
   if (out.numel() == 0) return;
   const ConvShape s(x, out, window, groups);
   const ImageLayout layout = conv_layout(x, s);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
     const ContiguousInput<T> w(weight), b(bias);
     const ImageOperand<T> from(x, layout, false), to(out, layout, true);
+    const ImageEpilogue then = to.in_place() ? epilogue : ImageEpilogue();  // else when it is written back
     if (s.depthwise()) {
-      conv2d_depthwise(to.images(), from.images(), layout, w.data(), b.data(), s);
+      conv2d_depthwise(to.images(), from.images(), layout, w.data(), b.data(), s, then);
     } else if (layout == ImageLayout::channels_last) {
-      conv2d_channels_last(to.images(), from.images(), w.data(), b.data(), s);
+      conv2d_channels_last(to.images(), from.images(), w.data(), b.data(), s, then);
     } else {
-      conv2d_frames(to.images(), from.images(), w.data(), b.data(), s);
+      conv2d_frames(to.images(), from.images(), w.data(), b.data(), s, then);
     }
-    to.write_back();
+    to.write_back(epilogue);
   });
 }
 

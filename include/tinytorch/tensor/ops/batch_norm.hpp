@@ -99,6 +99,7 @@ struct BatchNormInfer final : Primitive<BatchNormInfer> {
     TT_KERNEL(out[0], batch_norm(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
                                  view_or_none(in[3]), view_or_none(in[4]), eps));
   }
+  bool image_step(backend::ImageStep& s) const override { return s.set_channel_norm(eps); }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_infer(g[0], s, eps); }
   Tensors composed(const Tensors& in) const override {

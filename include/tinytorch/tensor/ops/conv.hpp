@@ -53,6 +53,9 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
                              conv_window(in[1].shape(), options), options.groups));
   }
+  bool image_step(backend::ImageStep& s) const override {
+    return s.set_convolution(options.stride, options.padding, options.dilation, options.groups);
+  }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::conv2d(g[0], s, options); }
 

@@ -68,6 +68,7 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options)));
   }
+  bool image_step(backend::ImageStep& s) const override { return s.set_pooling(); }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::max_pool2d(g[0], s, options)}; }
 };
@@ -85,6 +86,9 @@ struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
   }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], avg_pool2d(out[0].view_of(), in[0].view_of(), pool_window(options)));
+  }
+  bool image_step(backend::ImageStep& s) const override {
+    return options.kernel <= 4 && s.set_pooling();  // larger sums are added in double if channels-last
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::avg_pool2d(g[0], s, options)}; }
 };

@@ -175,13 +175,15 @@ template <class T>
 class ChannelsLastProduct {
  public:
   ChannelsLastProduct(const Images<T>& out, const OutputGrid& places, const Images<T>& in,
-                      const ChannelsLastBand& band, const T* panels, const T* bias, int64_t groups)
+                      const ChannelsLastBand& band, const T* panels, const T* bias, int64_t groups,
+                      const ImageEpilogue& epilogue = {})
       : out_(out),
         in_(in),
         places_(places),
         band_(band),
         panels_(panels),
         bias_(bias),
+        epilogue_(epilogue),
         groups_(groups),
         M_(out.C / groups),
         tiles_(ceil_div(M_, kNR<T>)),
@@ -205,8 +207,11 @@ class ChannelsLastProduct {
         for (int64_t n = n0; n < n1; ++n)
           sources.push_back(band_.source(frames.data() + (n - n0) * band_.size(rows), in_, n,
                                          group * (in_.C / groups_), i0, i1 - i0));
-        for (int64_t tile = tiles_ * set / cut.sets; tile < tiles_ * (set + 1) / cut.sets; ++tile)
-          multiply(sources, group, tile, n0, i0, i1);
+        const int64_t first = tiles_ * set / cut.sets, end_of_set = tiles_ * (set + 1) / cut.sets;
+        for (int64_t tile = first; tile < end_of_set; ++tile) multiply(sources, group, tile, n0, i0, i1);
+        if (!epilogue_) continue;
+        const int64_t c0 = group * M_ + first * kNR<T>, c1 = group * M_ + std::min(M_, end_of_set * kNR<T>);
+        for (int64_t n = n0; n < n1; ++n) epilogue_({n, c0, c1, i0, i1});
       }
     });
   }
@@ -249,6 +254,7 @@ class ChannelsLastProduct {
   OutputGrid places_;
   const ChannelsLastBand& band_;
   const T *panels_, *bias_;
+  ImageEpilogue epilogue_;
   int64_t groups_, M_, tiles_;
   std::vector<int64_t> shift_;
   int64_t K_;
@@ -269,14 +275,14 @@ void pack_filter_panels(T* panels, int64_t groups, int64_t filters, int64_t K, c
 
 template <class T>
 void conv2d_channels_last(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
-                          const ConvShape& s) {
+                          const ConvShape& s, const ImageEpilogue& epilogue) {
   const ChannelsLastBand band(s.H, s.W, s.group_c, s.OH, s.OW, s.window.stride, taps_of(s.window));
   Scratch<T> panels(s.groups * ceil_div(s.group_m, kNR<T>) * s.K * kNR<T>);
   pack_filter_panels(panels.data(), s.groups, s.group_m, s.K,
                      [&](T* to, int64_t count, int64_t group, int64_t m) {
                        pack_panel<kNR<T>>(to, count, s.K, weight + (group * s.group_m + m) * s.K, s.K, 1);
                      });
-  ChannelsLastProduct<T>(out, {0, 0, 1, s.OH, s.OW}, x, band, panels.data(), bias, s.groups).run();
+  ChannelsLastProduct<T>(out, {0, 0, 1, s.OH, s.OW}, x, band, panels.data(), bias, s.groups, epilogue).run();
 }
 
 template <class T>

@@ -83,7 +83,7 @@ void depthwise_plane(const PlanePart& part, int64_t step, const FrameShape& fram
 template <class T, class WeightOf>
 void depthwise_channels_first(const Images<T>& out, const Images<T>& in, int64_t groups,
                               const FrameShape& frame, const std::vector<PlanePart>& parts, int64_t step,
-                              const T* bias, const WeightOf& weight_of) {
+                              const T* bias, const WeightOf& weight_of, const ImageEpilogue& epilogue = {}) {
   const int64_t read = in.C / groups, written = out.C / groups;
   const int64_t work = frame.plane() * read * written * frame.taps();
   parallel_for(in.N * groups, ceil_div(kParallelFlops / 8, work + 1), [&](int64_t begin, int64_t end) {
@@ -109,6 +109,7 @@ void depthwise_channels_first(const Images<T>& out, const Images<T>& in, int64_t
                           bias ? bias[group * written + m] : T(0), sums.data(),
                           out.at(n, group * written + m), out.row);
         }
+        epilogue({n, group * written + m, group * written + m + 1, 0, out.H});
       }
     }
   });
@@ -171,20 +172,22 @@ void transpose_filters(T* to, const T* from, int64_t M, int64_t taps) {
 
 template <class T>
 void conv2d_depthwise(const Images<T>& out, const Images<T>& x, ImageLayout layout, const T* weight,
-                      const T* bias, const ConvShape& s) {
+                      const T* bias, const ConvShape& s, const ImageEpilogue& epilogue) {
   const Window2d& w = s.window;
   if (layout == ImageLayout::channels_last) {
     Scratch<T> by_tap(s.C * s.K);
     transpose_filters(by_tap.data(), weight, s.C, s.K);
     return depthwise_channels_last(out, x, forward_taps(s.H, s.OH, w.kernel_h, w),
-                                   forward_taps(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
+                                   forward_taps(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias,
+                                   epilogue);
   }
   const FrameShape frame(s.H, s.W, s.OH, s.OW, w.stride, taps_of(w));
   PlanePart whole{0, 0, s.OH, s.OW, {}, frame.shifts(1, 1)};
   for (int64_t k = 0; k < s.K; ++k) whole.taps.push_back(k);
-  depthwise_channels_first(out, x, s.groups, frame, {whole}, 1, bias, [&](int64_t group, int64_t m, int64_t) {
+  const auto weight_of = [&](int64_t group, int64_t m, int64_t) {
     return weight + (group * s.group_m + m) * s.K;
-  });
+  };
+  depthwise_channels_first(out, x, s.groups, frame, {whole}, 1, bias, weight_of, epilogue);
 }
 
 template <class T>

@@ -165,7 +165,8 @@ template <class T>
 // for i and `right` for j. weight [taps, C]; bias [C] or null.
 template <class T>
 void depthwise_channels_last(const Images<T>& out, const Images<T>& in, const TapSources& down,
-                             const TapSources& right, const T* weight, int64_t kernel_w, const T* bias) {
+                             const TapSources& right, const T* weight, int64_t kernel_w, const T* bias,
+                             const ImageEpilogue& epilogue = {}) {
   const int64_t line_work = out.W * out.C * kernel_w;
   parallel_for(
       out.N * out.H, ceil_div(kElementwiseGrain / 4, line_work + 1), [&](int64_t begin, int64_t end) {
@@ -197,6 +198,7 @@ void depthwise_channels_last(const Images<T>& out, const Images<T>& in, const Ta
               tile.template operator()<1, 8>();
             }
           }
+          epilogue({n, 0, out.C, i, i + 1});
         }
       });
 }

@@ -6,11 +6,14 @@
 // (loops/contiguous.hpp).
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <tinytorch/backend/cpu/conv/image_epilogue.hpp>
 #include <tinytorch/backend/cpu/loops/copy.hpp>
 #include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/parallel.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -38,6 +41,8 @@ bool is_channel_finite(const Images<T>& images, int64_t n, int64_t c) {
     if (!all_finite(images.at(n, c, h), images.W)) return false;
   return true;
 }
+
+inline constexpr int64_t kWriteBackElements = 1 << 15;  // elements of a block that stays in the L2 cache
 
 // An operand as Images of T in the requested layout, in place or as a copy. write_back() copies a result
 // back.
@@ -67,12 +72,35 @@ class ImageOperand {
                channels_first ? 1 : at.strides[3]};
   }
   Images<T> images() const { return images_; }
-  // Copies a result to the operand. Call it once, when all values are stored.
-  void write_back() const {
-    if (scratch_) copy_view(in_memory_order(view_), in_memory_order(copy_));
+  bool in_place() const { return !scratch_; }
+  // Copies a result to the operand. Call it once, when all values are stored. An epilogue is called on each
+  // block right after it was copied.
+  void write_back(const ImageEpilogue& epilogue = {}) const {
+    if (!scratch_) return;
+    if (!epilogue) return copy_view(in_memory_order(view_), in_memory_order(copy_));
+    const int64_t C = images_.C, H = images_.H, W = images_.W;
+    const bool channels_first = image_layout(view_) == ImageLayout::channels_first;
+    const int64_t line = 64 / static_cast<int64_t>(sizeof(T));  // channels of a cache line of the copy
+    const int64_t channels = channels_first ? std::min(C, line) : C;
+    const int64_t rows = std::clamp<int64_t>(kWriteBackElements / (channels * W), 1, H);
+    const int64_t across = (C + channels - 1) / channels, down = (H + rows - 1) / rows;
+    parallel_for(images_.N * across * down, grain_of(channels * rows * W), [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t n = task / (across * down), c = task / down % across * channels, i = task % down * rows;
+        const ImageBlock block{n, c, std::min(C, c + channels), i, std::min(H, i + rows)};
+        copy_view(in_memory_order(part(view_, block)), in_memory_order(part(copy_, block)));
+        epilogue(block);
+      }
+    });
   }
 
  private:
+  static View part(View v, const ImageBlock& b) {
+    const int64_t offset = b.n * v.strides[0] + b.c0 * v.strides[1] + b.i0 * v.strides[2];
+    v.data = v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype));
+    v.shape = {1, b.c1 - b.c0, b.i1 - b.i0, v.shape[3]};
+    return v;
+  }
   // v with its dimensions in the memory order of the operand, so that a conversion of dtype alone copies long
   // contiguous runs.
   View in_memory_order(const View& v) const {

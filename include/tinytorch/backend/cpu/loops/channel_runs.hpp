@@ -122,6 +122,19 @@ struct RunCoefficients {
       : a(static_cast<size_t>(n)), b(a.size()), c(a.size()), center(a.size()), step(s) {}
 };
 
+// out = b (x - center) + c for n values of one channel, and for n adjacent values of different channels. They
+// are not inlined, so that all callers get the same bits: a compiler may join a product and a sum, or not.
+template <class T>
+[[gnu::noinline]] void scale_run(T* out, const T* x, T b, T center, T c, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = b * (x[i] - center) + c;
+}
+template <class T>
+[[gnu::noinline]] void scale_across(T* out, const T* x, const T* b, const T* center, const T* c, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = b[i] * (x[i] - center[i]) + c[i];
+}
+
 // out = a dy + b (x - center) + c; dy may be null, and then a is not used.
 template <class T>
 void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, const ChannelShape& shape) {
@@ -132,9 +145,11 @@ void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, 
       if (S == 1) {
         const int64_t width = std::min(end - r, C - c);
         const T *a = k.a.data() + at, *b = k.b.data() + at, *d = k.c.data() + at, *m = k.center.data() + at;
-        TT_SIMD
-        for (int64_t i = 0; i < width; ++i) {
-          out[r + i] = (dy ? a[i] * dy[r + i] : T(0)) + b[i] * (x[r + i] - m[i]) + d[i];
+        if (dy) {
+          TT_SIMD
+          for (int64_t i = 0; i < width; ++i) out[r + i] = a[i] * dy[r + i] + b[i] * (x[r + i] - m[i]) + d[i];
+        } else {
+          scale_across(out + r, x + r, b, m, d, width);
         }
         r += width;
         continue;
@@ -147,8 +162,7 @@ void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, 
         TT_SIMD
         for (int64_t j = 0; j < S; ++j) to[j] = a * grad[j] + b * (in[j] - m) + d;
       } else {
-        TT_SIMD
-        for (int64_t j = 0; j < S; ++j) to[j] = b * (in[j] - m) + d;
+        scale_run(to, in, b, m, d, S);
       }
       ++r;
     }

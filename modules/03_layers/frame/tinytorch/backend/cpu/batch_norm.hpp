@@ -78,6 +78,29 @@ TT_API void channel_moments(const View& mean, const View& var, const View& x) {
   });
 }
 
+// Batch norm with given statistics, of parts of x that a caller has in the cache. The bits are those of
+// batch_norm().
+template <class T>
+class ChannelNorm {
+ public:
+  ChannelNorm(int64_t, const View& mean, const View& var, const View& weight, const View& bias, double eps)
+      : mean_(mean), var_(var), weight_(weight), bias_(bias), eps_(eps) {}
+  // n values of channel c; out may be x.
+  void run(T* out, const T* x, int64_t c, int64_t n) const {
+    normalize_channel(out, x, BatchShape{1, 1, n}, 0, element(mean_, c, 0),
+                      1 / std::sqrt(element(var_, c, 0) + eps_), element(weight_, c, 1),
+                      element(bias_, c, 0));
+  }
+  // One value of each of n channels from c on.
+  void across(T* out, const T* x, int64_t c, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) run(out + i, x + i, c + i, 1);
+  }
+
+ private:
+  View mean_, var_, weight_, bias_;
+  double eps_;
+};
+
 TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
                        const View& bias, double eps) {
   if (out.numel() == 0) return;

@@ -3,15 +3,19 @@
 // The frame of a course header: it has the given parts, and includes the functions of tasks 3.5 and 3.6.
 #pragma once
 
+#include <tinytorch/backend/cpu/conv/image_epilogue.hpp>
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // out [N, M, OH, OW], x [N, C, H, W], weight [M, C / groups, KH, KW], bias [M] or without data. Floating
-// dtypes.
+// dtypes. An epilogue is called on the blocks of out.
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
-                   const Window2d& window, int64_t groups);
+                   const Window2d& window, int64_t groups, const ImageEpilogue& epilogue = {});
+// True if conv2d of these operands computes on channels-last images; it converts x and out to that layout if
+// they have another one, and from it otherwise. Only the dtypes and layouts of the views are used.
+TT_API bool computes_channels_last(const View& out, const View& x, const Window2d& window, int64_t groups);
 // dx [N, C, H, W] from dy [N, M, OH, OW].
 TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
                               int64_t groups);
@@ -77,8 +81,10 @@ void convolve_by_columns(T* out, const T* x, const T* weight, const T* bias, con
   for (int64_t i = 0; bias && i < s.N * s.M * s.outputs; ++i) out[i] += bias[i / s.outputs % s.M];
 }
 
+TT_API bool computes_channels_last(const View&, const View&, const Window2d&, int64_t) { return false; }
+
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
-                   const Window2d& window, int64_t groups) {
+                   const Window2d& window, int64_t groups, const ImageEpilogue& epilogue) {
   if (out.numel() == 0) return;
   const ConvShape s(x, out, window, groups);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
@@ -91,6 +97,7 @@ TT_API void conv2d(const View& out, const View& x, const View& weight, const Vie
     }
     to.write_back();
   });
+  for (int64_t n = 0; n < s.N; ++n) epilogue({n, 0, s.M, 0, s.OH});
 }
 
 // cols = W^T dy, and each column's values go back to where im2col would have taken them from.
