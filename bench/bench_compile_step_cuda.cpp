@@ -108,6 +108,30 @@ double kept_bytes(Training& training) {
   return static_cast<double>(with - cuda::memory_stats(0).current);
 }
 
+// The numbers of a form, against the fused step's; they are also printed.
+json row_of(const char* name, Training& of, double fused_seconds, double fused_peak) {
+  json row = {{"form", name},
+              {"seconds", tt::statistics::median(of.times)},
+              {"speed_of_fused", fused_seconds / tt::statistics::median(of.times)},
+              {"first_call_seconds", of.first_seconds},
+              {"loss", of.loss}};
+  if (of.compiled) {
+    const tt::VariantReport report = of.compiled->reports()[0];
+    row["kernels"] = report.kernels, row["kernels_captured"] = report.kernels_captured;
+    row["planned_mb"] = static_cast<double>(report.planned) * 1e-6;
+    row["recomputed_steps"] = report.recomputed;
+  }
+  const double peak = of.peak + kept_bytes(of);
+  row["peak_mb"] = peak * 1e-6;
+  row["peak_of_fused"] = peak / fused_peak;
+  fmt::print(
+      "{:16} {:8.2f} ms, {:.2f} of the fused step's speed, peak {:.0f} MB ({:.2f}), first call {:.2f} s\n",
+      name, row["seconds"].get<double>() * 1e3, row["speed_of_fused"].get<double>(),
+      row["peak_mb"].get<double>(), row["peak_of_fused"].get<double>(), of.first_seconds);
+  std::fflush(stdout);
+  return row;
+}
+
 json measure(const tt::Gpt2Config& config, int64_t batch, int64_t rounds, double budget) {
   struct Form {
     const char* name;
@@ -146,31 +170,9 @@ json measure(const tt::Gpt2Config& config, int64_t batch, int64_t rounds, double
               {"layers", config.layers},
               {"dtype", "bf16"},
               {"budget", budget}};
-  const double fused = tt::statistics::median(all[0]->times);
-  std::vector<double> peaks;
-  for (size_t k = 0; k < all.size(); ++k) {
-    Training& of = *all[k];
-    json row = {{"form", kForms[k].name},
-                {"seconds", tt::statistics::median(of.times)},
-                {"speed_of_fused", fused / tt::statistics::median(of.times)},
-                {"first_call_seconds", of.first_seconds},
-                {"loss", of.loss}};
-    if (of.compiled) {
-      const tt::VariantReport report = of.compiled->reports()[0];
-      row["kernels"] = report.kernels, row["kernels_captured"] = report.kernels_captured;
-      row["planned_mb"] = static_cast<double>(report.planned) * 1e-6;
-      row["recomputed_steps"] = report.recomputed;
-    }
-    peaks.push_back(of.peak + kept_bytes(of));
-    row["peak_mb"] = peaks.back() * 1e-6;
-    row["peak_of_fused"] = peaks.back() / peaks[0];
-    fmt::print(
-        "{:16} {:8.2f} ms, {:.2f} of the fused step's speed, peak {:.0f} MB ({:.2f}), first call {:.2f} s\n",
-        kForms[k].name, row["seconds"].get<double>() * 1e3, row["speed_of_fused"].get<double>(),
-        row["peak_mb"].get<double>(), row["peak_of_fused"].get<double>(), of.first_seconds);
-    std::fflush(stdout);
-    out["forms"].push_back(row);
-  }
+  const double seconds = tt::statistics::median(all[0]->times), peak = all[0]->peak;
+  for (size_t k = 0; k < all.size(); ++k)
+    out["forms"].push_back(row_of(kForms[k].name, *all[k], seconds, peak));
   return out;
 }
 
