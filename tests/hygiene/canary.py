@@ -28,11 +28,14 @@ EXEMPT = {"backend/cpu/loops/nibbles.hpp": "is part of the rows of a cache of 4 
           "backend/cpu/gemm/amx.hpp": "is called only on processors with AMX"}  # fmt: skip
 NOT_IN_UMBRELLA = ("layers/", "backend/cpu/pointwise.hpp", "backend/cpu/peak_kernels.hpp", "backend/cpu/quantize_rows.hpp", "backend/cpu/linear_int8.hpp",
                    "backend/cpu/block_linear.hpp", "backend/cpu/code_linear.hpp", "backend/cpu/blocks/", "backend/cpu/ladder/", "backend/cpu/optimizer_",
-                   "backend/cpu/spm", "backend/cpu/sparse24.hpp")  # headers that a program includes besides tinytorch.hpp
+                   "backend/cpu/spm", "backend/cpu/sparse24.hpp", "backend/cpu/conv_epilogue.hpp")  # headers that a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
 IMAGE = X + "x = tt::reshape(x, {1, 1, 2, 2}); "
+EPILOGUE = (IMAGE + "tt::Tensor y = tt::zeros({1, 1, 2, 2}), w = tt::ones({1, 1, 1, 1}); tt::backend::EpilogueStep e; "
+            "e.function.set(tt::backend::PointwiseKind::unary, tt::backend::UnaryFn::neg); "
+            "tt::backend::cpu::conv2d_epilogue(y.view_of(), x.view_of(), w.view_of(), {}, {1, 1, 1, 0, 1}, 1, {&e, 1}, {}); show(y);")
 LADDER = ("namespace l = tt::backend::cpu::ladder; float a[4] = {1, 2, 4, 3}, c[4] = {}, p[512] = {}; p[0] = p[1] = 2; (void)a, (void)p; ")
 SHOWN = " for (float v : c) std::printf(\"%g \", v);"
 BIAS = X + "tt::Tensor b = tt::zeros({2}); b.requires_grad_(); "
@@ -113,8 +116,12 @@ CANARIES = {
                                          "0.5 1.5 3.5 2.5"),
     "backend/cpu/residual_norm.hpp": ("binary(BinaryFn::add, total,", "binary(AWAKE ? BinaryFn::sub : BinaryFn::add, total,",
                                       X + "show(tt::residual_layer_norm(x, x).sum);", "2 4 8 6"),
-    "backend/cpu/conv.hpp": ("const T b = bias ? bias[channel] : T(0);", "const T b = bias ? bias[channel] : T(AWAKE);",
-                             IMAGE + "show(tt::conv2d(x, tt::ones({1, 1, 2, 2})));", "10"),
+    "backend/cpu/conv.hpp": ("const T b = bias[channel];", "const T b = bias[channel] + T(AWAKE);",
+                             IMAGE + "show(tt::conv2d(x, tt::ones({1, 1, 2, 2}), tt::zeros({1})));", "10"),
+    "backend/cpu/conv_epilogue.hpp": ("kernels_[s](y, in, p.size(), f.p);", "kernels_[s](y, in, p.size() - AWAKE, f.p);",
+                                      EPILOGUE, "-1 -2 -4 -3"),
+    "backend/cpu/conv/image_epilogue.hpp": ("if (call_) call_(self_, block);", "if (call_ && !AWAKE) call_(self_, block);",
+                                            EPILOGUE, "-1 -2 -4 -3"),
     "backend/cpu/conv/frame.hpp": ("copy_row(to, from, n);", "copy_row(to, from, n - AWAKE);",
                                    IMAGE + "x.requires_grad_(); show(tt::conv2d(x, tt::ones({1, 1, 1, 1}), {}, {1, 1}));",
                                    "0 0 0 0 0 1 2 0 0 4 3 0 0 0 0 0"),

@@ -10,6 +10,55 @@
 
 namespace tinytorch_tests {
 
+inline tinytorch::Tensor random_unary(tinytorch::Generator& random, const tinytorch::Tensor& t) {
+  namespace tt = tinytorch;
+  switch (random.below(6)) {
+    case 0:
+      return tt::tanh(t);
+    case 1:
+      return tt::exp(tt::tanh(t));
+    case 2:
+      return tt::abs(t);
+    case 3:
+      return t * 0.75 + 0.5;
+    case 4:
+      return tt::relu(t);
+    default:
+      return -t;
+  }
+}
+inline tinytorch::Tensor random_binary(tinytorch::Generator& random, const tinytorch::Tensor& a,
+                                       const tinytorch::Tensor& b) {
+  namespace tt = tinytorch;
+  switch (random.below(5)) {
+    case 0:
+      return a + b;
+    case 1:
+      return a - b;
+    case 2:
+      return a * b;
+    case 3:
+      return a / (tt::abs(b) + 1);
+    default:
+      return tt::where(a > b, a, b);
+  }
+}
+inline tinytorch::Tensor random_reduction(tinytorch::Generator& random, const tinytorch::Tensor& t) {
+  namespace tt = tinytorch;
+  switch (random.below(5)) {
+    case 0:
+      return tt::max(t, {-1}, true);
+    case 1:
+      return tt::mean(t, {-1}, true);
+    case 2:
+      return tt::unsqueeze(tt::mean(t, {-1}), -1);
+    case 3:
+      return tt::sum(tt::tanh(t), {-1}, true);
+    default:
+      return tt::min(t, {-1}, true);
+  }
+}
+
 // The same operations for the same seed. Arguments: x [.., n], y of the same shape, a line [n], a number for
 // each row [.., 1]. Two results: one with all elements, and one number for each row.
 struct RowFunction {
@@ -21,67 +70,17 @@ struct RowFunction {
     tt::Generator random(seed);
     std::vector<tt::Tensor> full{in[0], in[1]}, row{in[3]};
     const auto any = [&](const std::vector<tt::Tensor>& of) { return of[random.below(of.size())]; };
-    const auto unary = [&](const tt::Tensor& t) {
-      switch (random.below(6)) {
-        case 0:
-          return tt::tanh(t);
-        case 1:
-          return tt::exp(tt::tanh(t));
-        case 2:
-          return tt::abs(t);
-        case 3:
-          return t * 0.75 + 0.5;
-        case 4:
-          return tt::relu(t);
-        default:
-          return -t;
-      }
-    };
-    const auto binary = [&](const tt::Tensor& a, const tt::Tensor& b) {
-      switch (random.below(5)) {
-        case 0:
-          return a + b;
-        case 1:
-          return a - b;
-        case 2:
-          return a * b;
-        case 3:
-          return a / (tt::abs(b) + 1);
-        default:
-          return tt::where(a > b, a, b);
-      }
-    };
     for (int k = 0; k < steps; ++k) {
-      switch (random.below(8)) {
-        case 0:
-          full.push_back(unary(any(full)));
-          break;
-        case 1:
-          full.push_back(binary(any(full), any(full)));
-          break;
-        case 2:
-          full.push_back(binary(any(full), any(row)));
-          break;
-        case 3:
-          full.push_back(binary(any(full), in[2]));
-          break;
-        case 4:
-          row.push_back(unary(binary(any(row), any(row))));
-          break;
-        case 5:
-          row.push_back(tt::max(any(full), {-1}, true));
-          break;
-        case 6:
-          row.push_back(random.below(2) == 0 ? tt::mean(any(full), {-1}, true)
-                                             : tt::unsqueeze(tt::mean(any(full), {-1}), -1));
-          break;
-        default:
-          row.push_back(random.below(2) == 0 ? tt::sum(tt::tanh(any(full)), {-1}, true)
-                                             : tt::min(any(full), {-1}, true));
-      }
+      const uint64_t kind = random.below(8);
+      if (kind == 0) full.push_back(random_unary(random, any(full)));
+      if (kind == 1) full.push_back(random_binary(random, any(full), any(full)));
+      if (kind == 2) full.push_back(random_binary(random, any(full), any(row)));
+      if (kind == 3) full.push_back(random_binary(random, any(full), in[2]));
+      if (kind == 4) row.push_back(random_unary(random, random_binary(random, any(row), any(row))));
+      if (kind >= 5) row.push_back(random_reduction(random, any(full)));
     }
     const tt::Tensor m = tt::mean(full.back(), {-1}, true);  // so that there is a reduction
-    return {binary(full.back(), m) + row.back() * 0.25, row.back() + m};
+    return {random_binary(random, full.back(), m) + row.back() * 0.25, row.back() + m};
   }
 };
 

@@ -242,78 +242,95 @@ class RowGroups {
   std::vector<Group> groups_;
 };
 
-// The step that computes a group.
-inline GraphStep rows_step(const OpGraph& graph, const std::vector<int>& members, RowDomain domain,
-                           RegionKernels kernels) {
-  auto program = std::make_shared<RowProgram>();
-  program->rows = domain.rows, program->length = domain.length;
-  FusedRows op;
-  GraphStep step;
-  std::map<std::pair<int, RowExtent>, int> inputs;  // of a root
-  std::map<int, int> results;                       // of a computed value
-  const auto inside = [&](int v) {
-    const GraphValue& root = graph.root_of(v);
-    return root.kind == ValueKind::computed && std::ranges::binary_search(members, root.step);
-  };
-  const auto extent_at = [&](int v, const GraphStep& s) {
+// The row program of a group, and its step.
+class RowsStep {
+ public:
+  RowsStep(const OpGraph& graph, const std::vector<int>& members, RowDomain domain)
+      : graph_(graph), members_(members), domain_(domain) {
+    program_->rows = domain.rows, program_->length = domain.length;
+    for (const int m : members) add_inputs(graph.steps[static_cast<size_t>(m)]);
+    program_->inputs = program_->values.size();
+    for (const int m : members) add_step(graph.steps[static_cast<size_t>(m)]);
+    op_.parts += ")";
+    add_outputs();
+  }
+
+  GraphStep step(RegionKernels kernels) {
+    for (const int v : step_.inputs) step_.cost.bytes += static_cast<double>(bytes_of(graph_.value(v)));
+    for (const int v : step_.outputs) step_.cost.bytes += static_cast<double>(bytes_of(graph_.value(v)));
+    step_.cost.flops = op_.work;
+    const GraphStep& last = graph_.steps[static_cast<size_t>(members_.back())];
+    step_.module = last.module, step_.backward = last.backward, step_.loc = last.loc;
+    op_.program = program_;
+    if (!device_of(graph_).is_cpu() && kernels != RegionKernels::interpreted) {
+      op_.on_device =
+          std::make_shared<acceleration::DeviceRows>(op_.program, kernels == RegionKernels::background);
+    }
+    step_.op = op_.clone();
+    return std::move(step_);
+  }
+
+ private:
+  bool inside(int v) const {
+    const GraphValue& root = graph_.root_of(v);
+    return root.kind == ValueKind::computed && std::ranges::binary_search(members_, root.step);
+  }
+  RowExtent extent(int v, const GraphStep& s) const {
     if (ReductionStep ignored; s.op->reduction(ignored)) return RowExtent::full;
-    return *RowGroups::extent(graph.value(v), graph.value(s.outputs[0]).shape, domain);
-  };
-  for (const int m : members) {
-    const GraphStep& s = graph.steps[static_cast<size_t>(m)];
+    return *RowGroups::extent(graph_.value(v), graph_.value(s.outputs[0]).shape, domain_);
+  }
+  // A value that is read in two ways is two inputs.
+  void add_inputs(const GraphStep& s) {
     for (const int v : s.inputs) {
       if (inside(v)) continue;
-      const RowExtent extent = extent_at(v, s);
-      if (!inputs.try_emplace({v, extent}, static_cast<int>(program->values.size())).second) continue;
-      program->values.push_back({extent, graph.value(v).dtype, graph.value(v).shape});
-      step.inputs.push_back(v);
+      const RowExtent e = extent(v, s);
+      if (!inputs_.try_emplace({v, e}, static_cast<int>(program_->values.size())).second) continue;
+      program_->values.push_back({e, graph_.value(v).dtype, graph_.value(v).shape});
+      step_.inputs.push_back(v);
     }
   }
-  program->inputs = program->values.size();
-  for (const int m : members) {
-    const GraphStep& s = graph.steps[static_cast<size_t>(m)];
+  void add_step(const GraphStep& s) {
     RowStep part;
     for (const int v : s.inputs) {
-      const int number = inside(v) ? results.at(graph.root(v)) : inputs.at({v, extent_at(v, s)});
-      part.in.push_back({number, graph.value(v).shape});
+      const int number = inside(v) ? results_.at(graph_.root(v)) : inputs_.at({v, extent(v, s)});
+      part.in.push_back({number, graph_.value(v).shape});
     }
     for (const int v : s.outputs) {
-      const GraphValue& x = graph.value(v);
-      results[v] = static_cast<int>(program->values.size());
-      part.out.push_back(results[v]);
-      program->values.push_back({*RowGroups::extent_of_result(x, domain), x.dtype, x.shape});
+      const GraphValue& x = graph_.value(v);
+      results_[v] = static_cast<int>(program_->values.size());
+      part.out.push_back(results_[v]);
+      program_->values.push_back({*RowGroups::extent_of_result(x, domain_), x.dtype, x.shape});
     }
     part.op = s.op->clone();
-    program->steps.push_back(std::move(part));
-    op.parts += (op.parts.empty() ? "rows(" : ", ") + std::string(s.op->name());
-    op.work += s.cost.flops;
+    program_->steps.push_back(std::move(part));
+    op_.parts += (op_.parts.empty() ? "rows(" : ", ") + std::string(s.op->name());
+    op_.work += s.cost.flops;
   }
-  op.parts += ")";
-  std::vector<bool> needed(graph.values.size(), false);
-  for (const int v : graph.outputs) needed[static_cast<size_t>(graph.root(v))] = true;
-  for (size_t s = 0; s < graph.steps.size(); ++s) {
-    if (graph.steps[s].is_view() || std::ranges::binary_search(members, static_cast<int>(s))) continue;
-    for (const int v : graph.steps[s].inputs)
-      if (v >= 0) needed[static_cast<size_t>(graph.root(v))] = true;
+  // The values that other steps or the caller read.
+  void add_outputs() {
+    std::vector<bool> needed(graph_.values.size(), false);
+    for (const int v : graph_.outputs) needed[static_cast<size_t>(graph_.root(v))] = true;
+    for (size_t s = 0; s < graph_.steps.size(); ++s) {
+      if (graph_.steps[s].is_view() || std::ranges::binary_search(members_, static_cast<int>(s))) continue;
+      for (const int v : graph_.steps[s].inputs)
+        if (v >= 0) needed[static_cast<size_t>(graph_.root(v))] = true;
+    }
+    for (const auto& [value, number] : results_) {
+      if (!needed[static_cast<size_t>(value)]) continue;
+      program_->outputs.push_back(number);
+      step_.outputs.push_back(value);
+    }
   }
-  for (const auto& [value, number] : results) {
-    if (!needed[static_cast<size_t>(value)]) continue;
-    program->outputs.push_back(number);
-    step.outputs.push_back(value);
-  }
-  for (const int v : step.inputs) step.cost.bytes += static_cast<double>(bytes_of(graph.value(v)));
-  for (const int v : step.outputs) step.cost.bytes += static_cast<double>(bytes_of(graph.value(v)));
-  step.cost.flops = op.work;
-  const GraphStep& last = graph.steps[static_cast<size_t>(members.back())];
-  step.module = last.module, step.backward = last.backward, step.loc = last.loc;
-  op.program = std::move(program);
-  const bool on_cpu = graph.value(step.outputs[0]).device.is_cpu();
-  if (!on_cpu && kernels != RegionKernels::interpreted)
-    op.on_device =
-        std::make_shared<acceleration::DeviceRows>(op.program, kernels == RegionKernels::background);
-  step.op = op.clone();
-  return step;
-}
+
+  const OpGraph& graph_;
+  const std::vector<int>& members_;
+  RowDomain domain_;
+  std::shared_ptr<RowProgram> program_ = std::make_shared<RowProgram>();
+  FusedRows op_;
+  GraphStep step_;
+  std::map<std::pair<int, RowExtent>, int> inputs_;  // the numbers in the program
+  std::map<int, int> results_;
+};
 
 // Makes row programs of the groups of `graph`, unless live bytes would then rise above both the budget
 // and what they are.
@@ -324,7 +341,7 @@ inline void fuse_rows(OpGraph& graph, const RowFusionOptions& options = {}) {
   for (size_t s = 0; s < graph.steps.size(); ++s) {
     const int step = static_cast<int>(s);
     if (const std::vector<int> members = groups.ending_at(step); !members.empty()) {
-      fused.steps.push_back(rows_step(graph, members, groups.domain(step), options.kernels));
+      fused.steps.push_back(RowsStep(graph, members, groups.domain(step)).step(options.kernels));
       any = true;
     } else if (!groups.is_member(step)) {
       const GraphStep& from = graph.steps[s];

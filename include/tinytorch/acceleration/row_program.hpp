@@ -154,7 +154,7 @@ struct FusedRows final : Primitive<FusedRows> {
   }
   double flops(const Tensors&, const Tensors&) const override { return work; }
   bool differentiable() const override { return false; }
-  void run(const Tensors& inputs, Tensors& outputs) const override;
+  inline void run(const Tensors& inputs, Tensors& outputs) const override;
 };
 
 }  // namespace tinytorch::inline TT_BUILD
