@@ -4,7 +4,8 @@
 //     f32 bench_conv_compiled --batch 4 --side 64 --width 32 --rounds 21 --json out.json
 // Each round runs every form once, in turns of order. A ratio is the time of the eager function divided by
 // that of the other form in the same round. A compiled function must have the bits of the eager one for
-// images of the same layout.
+// images of the same layout. "captured layouts" is compiled without the choice of layouts
+// (acceleration/channels_last.hpp).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -44,19 +45,24 @@ json run(tt::ResNet& net, int64_t batch, int64_t side, int64_t rounds) {
   const tt::Tensor first = tt::randn({batch, 3, side, side}), last = channels_last(first);
   const auto eager = [&](const tt::Tensor& x) { return net(x); };
   auto compiled = tt::compile(eager, {.kernels = tt::RegionKernels::compiled, .strict = true});
+  auto as_captured =
+      tt::compile(eager, {.channels_last = false, .kernels = tt::RegionKernels::compiled, .strict = true});
   for (int call = 0; call < 4; ++call) {  // captured, and looked at again
     for (const tt::Tensor& x : {first, last}) {
-      if (!tt::same_bits(compiled(x), eager(x)))
+      if (!tt::same_bits(compiled(x), eager(x)) || !tt::same_bits(as_captured(x), eager(x)))
         throw std::runtime_error("the compiled function has other bits than the eager one");
     }
   }
   const std::function<void()> forms[] = {[&] { eager(first); }, [&] { compiled(first); },
-                                         [&] { eager(last); }, [&] { compiled(last); }};
-  const char* const names[] = {"eager", "compiled", "eager_channels_last", "compiled_channels_last"};
-  std::vector<double> times[4];
+                                         [&] { eager(last); }, [&] { compiled(last); },
+                                         [&] { as_captured(first); }};
+  const char* const names[] = {"eager", "compiled", "eager_channels_last", "compiled_channels_last",
+                               "compiled_captured_layouts"};
+  constexpr size_t kForms = std::size(names);
+  std::vector<double> times[kForms];
   for (int64_t round = 0; round < rounds; ++round) {
-    for (size_t k = 0; k < 4; ++k) {
-      const size_t form = round % 2 == 0 ? k : 3 - k;
+    for (size_t k = 0; k < kForms; ++k) {
+      const size_t form = round % 2 == 0 ? k : kForms - 1 - k;
       times[form].push_back(seconds_of(forms[form]));
     }
   }
@@ -68,9 +74,10 @@ json run(tt::ResNet& net, int64_t batch, int64_t side, int64_t rounds) {
               {"bytes_moved_captured", report.bytes_moved_captured},
               {"bytes_moved", report.bytes_moved},
               {"compiled_times_eager", bench::quartiles(times[0], times[1])},
+              {"captured_layouts_times_eager", bench::quartiles(times[0], times[4])},
               {"channels_last_times_eager", bench::quartiles(times[0], times[2])},
               {"compiled_times_eager_channels_last", bench::quartiles(times[2], times[3])}};
-  for (size_t k = 0; k < 4; ++k) out["seconds"][names[k]] = tt::statistics::median(times[k]);
+  for (size_t k = 0; k < kForms; ++k) out["seconds"][names[k]] = tt::statistics::median(times[k]);
   return out;
 }
 
@@ -98,8 +105,8 @@ int run(int argc, char** argv) {
                r["bytes_moved_captured"].get<double>() * 1e-6, r["bytes_moved"].get<double>() * 1e-6);
     for (const auto& [name, seconds] : r["seconds"].items())
       fmt::print("  {:35} {:.2f} ms\n", name, 1e3 * seconds.get<double>());
-    for (const char* key :
-         {"compiled_times_eager", "channels_last_times_eager", "compiled_times_eager_channels_last"}) {
+    for (const char* key : {"compiled_times_eager", "captured_layouts_times_eager",
+                            "channels_last_times_eager", "compiled_times_eager_channels_last"}) {
       const auto q = r[key].get<std::vector<double>>();
       fmt::print("  {:35} {:.2f} ({:.2f} to {:.2f})\n", key, q[1], q[0], q[2]);
     }

@@ -96,6 +96,18 @@ TEST_CASE("a chain of convolutions runs channels-last, between an argument and a
   }
 }
 
+TEST_CASE("the image of three channels is copied, rather than the larger result of the first convolution") {
+  const tt::NoGrad guard;
+  const Tensor a = tt::randn({32, 3, 5, 5}, tt::f32, tt::cpu),
+               b = tt::randn({32, 32, 3, 3}, tt::f32, tt::cpu);
+  const auto f = [&](const Tensors& in) {
+    Tensor y = tt::max_pool2d(tt::relu(tt::conv2d(in[0], a, {}, {.padding = 2})), {.kernel = 2});
+    for (int k = 0; k < 3; ++k) y = y + tt::relu(tt::conv2d(y, b, {}, {.padding = 1}));
+    return Tensors{tt::mean(y, {2, 3})};
+  };
+  CHECK(checked(f, {tt::randn({2, 3, 24, 20}, tt::f32, tt::cpu)}).channels_last >= 4);
+}
+
 TEST_CASE("nothing changes if that saves nothing, or would change bits") {
   const tt::NoGrad guard;
   const Tensor weight = tt::randn({64, 32, 3, 3}, tt::f32, tt::cpu),

@@ -274,7 +274,8 @@ TEST_CASE(
     const auto f = [&](const Tensors& in) { return Tensors{net(in[0])}; };
     for (const int64_t batch : {1, 3}) {
       const Tensor x = tt::randn({batch, 3, 50, 38}, tt::f32, tt::cpu);
-      tt::CompiledFunction compiled(f, {.strict = true}), apart(f, {.fuse = false, .strict = true});
+      tt::CompiledFunction compiled(f, {.channels_last = false, .strict = true}),
+          apart(f, {.fuse = false, .strict = true});
       for (int call = 0; call < 4; ++call) CHECK(equal_bits(compiled({x})[0], f({x})[0]));
       apart({x});
       const tt::VariantReport report = compiled.reports()[0];

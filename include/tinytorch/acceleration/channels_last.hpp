@@ -7,9 +7,8 @@
 // all other operations keep the captured layout.
 //
 // The bits are the same. Batch norm, elementwise functions and pooling compute each element alike in both
-// layouts; a convolution does unless it has a bias, or a filter for each channel, and then it reads a
-// channels-first image if it did before. So bytes are the whole cost; arithmetic that becomes faster is not
-// counted.
+// layouts. So does a convolution without a bias and with one group; another one reads the layout in which it
+// computed before. Bytes are the whole cost: arithmetic that becomes faster is not counted.
 #pragma once
 
 #include <algorithm>
@@ -147,6 +146,7 @@ class ChannelsLastPass {
     // channels-last x; and whether that would change bits.
     bool computes_last[2] = {false, false};
     bool keeps_first = false;
+    bool copies = false;  // for a channels-last result, it costs less to copy x than to convert the result
   };
 
   // True if v is an image in the captured, row-major layout, for which the other layout is another one.
@@ -202,6 +202,8 @@ class ChannelsLastPass {
     out.computes_last[1] = backend::cpu::computes_channels_last(result, in, window, conv.groups);
     const bool alike = s.inputs[2] < 0 && conv.groups == 1;
     out.keeps_first = !is_image(s.inputs[0]) || (out.computes_last[0] != out.computes_last[1] && !alike);
+    out.copies =
+        !out.keeps_first && !out.computes_last[0] && out.computes_last[1] && bytes_of(x) < bytes_of(y);
   }
   // Two elementwise neighbours would not be fused any more, which costs more than a conversion.
   bool has_calm_neighbours(size_t s) const {
@@ -218,26 +220,28 @@ class ChannelsLastPass {
     if (x.kind != ValueKind::computed || x.step < 0) return false;
     return last[static_cast<size_t>(x.step)] && graph_.steps[static_cast<size_t>(x.step)].outputs[0] == v;
   }
-  // True if a step other than a convolution, or the residual of one, needs a value that is made
-  // channels-first in the other layout.
+  // True if a step needs a value that is made channels-first in the other layout.
   bool wanted_last(int v, const std::vector<bool>& last) const {
     return std::ranges::any_of(readers_[static_cast<size_t>(v)], [&](int r) {
-      const GraphStep& step = graph_.steps[static_cast<size_t>(r)];
-      for (size_t k = steps_[static_cast<size_t>(r)].kind == Kind::convolution ? 3 : 0;
-           k < step.inputs.size(); ++k)
-        if (step.inputs[k] == v && reads_last(static_cast<size_t>(r), k, last)) return true;
+      const auto reader = static_cast<size_t>(r);
+      const std::vector<int>& inputs = graph_.steps[reader].inputs;
+      const bool convolves = steps_[reader].kind == Kind::convolution;
+      if (convolves && inputs[0] == v && steps_[reader].copies && last[reader]) return true;
+      for (size_t k = convolves ? 3 : 0; k < inputs.size(); ++k)
+        if (inputs[k] == v && reads_last(reader, k, last)) return true;
       return false;
     });
   }
-  // True if step s reads operand k channels-last. A convolution takes its image as it is made, or a copy that
-  // exists for others, if that saves a conversion.
+  // True if step s reads operand k channels-last. A convolution takes its image as it is made, or a copy if
+  // others need it as well, or if the convolution would else convert a larger result.
   bool reads_last(size_t s, size_t k, const std::vector<bool>& last) const {
     const GraphStep& step = graph_.steps[s];
     if (steps_[s].kind == Kind::other) return false;
     if (steps_[s].kind == Kind::convolution) {
-      const bool saves = steps_[s].computes_last[1] && (steps_[s].computes_last[0] || last[s]);
+      const Step& conv = steps_[s];
+      const bool saves = conv.computes_last[1] && (conv.computes_last[0] || last[s]);
       if (k == 0)
-        return !steps_[s].keeps_first &&
+        return !conv.keeps_first &&
                (made_last(step.inputs[0], last) || (saves && wanted_last(step.inputs[0], last)));
       if (k < 3) return false;  // the weight and the bias
     }
