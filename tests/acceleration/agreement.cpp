@@ -32,6 +32,23 @@ TEST_CASE("a tolerance of some units of the dtype, relative to the element and t
   }
 }
 
+TEST_CASE("masked elements of -1e9 do not hide an error in the others") {
+  for (const int64_t masked : {1, 50, 70}) {
+    std::vector<float> numbers(100, 1.0f);
+    for (int64_t i = 0; i < masked; ++i) numbers[static_cast<size_t>(i)] = -1e9f;
+    const Tensor x = tt::from_data(numbers, {100}, tt::cpu);
+    numbers[99] = 1.2f;
+    CHECK_FALSE(tt::close_enough(x, tt::from_data(numbers, {100}, tt::cpu)));
+  }
+}
+
+TEST_CASE("a gradient of rounding errors is compared with the others") {
+  const Tensor noise = tt::randn({50}) * 1e-9, other = tt::randn({50}) * 1e-9, large = tt::randn({50});
+  CHECK_FALSE(tt::close_enough(noise, other));
+  CHECK(tt::close_enough(noise, other, tt::mean_scale({large, noise})));
+  CHECK_FALSE(tt::close_enough(large, large + 0.1, tt::mean_scale({large, noise})));
+}
+
 TEST_CASE("NaN and infinities must be in the same places") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();

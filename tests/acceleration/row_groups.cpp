@@ -127,6 +127,31 @@ TEST_CASE("what does not follow rows is not fused with them") {
               {tt::randint(0, 5, {4, 6})}) == 0);
 }
 
+TEST_CASE("omitted operands, and reductions of a single number") {
+  const Tensor x = tt::randn({512, 64}), w = tt::randn({256, 64});
+  const auto f = [](const Tensors& in) {
+    const Tensor y = tt::linear(in[0], in[1]);
+    return Tensors{y - tt::mean(y, {-1}, true)};
+  };
+  CHECK(same(run(f, {x, w})));
+  CHECK(same(run([](const Tensors& in) { return Tensors{tt::sum(tt::sum(in[0]), {0}) * 2}; }, {x})));
+  CHECK(same(run([](const Tensors& in) { return Tensors{tt::sum(tt::sum(in[0]), {-1}) * 2}; }, {x})));
+}
+
+TEST_CASE("short rows, one more than fill tiles") {
+  const auto f = [](const Tensors& in) { return Tensors{in[0] - tt::mean(in[0], {-1}, true)}; };
+  for (const int64_t length : {2, 3, 7, 16, 31, 32}) {
+    const int64_t each = (1 << 14) / length;
+    for (const int64_t rows : {each + 1, 5 * each + 1, 3 * each - 1}) {
+      const Run r = run(f, {tt::randn({rows, length})});
+      CAPTURE(length);
+      CAPTURE(rows);
+      CHECK(r.row_programs == 1);
+      CHECK(same(r));
+    }
+  }
+}
+
 TEST_CASE("a value that is needed outside of the group stays in memory") {
   const auto f = [](const Tensors& in) {
     const Tensor m = tt::max(in[0], {-1}, true), e = tt::exp(in[0] - m), s = tt::sum(e, {-1}, true);

@@ -125,7 +125,11 @@ class DeviceKernel {
     tried_ = true;
     if (!problem_.empty()) return nullptr;
     const LoadedKernel* const loaded = backend::cuda::load_kernel(code_, "tinytorch_kernel", problem_);
-    if (loaded && !agrees(*loaded)) problem_ = "its results differ from the interpreter's";
+    try {
+      if (loaded && !agrees(*loaded)) problem_ = "its results differ from the interpreter's";
+    } catch (const std::exception& error) {
+      problem_ = std::string("its trial failed: ") + error.what();
+    }
     if (problem_.empty()) ready_ = loaded;
     return ready_;
   }

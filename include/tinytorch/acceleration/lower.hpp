@@ -151,9 +151,10 @@ inline void require_apart(const std::vector<WrittenTensor>& written, const Tenso
 
 // Which result of a replay has other bits than the function's own. The operations were compared before; so
 // what differs is something in them, such as an axis, a stride or a probability.
-inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got, Math math) {
+inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got, Math math,
+                                                     double least_scale = 0) {
   for (size_t k = 0; k < want.size(); ++k) {
-    if (agree(want[k], got[k], math)) continue;
+    if (agree(want[k], got[k], math, least_scale)) continue;
     return "the operations are those of the capture, but result " + std::to_string(k) +
            " is another one: a setting of an operation has changed, such as an axis or a probability";
   }

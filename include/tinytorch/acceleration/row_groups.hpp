@@ -29,7 +29,8 @@ struct RowFusionOptions {
   RegionKernels kernels = RegionKernels::background;
   // True: also where it does not pay. On a CPU, values that are in its caches anyway gain nothing, and 16-bit
   // values next to nothing, because their conversions take longer than memory: 0.9 to 1.05 times the speed of
-  // the operations, where f32 has 1.2 to 2.5 times.
+  // the operations, where f32 has 1.2 to 2.5 times. A row that is longer than a cache is no tile, and the
+  // values between its steps, which the memory plan does not contain, would be large.
   bool everywhere = false;
 };
 
@@ -124,8 +125,10 @@ class RowGroups {
     std::optional<RowDomain> domain;  // if it has a reduction
   };
 
-  bool pays(const GraphValue& x) const {
-    return everywhere_ || !x.device.is_cpu() || (!is_16_bit(x.dtype) && x.shape.numel() >= kInCache);
+  bool pays(const GraphValue& x, int64_t length) const {
+    if (everywhere_) return true;
+    if (!x.device.is_cpu()) return length <= kLongRow || x.shape.numel() / length >= kFewRows;
+    return !is_16_bit(x.dtype) && x.shape.numel() >= kInCache && length <= kLongTile;
   }
 
   // The rows of a reduction that a row program can have.
@@ -136,6 +139,7 @@ class RowGroups {
     if (reduction.fn != sum && reduction.fn != max && reduction.fn != min) return std::nullopt;
     const GraphValue& x = graph_.value(s.inputs[0]);
     const int rank = x.shape.size();
+    if (rank == 0) return std::nullopt;
     std::vector<bool> reduced(static_cast<size_t>(rank), reduction.dims.empty());
     for (const int64_t d : reduction.dims) reduced[static_cast<size_t>(d < 0 ? d + rank : d)] = true;
     const auto first = std::ranges::find(reduced, true);
@@ -143,7 +147,7 @@ class RowGroups {
       return std::nullopt;  // not the last dimensions
     int64_t count = 1;
     for (auto d = first - reduced.begin(); d < rank; ++d) count *= x.shape[static_cast<int>(d)];
-    if (count < 2 || x.shape.numel() == 0 || !pays(x) || !is_floating(x.dtype) ||
+    if (count < 2 || x.shape.numel() == 0 || !pays(x, count) || !is_floating(x.dtype) ||
         !is_contiguous(x.shape, x.strides))
       return std::nullopt;
     return RowDomain{x.shape.numel() / count, count};
@@ -154,8 +158,9 @@ class RowGroups {
     return fused ? fused->program.get() : nullptr;
   }
   bool is_f64(const GraphStep& s) const {
-    return graph_.value(s.outputs[0]).dtype == DType::f64 ||
-           std::ranges::any_of(s.inputs, [&](int v) { return graph_.value(v).dtype == DType::f64; });
+    return graph_.value(s.outputs[0]).dtype == DType::f64 || std::ranges::any_of(s.inputs, [&](int v) {
+             return v >= 0 && graph_.value(v).dtype == DType::f64;
+           });
   }
   // True if the step can be a part of a program of these rows.
   bool fits(int step, RowDomain d) const {
@@ -232,7 +237,9 @@ class RowGroups {
     return true;
   }
 
-  static constexpr int64_t kInCache = int64_t{1} << 16;  // elements
+  static constexpr int64_t kInCache = int64_t{1} << 16, kLongTile = int64_t{1} << 18;  // elements
+  // Few and long rows, for which a GPU has no kernel (device_rows.hpp).
+  static constexpr int64_t kFewRows = acceleration::kFewRows, kLongRow = acceleration::kLongRow;
 
   const OpGraph& graph_;
   const bool everywhere_;
@@ -252,6 +259,7 @@ class RowsStep {
     program_->inputs = program_->values.size();
     for (const int m : members) add_step(graph.steps[static_cast<size_t>(m)]);
     op_.parts += ")";
+    program_->find_last_reads();
     add_outputs();
   }
 

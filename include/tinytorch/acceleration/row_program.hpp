@@ -46,8 +46,22 @@ struct RowProgram {
   std::vector<RowValue> values;
   size_t inputs = 0;  // the first values
   std::vector<RowStep> steps;
-  std::vector<int> outputs;  // numbers of the values that are written to memory
+  std::vector<int> outputs;                 // numbers of the values that are written to memory
+  std::vector<std::vector<int>> last_read;  // of each step: the values that no later step reads
 
+  // After all steps were added.
+  void find_last_reads() {
+    last_read.assign(steps.size(), {});
+    std::vector<bool> seen(values.size(), false);
+    for (size_t s = steps.size(); s-- > 0;) {
+      const auto see = [&](int v) {
+        if (!seen[static_cast<size_t>(v)]) last_read[s].push_back(v);
+        seen[static_cast<size_t>(v)] = true;
+      };
+      for (const int v : steps[s].out) see(v);
+      for (const RowOperand& o : steps[s].in) see(o.value);
+    }
+  }
   const RowValue& value(int v) const { return values[static_cast<size_t>(v)]; }
 };
 
@@ -75,7 +89,8 @@ class RowsRun {
     return by_row ? with_rows(shape, program_.rows, count_) : shape;
   }
   void run(Device device) {
-    for (const RowStep& step : program_.steps) {
+    for (size_t s = 0; s < program_.steps.size(); ++s) {
+      const RowStep& step = program_.steps[s];
       Tensors in, out;
       for (const RowOperand& operand : step.in) {
         const Tensor& t = at_[static_cast<size_t>(operand.value)];
@@ -89,6 +104,7 @@ class RowsRun {
         out.push_back(t);
       }
       step.op->run(in, out);
+      for (const int v : program_.last_read[s]) at_[static_cast<size_t>(v)] = Tensor();
     }
   }
 
@@ -114,8 +130,10 @@ inline void run_rows(const RowProgram& program, const Tensors& inputs, const Ten
   const int64_t elements = device.is_cpu() ? int64_t{1} << 14 : int64_t{1} << 24;
   const int64_t each = std::max<int64_t>(1, elements / program.length);
   const int64_t tiles = (program.rows + each - 1) / each;
+  // Tiles of equal sizes: the CPU adds a single short row in another way than several.
   const auto tile = [&](int64_t t) {
-    const int64_t first = t * each, count = std::min(each, program.rows - first);
+    const auto begin = [&](int64_t k) { return program.rows / tiles * k + program.rows % tiles * k / tiles; };
+    const int64_t first = begin(t), count = begin(t + 1) - first;
     RowsRun run(program, count);
     for (size_t k = 0; k < inputs.size(); ++k) {
       const int v = static_cast<int>(k);
