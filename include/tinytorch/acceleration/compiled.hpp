@@ -166,9 +166,9 @@ class CompiledFunction {
     Variant v = new_variant<Recorder>(arguments, copies, results, loc);
     verify(v, copies, results, loc);
     variants_.push_back(std::move(v));
-    sizes_.learn(variants_, [&](const Tensors& blanks) {
-      return grad_enabled() ? capture_gradient<Rehearsal>(f_, blanks, loc).joint
-                            : capture<Rehearsal>(f_, blanks, loc).graph;
+    sizes_.learn(variants_, [&](const Tensors& blanks) -> OpGraph {
+      if (grad_enabled()) return std::move(capture_gradient<Rehearsal>(f_, blanks, loc).joint);
+      return std::move(capture<Rehearsal>(f_, blanks, loc).graph);
     });
     return variants_.back();
   }

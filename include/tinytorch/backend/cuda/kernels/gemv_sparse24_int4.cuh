@@ -30,8 +30,10 @@ struct Int4Group {
                          : Strips24::kFirstTwo << 16 | Strips24::kFirstTwo;
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      scale[half].bits = 2 * i < parts ? scales[i * 16 + lane / 4 + half * 8] : uint16_t{0};
+    for (int half = 0; half < 2; ++half) {
+      const int at = i * 16 + static_cast<int>(lane) / 4 + half * 8;
+      scale[half].bits = 2 * i < parts ? scales[at] : uint16_t{0};
+    }
   }
 
  private:
