@@ -1,10 +1,10 @@
 // Layouts of images within a graph: the same bits in fewer conversions, and captured layouts outside.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
+#include <support/compiled_gradients.hpp>
 #include <tinytorch/acceleration/channels_last.hpp>
 #include <tinytorch/acceleration/compiled.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
@@ -14,13 +14,11 @@
 
 namespace {
 namespace tt = tinytorch;
+using tinytorch_tests::check_gradient;
+using tinytorch_tests::equal_bits;
 using tt::Tensor;
 using tt::Tensors;
 
-bool equal_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.dtype() == y.dtype() && x.shape() == y.shape() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
-}
 int64_t channels_last_values(const tt::OpGraph& graph) {
   int64_t count = 0;
   for (const tt::GraphStep& s : graph.steps) {
@@ -181,14 +179,5 @@ TEST_CASE("ResNets in evaluation keep their logits, run channels-last, and take 
 TEST_CASE("a training step is as before") {
   tt::Conv2d a(16, 32, 3, {.padding = 1}, false), b(32, 16, 3, {.padding = 1}, false);
   const auto f = [&](const Tensors& in) { return Tensors{tt::relu(b(tt::relu(a(in[0])))).sum()}; };
-  tt::CompiledFunction compiled(f, {.strict = true});
-  const Tensor x = tt::randn({2, 16, 12, 12}, tt::f32, tt::cpu);
-  for (int call = 0; call < 4; ++call) {
-    a.weight.zero_grad();
-    f({x})[0].backward();
-    const Tensor want = a.weight.grad().detach().clone();
-    a.weight.zero_grad();
-    compiled({x})[0].backward();
-    CHECK(equal_bits(a.weight.grad(), want));
-  }
+  check_gradient(f, a.weight, tt::randn({2, 16, 12, 12}, tt::f32, tt::cpu));
 }

@@ -1,11 +1,11 @@
 // Convolutions whose epilogue is batch norm, a sum and an activation: one step, with the bits of all steps.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
 #include <string>
+#include <support/compiled_gradients.hpp>
 #include <tinytorch/acceleration/compiled.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
 #include <tinytorch/tensor/ops.hpp>
@@ -13,13 +13,11 @@
 
 namespace {
 namespace tt = tinytorch;
+using tinytorch_tests::check_gradient;
+using tinytorch_tests::equal_bits;
 using tt::Tensor;
 using tt::Tensors;
 
-bool equal_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.dtype() == y.dtype() && x.shape() == y.shape() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
-}
 // Images with NaN, an infinity and a negative zero.
 Tensor images(const tt::Shape& shape, tt::DType dtype, bool channels_last) {
   Tensor x = tt::randn(shape, tt::f32, tt::cpu);
@@ -298,14 +296,5 @@ TEST_CASE(
 TEST_CASE("a training step keeps the values that its derivative reads") {
   tt::Conv2d conv(3, 4, 3);
   const auto f = [&](const Tensors& in) { return Tensors{tt::relu(conv(in[0])).sum()}; };
-  tt::CompiledFunction compiled(f, {.strict = true});
-  const Tensor x = tt::randn({2, 3, 6, 6}, tt::f32, tt::cpu);
-  for (int call = 0; call < 4; ++call) {
-    conv.weight.zero_grad();
-    f({x})[0].backward();
-    const Tensor want = conv.weight.grad().detach().clone();
-    conv.weight.zero_grad();
-    compiled({x})[0].backward();
-    CHECK(equal_bits(conv.weight.grad(), want));
-  }
+  check_gradient(f, conv.weight, tt::randn({2, 3, 6, 6}, tt::f32, tt::cpu));
 }

@@ -147,11 +147,7 @@ inline OpGraph copy_of(const OpGraph& graph, size_t first, size_t last) {
   part.random = graph.random, part.random_blocks = graph.random_blocks;
   for (GraphValue& v : part.values) v.step = -1;
   for (size_t s = first; s < last; ++s) {
-    const GraphStep& from = graph.steps[s];
-    GraphStep step;
-    step.op = from.op->clone();
-    step.inputs = from.inputs, step.outputs = from.outputs, step.cost = from.cost;
-    step.module = from.module, step.backward = from.backward, step.loc = from.loc;
+    GraphStep step = copy_of(graph.steps[s]);
     for (const int v : step.outputs) {
       int& made = part.values[static_cast<size_t>(v)].step;
       if (made < 0) made = static_cast<int>(s - first);

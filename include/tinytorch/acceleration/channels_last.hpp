@@ -142,8 +142,8 @@ class ChannelsLastPass {
     Kind kind = Kind::other;
     bool may_change = false;  // its result may be channels-last
     bool pointwise = false;
-    // Of a convolution: whether it computes on channels-last images, given a channels-first or a
-    // channels-last x; and whether that would change bits.
+    // A convolution computes on channels-last images if x is channels-first, and if x is channels-last.
+    // keeps_first: it must read a channels-first x, because another layout would change bits.
     bool computes_last[2] = {false, false};
     bool keeps_first = false;
     bool copies = false;  // for a channels-last result, it costs less to copy x than to convert the result

@@ -226,8 +226,8 @@ class ConvEpilogues {
 
   OpGraph& graph_;
   int64_t budget_, peak_ = 0;  // of live bytes: the largest that is allowed, and that of now
-  // Of each value that owns memory: whether a step writes it in place; whether it is a result of the graph,
-  // is inside of a chain, is read through a view.
+  // Facts about each value that owns memory: a step writes it in place; it is a result of the graph; it is
+  // inside of a chain; it is read through a view.
   std::vector<bool> overwritten_, is_result_, inside_, viewed_;
   std::vector<bool> merged_;            // of each step: it is a part of a later one
   std::vector<int> runs_at_;            // of each step: the place of the chain that it is in

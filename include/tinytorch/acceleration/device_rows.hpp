@@ -23,18 +23,18 @@
 
 namespace tinytorch::inline TT_BUILD::acceleration {
 
-// Fewer and longer rows than these have no kernel.
-inline constexpr int64_t kFewRows = 64, kLongRow = 1 << 16;
+// False for few and very long rows: a block for each row would leave most of a GPU idle.
+inline bool has_row_kernel(int64_t rows, int64_t length) { return rows >= 64 || length <= 1 << 16; }
 
-// The kernel for rows of this program at these addresses; nothing if none is made: few and very long rows,
-// for which a block for each row would leave most of a GPU idle, or more arguments than a kernel takes.
+// The kernel for rows of this program at these addresses; nothing if none is made: for few and very long rows
+// (has_row_kernel), or for more arguments than a kernel takes.
 inline std::optional<RowCut> row_cut(const RowProgram& program, std::span<void* const> out,
                                      std::span<const void* const> in) {
   constexpr int64_t kArgumentBytes = 4000;
   const RowScalars scalars(program);
   const size_t bytes = 8 * (out.size() + in.size()) + 16 * scalars.steps.size() + 32;
   if (bytes > kArgumentBytes || program.rows > INT_MAX) return std::nullopt;
-  if (program.rows < kFewRows && program.length > kLongRow) return std::nullopt;
+  if (!has_row_kernel(program.rows, program.length)) return std::nullopt;
   size_t narrowest = 8;
   const auto by_element = [](RowExtent e) { return e == RowExtent::full || e == RowExtent::line; };
   const auto look = [&](int v) {

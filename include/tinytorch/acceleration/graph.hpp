@@ -45,6 +45,14 @@ struct GraphStep {
   bool is_view() const { return op->is_view(); }
 };
 
+inline GraphStep copy_of(const GraphStep& from) {
+  GraphStep step;
+  step.op = from.op->clone();
+  step.inputs = from.inputs, step.outputs = from.outputs, step.cost = from.cost;
+  step.module = from.module, step.backward = from.backward, step.loc = from.loc;
+  return step;
+}
+
 // A tensor of the program that a function writes in place, and its elements before that.
 struct WrittenTensor {
   Tensor place, before;

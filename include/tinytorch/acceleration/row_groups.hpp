@@ -127,7 +127,7 @@ class RowGroups {
 
   bool pays(const GraphValue& x, int64_t length) const {
     if (everywhere_) return true;
-    if (!x.device.is_cpu()) return length <= kLongRow || x.shape.numel() / length >= kFewRows;
+    if (!x.device.is_cpu()) return acceleration::has_row_kernel(x.shape.numel() / length, length);
     return !is_16_bit(x.dtype) && x.shape.numel() >= kInCache && length <= kLongTile;
   }
 
@@ -238,8 +238,6 @@ class RowGroups {
   }
 
   static constexpr int64_t kInCache = int64_t{1} << 16, kLongTile = int64_t{1} << 18;  // elements
-  // Few and long rows, for which a GPU has no kernel (device_rows.hpp).
-  static constexpr int64_t kFewRows = acceleration::kFewRows, kLongRow = acceleration::kLongRow;
 
   const OpGraph& graph_;
   const bool everywhere_;
@@ -352,11 +350,7 @@ inline void fuse_rows(OpGraph& graph, const RowFusionOptions& options = {}) {
       fused.steps.push_back(RowsStep(graph, members, groups.domain(step)).step(options.kernels));
       any = true;
     } else if (!groups.is_member(step)) {
-      const GraphStep& from = graph.steps[s];
-      GraphStep copy;
-      copy.op = from.op->clone(), copy.inputs = from.inputs, copy.outputs = from.outputs;
-      copy.cost = from.cost, copy.module = from.module, copy.backward = from.backward, copy.loc = from.loc;
-      fused.steps.push_back(std::move(copy));
+      fused.steps.push_back(copy_of(graph.steps[s]));
     }
   }
   if (!any) return;
