@@ -20,9 +20,16 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 #endif
 }
+// The pointer to such an address.
+__device__ __forceinline__ unsigned char* shared_pointer([[maybe_unused]] unsigned address) {
 #if TINYTORCH_CUDA_SIM
-inline unsigned char* shared_pointer(unsigned address) { return dynamic_shared<unsigned char>() + address; }
+  return dynamic_shared<unsigned char>() + address;
+#elif defined(__CUDA_ARCH__)
+  return static_cast<unsigned char*>(__cvta_shared_to_generic(address));
+#else
+  return nullptr;
 #endif
+}
 
 // Copies 16 bytes to shared memory, or writes zeros if `inside` is false. Both addresses are aligned to 16
 // bytes. The emulator copies at once, or when the thread waits (sim/async_copies.hpp).

@@ -21,11 +21,20 @@ struct LinearResult {
     bias = added.data, bias_dtype = added.dtype;
     bias_step = added.data ? added.strides[0] : 0;
   }
+  // Element n of the bias, which exists.
+  __device__ __forceinline__ float bias_at(int64_t n) const {
+    float x = 0;
+    for_stored<float>(bias_dtype,
+                      [&]<class T>(T*) { x = to<float>(static_cast<const T*>(bias)[n * bias_step]); });
+    return x;
+  }
+  // Whether 8 results that begin at a multiple of 8 are 16 bytes of T at a multiple of 16.
+  template <class T>
+  __device__ __forceinline__ bool has_vectors() const {
+    return dtype == dtype_of<T> && step == 1 && row % 8 == 0 && reinterpret_cast<uintptr_t>(out) % 16 == 0;
+  }
   __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {
-    if (bias) {
-      for_stored<float>(bias_dtype,
-                        [&]<class T>(T*) { sum += to<float>(static_cast<const T*>(bias)[n * bias_step]); });
-    }
+    if (bias) sum += bias_at(n);
     for_stored<float>(dtype, [&]<class T>(T*) { static_cast<T*>(out)[m * row + n * step] = to<T>(sum); });
   }
 };

@@ -4,17 +4,18 @@
 // The weights are the left operand and stay in registers: a lane decodes the codes of its own fragment,
 // multiplies them with the scales of their blocks, and rounds once to the type of x. The tensor cores read x
 // from shared memory. A step is 64 numbers of a row; the packed rows come in chunks of 8 blocks, which are
-// four steps, because only these are whole pieces of 16 bytes. Warpgroups may be one step apart, so that one
-// decodes while another multiplies.
+// four steps, because only these are whole pieces of 16 bytes. Two threads start the copies of x and of the
+// chunks (tensor_map.cuh), so that the warpgroups do nothing but decode a step while the tensor cores
+// multiply the one before.
 //
-// A block has 128 rows of the weights, and 64, 128 or 256 rows of x. Limit: 2 M N K operations at the speed
-// of wgmma; for few rows of x, bytes of the packed weights over copy bandwidth. Measured on H100 with Q4_0
-// weights of 75 MB: 1.5 times as fast as a product with bf16 weights for 64 rows, as fast for 128, half as
-// fast for 512. Decoding
-// takes as long as the products, so for many rows decoding once and cuBLASLt win.
+// A block has 128 rows of the weights and 64, 128 or 256 rows of x, and computes one such tile after the
+// other. Limit: 2 M N K operations at the speed of wgmma; for few rows of x, the some 200 instructions that a
+// warp needs for a step. Measured on H200 with Q4_0 weights of 75 MB, against cuBLASLt with bf16 weights: 1.2
+// times as fast for 64 rows, 1.05 for 128, 0.95 for 512.
 #pragma once
 
-#include <tinytorch/backend/cuda/device/pipelined_barrier.cuh>
+#include <tinytorch/backend/cuda/device/tensor_map.cuh>
+#include <tinytorch/backend/cuda/device/transposed_result.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup_wide.cuh>
 #include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
 
@@ -22,58 +23,18 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kGroupStep = 64, kStepsOfChunk = 4;  // numbers of a row in a step; steps of a chunk
 
-// kAcross warpgroups have 64 rows of the weights each, and all of the 64 kPanels rows of x; kDeep such teams
-// take turns in the steps, and add their sums at the end, in order. A round is one step of each team; kRounds
-// rounds of x are in shared memory.
-template <class F, int kAcross_, int kDeep_, int kPanels_, int kRounds_>
+// 64 kPanels rows of x; kStages steps of x and kChunks chunks of the weights are in shared memory.
+template <class F, int kPanels_, int kStages_, int kChunks_>
 struct BlockGroup {
-  static constexpr int kAcross = kAcross_, kDeep = kDeep_, kPanels = kPanels_, kRounds = kRounds_;
-  static constexpr int kThreads = 128 * kAcross * kDeep, kRows = 64 * kAcross, kColumns = 64 * kPanels;
-  // A chunk of the rows of the weights has the layout of a stage of BlockTile.
-  using Weights = BlockTile<F, 1, kRows / 32, 1, 2, kStepsOfChunk * kGroupStep / 32>;
-  static constexpr int kBlocks = Weights::kBlocks, kPitch = Weights::kPitch, kPieces = Weights::kPieces;
-  // Warps are at most one round apart. A round is fetched into the place of the third one before it, whose
-  // products are complete.
-  static constexpr int kAhead = kRounds - 3;
-  static constexpr int kChunks = ((kAhead + 2) * kDeep - 1 + kStepsOfChunk - 1) / kStepsOfChunk + 1;
-  static constexpr int kStepBytes = kColumns * 128, kChunkBytes = kRows * kPitch;
-  static constexpr int kSteps = kRounds * kDeep, kWeightsAt = kSteps * kStepBytes;
-  static constexpr int kSumPitch = kRows + 4;  // floats
-  static constexpr int kMainBytes = kWeightsAt + kChunks * kChunkBytes, kSumBytes = kColumns * kSumPitch * 4;
-  static constexpr unsigned kBytes =
-      static_cast<unsigned>(kMainBytes > kSumBytes ? kMainBytes : kSumBytes) + kTileAlignment;
-  static_assert(kAhead >= 2);
-};
-
-// Copies steps of x: 64 numbers of each of its rows from m0 on. Zeros are outside. A thread copies the same
-// piece of rows that lie kStride apart.
-template <class T, class Group>
-class StepsOfX {
- public:
-  __device__ __forceinline__ StepsOfX(const BlockLinearArguments& a, unsigned shared, int64_t m0) {
-    const int row = static_cast<int>(threadIdx.x) / 8, piece = static_cast<int>(threadIdx.x) % 8;
-    from_ = static_cast<const T*>(a.x) + (m0 + row) * a.x_row + piece * 8;
-    stride_ = a.x_row * kStride;
-    depth_ = static_cast<int>(a.blocks * 32) - piece * 8;
-    rows_ = static_cast<int>(a.M - m0 < Group::kColumns ? a.M - m0 : Group::kColumns) - row;
-    to_ = shared + static_cast<unsigned>(row * 128 + (piece ^ row % 8) * 16);
-  }
-  __device__ __forceinline__ void fetch(int i, int place) const {
-    const T* from = from_ + i * kGroupStep;
-    const bool inside = i * kGroupStep < depth_;
-    const unsigned to_place = to_ + static_cast<unsigned>(place * Group::kStepBytes);
-#pragma unroll
-    for (int j = 0; j < Group::kColumns / kStride; ++j, from += stride_)
-      copy_async(to_place + static_cast<unsigned>(j * kStride * 128), from, inside && j * kStride < rows_);
-  }
-
- private:
-  static constexpr int kStride = Group::kThreads / 8;
-  static_assert(Group::kColumns % kStride == 0 && kStride % 8 == 0);
-  const T* from_;
-  int64_t stride_;
-  int depth_, rows_;
-  unsigned to_;
+  static constexpr int kPanels = kPanels_, kStages = kStages_, kChunks = kChunks_, kAcross = 2;
+  static constexpr int kConsumers = 128 * kAcross, kThreads = kConsumers + 128;
+  static constexpr int kRows = 64 * kAcross, kColumns = 64 * kPanels;
+  static constexpr int kStepBytes = kColumns * 128;
+  static constexpr int kBlocks = kStepsOfChunk * kGroupStep / 32, kPitch = kBlocks * F::kBytes;
+  static constexpr int kChunkBytes = ceil_div(kRows * kPitch, 128) * 128;
+  static constexpr unsigned kChunksAt = kStages * kStepBytes, kResultAt = kChunksAt + kChunks * kChunkBytes;
+  static constexpr unsigned kBytes = kResultAt + kAcross * kTransposedBytes + kTileAlignment;
+  static_assert(kPitch % 16 == 0 && kPitch <= 512);
 };
 
 // Scales pairs of codes, which are exact in T, and rounds once to T. A scale is an f16: in bf16 it is the sum
@@ -134,42 +95,48 @@ __device__ __forceinline__ void decode_step(unsigned (&left)[4][4], const unsign
   }
 }
 
-// Copies the operands to shared memory, round after round.
-template <class F, class T, class Group>
-class RoundsOfOperands {
- public:
-  __device__ __forceinline__ RoundsOfOperands(const BlockLinearArguments& a, unsigned char* shared, int steps,
-                                              int64_t m0, int64_t n0)
-      : a_(a),
-        x_(a, shared_address(shared), m0),
-        weights_(shared + Group::kWeightsAt),
-        steps_(steps),
-        n0_(n0) {}
-  // Starts the copies of the next round, if there is one, as one group.
-  __device__ __forceinline__ void fetch() {
-#pragma unroll
-    for (int d = 0; d < Group::kDeep; ++d) {
-      if (next_ < steps_) {
-        x_.fetch(next_, place_);
-        if (next_ % kStepsOfChunk == 0) {
-          fetch_weights<F, Group>(a_, weights_ + chunk_ * Group::kChunkBytes,
-                                  next_ / kStepsOfChunk * Group::kBlocks, n0_);
-          chunk_ = chunk_ + 1 == Group::kChunks ? 0 : chunk_ + 1;
-        }
-      }
-      place_ = place_ + 1 == Group::kSteps ? 0 : place_ + 1;
-      ++next_;
-    }
-    commit_copies();
-  }
+// The barriers of a block, and where its tiles are: tiles along M first, so that the blocks that run at the
+// same time share rows of the weights in the L2 cache.
+template <class Group>
+struct BlockGroupTiles {
+  int64_t down, count;
+  int chunks;
+  StageBarriers full, empty, arrived, used;  // of the steps of x; of the chunks
+  unsigned shared;
 
- private:
-  const BlockLinearArguments& a_;
-  StepsOfX<T, Group> x_;
-  unsigned char* weights_;
-  int steps_, next_ = 0, place_ = 0, chunk_ = 0;
-  int64_t n0_;
+  template <class Work>
+  __device__ __forceinline__ void for_each(Work&& work) const {
+    for (int64_t tile = blockIdx.x; tile < count; tile += gridDim.x)
+      work(tile % down * Group::kColumns, tile / down * Group::kRows);
+  }
 };
+
+template <class Group>
+__device__ __forceinline__ void fetch_steps(const BlockGroupTiles<Group>& tiles, const TensorMap& x) {
+  RingPlace at;
+  tiles.for_each([&](int64_t m0, int64_t) {
+    for (int i = 0; i < tiles.chunks * kStepsOfChunk; ++i) {
+      tiles.empty.wait_for_place(at);
+      tiles.full.expect(at, Group::kStepBytes);
+      copy_box(tiles.shared + static_cast<unsigned>(at.place * Group::kStepBytes), x, i * kGroupStep,
+               static_cast<int>(m0), tiles.full, at);
+      at.next(Group::kStages);
+    }
+  });
+}
+template <class Group>
+__device__ __forceinline__ void fetch_chunks(const BlockGroupTiles<Group>& tiles, const TensorMap& weights) {
+  RingPlace at;
+  tiles.for_each([&](int64_t, int64_t n0) {
+    for (int i = 0; i < tiles.chunks; ++i) {
+      tiles.used.wait_for_place(at);
+      tiles.arrived.expect(at, static_cast<unsigned>(Group::kRows * Group::kPitch));
+      copy_box(tiles.shared + Group::kChunksAt + static_cast<unsigned>(at.place * Group::kChunkBytes),
+               weights, i * (Group::kPitch / 2), static_cast<int>(n0), tiles.arrived, at);
+      at.next(Group::kChunks);
+    }
+  });
+}
 
 // sum += the products of a step: left [64, 64], and right, 64 numbers of the rows of x.
 template <class T, class Group>
@@ -190,75 +157,121 @@ __device__ __forceinline__ void multiply_step(float (&sum)[Group::kPanels * 8][4
   wgmma_commit();
 }
 
-// x of type T, with contiguous rows that begin at multiples of 16 bytes. blockIdx.x counts tiles along M
-// first, so that the blocks that run at the same time share rows of the weights in the L2 cache.
+// A consumer warpgroup.
+template <class F, class T, class Group>
+__device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& tiles,
+                                                const BlockLinearArguments& a) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp,
+            group = warp / 4;
+  const unsigned char* const weights =
+      shared_pointer(tiles.shared + Group::kChunksAt) + (warp * 16 + lane / 4) * Group::kPitch;
+  const auto release = [&](const StageBarriers& barriers, RingPlace at) {
+    __syncwarp();
+    if (lane == 0) barriers.arrive(at);
+  };
+  RingPlace at, before, chunk;
+  tiles.for_each([&](int64_t m0, int64_t n0) {
+    float sum[Group::kPanels * 8][4] = {};
+    fence_operands(sum);     // else the zeros are set between the products, and the compiler serializes these
+    unsigned left[2][4][4];  // of this step and of the one before, whose products may be incomplete
+    bool pending = false;
+#pragma unroll 1
+    for (int c = 0; c < tiles.chunks; ++c) {
+      tiles.arrived.wait(chunk);
+#pragma unroll
+      for (int i = 0; i < kStepsOfChunk; ++i) {
+        decode_step<F, T>(left[i % 2], weights + chunk.place * Group::kChunkBytes, Group::kPitch, i * 2);
+        tiles.full.wait(at);
+        multiply_step<T, Group>(sum, left[i % 2],
+                                tiles.shared + static_cast<unsigned>(at.place * Group::kStepBytes));
+        wgmma_wait<1>();  // the products of the step before are complete
+        if (pending) release(tiles.empty, before);
+        pending = true, before = at;
+        at.next(Group::kStages);
+      }
+      release(tiles.used, chunk);
+      chunk.next(Group::kChunks);
+    }
+    wgmma_wait<0>();
+    fence_operands(sum);
+    if (pending) release(tiles.empty, before);
+    write_transposed<T>(a.to,
+                        {m0, n0 + group * 64, a.M, a.N, group,
+                         tiles.shared + Group::kResultAt + static_cast<unsigned>(group) * kTransposedBytes},
+                        sum);
+  });
+}
+
 template <class F, class T, class Group>
 static __global__ void __launch_bounds__(Group::kThreads, 1)
-    block_groups_kernel(const __grid_constant__ BlockLinearArguments a, int64_t tiles_along_m) {
-  const int64_t m0 = blockIdx.x % tiles_along_m * Group::kColumns,
-                n0 = blockIdx.x / tiles_along_m * Group::kRows;
-  __shared__ uint64_t barrier_state;
-  const PipelinedBarrier barrier(&barrier_state);
-  const unsigned base = aligned_shared_memory();
-  unsigned char* const shared =
-      dynamic_shared<unsigned char>() + (base - shared_address(dynamic_shared<unsigned char>()));
-  const int rounds = static_cast<int>((a.blocks + 2 * Group::kDeep - 1) / (2 * Group::kDeep));
-  // The last steps may be beyond the rows, and are zeros.
-  RoundsOfOperands<F, T, Group> operands(a, shared, rounds * Group::kDeep, m0, n0);
-  for (int i = 0; i < Group::kAhead; ++i) operands.fetch();
-
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int across = warp / 4 % Group::kAcross, deep = warp / 4 / Group::kAcross;
-  const int row = across * 64 + warp % 4 * 16 + lane / 4;
-  float sum[Group::kPanels * 8][4] = {};
-  fence_operands(sum);  // else the zeros are set between the products, and the compiler serializes these
-  unsigned left[4][4];
-  const unsigned char* const weights = shared + Group::kWeightsAt + row * Group::kPitch;
-  int at = deep, chunk = 0, in_chunk = deep;  // places of the team's step
-  wait_for_copies<Group::kAhead - 1>();
-  fence_async_proxy();
-  __syncthreads();  // round 0 is there
-#pragma unroll 1
-  for (int i = 0; i < rounds; ++i) {
-    wait_for_copies<Group::kAhead - 2>();  // round i + 1 is there, as far as this thread copies it
-    wgmma_wait<0>();                       // the products that read `left` are complete
-    fence_async_proxy();
-    if (i > 0) barrier.wait(static_cast<unsigned>(i - 1));
-    barrier.arrive();
-    decode_step<F, T>(left, weights + chunk * Group::kChunkBytes, Group::kPitch, in_chunk * 2);
-    multiply_step<T, Group>(sum, left, base + static_cast<unsigned>(at * Group::kStepBytes));
-    operands.fetch();
-    at += Group::kDeep, in_chunk += Group::kDeep;
-    if (at >= Group::kSteps) at -= Group::kSteps;
-    if (in_chunk >= kStepsOfChunk)
-      in_chunk -= kStepsOfChunk, chunk = chunk + 1 == Group::kChunks ? 0 : chunk + 1;
-  }
-  wgmma_wait<0>();
-  wait_for_copies<0>();
-  fence_operands(sum);
-  float* const sums = reinterpret_cast<float*>(shared);  // in the place of the operands
-  for (int turn = 0; turn < Group::kDeep; ++turn) {
+    block_groups_kernel(const __grid_constant__ BlockLinearArguments a, const __grid_constant__ TensorMap x,
+                        const __grid_constant__ TensorMap weights, int64_t down, int64_t count) {
+  if constexpr (kHasWarpgroups) {
+    __shared__ StageState full[Group::kStages], empty[Group::kStages], arrived[Group::kChunks],
+        used[Group::kChunks];
+    const BlockGroupTiles<Group> tiles{down,
+                                       count,
+                                       static_cast<int>(ceil_div(a.blocks, Group::kBlocks)),
+                                       StageBarriers(full),
+                                       StageBarriers(empty),
+                                       StageBarriers(arrived),
+                                       StageBarriers(used),
+                                       aligned_shared_memory()};
+    if (threadIdx.x == 0) {
+      constexpr int kWarps = Group::kConsumers / kWarp;
+      tiles.full.init(Group::kStages, 1), tiles.empty.init(Group::kStages, kWarps);
+      tiles.arrived.init(Group::kChunks, 1), tiles.used.init(Group::kChunks, kWarps);
+      publish_barriers();
+    }
     __syncthreads();
-    if (deep == turn) add_sums<Group>(sums, sum, row, turn == 0);
+    if (threadIdx.x < Group::kConsumers) {
+      take_registers<232>();
+      multiply_chunks<F, T, Group>(tiles, a);
+    } else {
+      give_registers<40>();
+      if (threadIdx.x == Group::kConsumers) fetch_steps<Group>(tiles, x);
+      if (threadIdx.x == Group::kConsumers + kWarp) fetch_chunks<Group>(tiles, weights);
+    }
+  } else {
+    (void)a, (void)x, (void)weights, (void)down, (void)count;
   }
-  __syncthreads();
-  store_sums<Group>(a, sums, m0, n0);
 }
 
 // --- launchers ---
 
 template <class F, class T, class Group>
 bool launch_block_group(const BlockLinearArguments& a) {
-  return launch_block_tile_by<Group>(block_groups_kernel<F, T, Group>, a);
+  if (Group::kBytes > properties(current_device()).shared_per_block_optin) return false;
+  const int64_t down = ceil_div(a.M, Group::kColumns), count = down * ceil_div(a.N, Group::kRows);
+  LaunchConfig config{dim3(1), dim3(Group::kThreads), Group::kBytes};
+  auto* const kernel = block_groups_kernel<F, T, Group>;
+  config.grid.x = static_cast<unsigned>(std::min(count, resident_blocks(kernel, config)));
+  launch(kernel, config, a,
+         make_tensor_map(static_cast<const T*>(a.x), a.M, a.blocks * 32, a.x_row * int64_t{sizeof(T)},
+                         Group::kColumns, kGroupStep, true),
+         make_tensor_map(reinterpret_cast<const uint16_t*>(a.weight), a.N, a.blocks * (F::kBytes / 2),
+                         a.row_bytes, Group::kRows, Group::kPitch / 2, false),
+         down, count);
+  return true;
+}
+// The largest tile that keeps most of the device busy, or false: then it is faster to decode the weights and
+// to call the ordinary product, which is so for very many rows of x, too.
+template <class F, class T>
+bool launch_block_groups(const BlockLinearArguments& a) {
+  constexpr bool kLong = F::kBytes > 24;
+  const int64_t across = ceil_div(a.N, 128), wanted = properties(current_device()).multiprocessors * 3 / 4;
+  const auto fills = [&](int64_t rows) { return a.M > rows / 2 && ceil_div(a.M, rows) * across >= wanted; };
+  if (a.M > 2048) return false;
+  if (fills(256)) return launch_block_group<F, T, BlockGroup<F, 4, 4, 2>>(a);
+  if (fills(128)) return launch_block_group<F, T, BlockGroup<F, 2, 6, kLong ? 2 : 3>>(a);
+  return fills(64) && launch_block_group<F, T, BlockGroup<F, 1, 8, kLong ? 3 : 4>>(a);
 }
 
-// Multiplies by the tile that was fastest for this shape on H100, or returns false: then it is faster to
-// decode the weights and to call the ordinary product, which is so for many rows of x. Narrow weights take
+// Multiplies by the tile that was fastest for this shape on H100, or returns false. Narrow weights take
 // blocks with few of their rows, of which there are more.
 template <class F, class T>
 bool launch_block_product(const BlockLinearArguments& a) {
   constexpr int kLong = F::kBytes > 24 ? 16 : 32, kShort = kLong / 2;  // blocks of a row in a stage
-  constexpr int kRounds = F::kBytes > 24 ? 5 : 6;
   const bool narrow = a.N < int64_t{96} * properties(current_device()).multiprocessors;
   if (a.M <= 8) {
     return narrow ? launch_block_tile<F, T, BlockTile<F, 1, 1, 8, 3, kLong>>(a)
@@ -269,11 +282,7 @@ bool launch_block_product(const BlockLinearArguments& a) {
                   : launch_block_tile<F, T, BlockTile<F, 2, 2, 4, 2, kShort>>(a);
   }
   if (a.M <= 32 && !narrow) return launch_block_tile<F, T, BlockTile<F, 4, 4, 4, 2, kShort>>(a);
-  if (a.M <= 640 && !narrow && a.aligned && has_warpgroups()) {
-    return a.M <= 64    ? launch_block_group<F, T, BlockGroup<F, 2, 2, 1, kRounds>>(a)
-           : a.M <= 128 ? launch_block_group<F, T, BlockGroup<F, 2, 1, 2, kRounds>>(a)
-                        : launch_block_group<F, T, BlockGroup<F, 2, 1, 4, 5>>(a);
-  }
+  if (a.aligned && has_bulk_copies() && launch_block_groups<F, T>(a)) return true;
   return a.M <= 64 && launch_block_tile<F, T, BlockTile<F, 8, 1, 8, 2, kShort>>(a);
 }
 

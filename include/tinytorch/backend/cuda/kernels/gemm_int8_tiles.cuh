@@ -137,12 +137,15 @@ class ByteRows {
 // run at the same time share rows of both operands in the L2 cache.
 struct TileOrder {
   int64_t down, across;  // number of tiles along M and N
-  __device__ __forceinline__ void place(int64_t& m, int64_t& n) const {
-    constexpr int64_t kBand = 16;
-    const int64_t band = blockIdx.x / (kBand * across), first = band * kBand,
-                  within = blockIdx.x % (kBand * across), height = min(kBand, down - first);
-    m = first + within % height, n = within / height;
+  int64_t height = 16;   // of a band
+
+  __host__ __device__ __forceinline__ int64_t count() const { return down * across; }
+  __device__ __forceinline__ void place(int64_t tile, int64_t& m, int64_t& n) const {
+    const int64_t first = tile / (height * across) * height, within = tile % (height * across),
+                  rows = min(height, down - first);
+    m = first + within % rows, n = within / rows;
   }
+  __device__ __forceinline__ void place(int64_t& m, int64_t& n) const { place(blockIdx.x, m, n); }
 };
 
 // Writes a warp's sums, 16 kTiles rows and kColumns columns from row m0 and column n0 on, in whole sectors:

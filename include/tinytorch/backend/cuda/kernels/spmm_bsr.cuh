@@ -6,7 +6,7 @@
 // times. A step is 32 columns: half a block of 64, one of 32, or two of 16. cp.async copies the part of x
 // that belongs to the step's blocks, and the blocks, three steps ahead; the number of a block's column is
 // read one step before its copies. Columns without a block are never read. Each sum runs over the blocks in
-// order.
+// order. On devices with warpgroups, blocks of 64 have a kernel of their own (spmm_bsr_groups.cuh).
 //
 // Limit: 2 M B^2 operations for each block at the speed of mma, which is 0.6 of the dense peak on H100. x
 // comes from the L2 cache once for each row of blocks, which limits blocks of 16 and 32 before.
@@ -17,6 +17,7 @@
 #include <tinytorch/backend/cuda/device/tensor_core.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_int8_tiles.cuh>
 #include <tinytorch/backend/cuda/kernels/padded_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/spmm_bsr_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -234,6 +235,8 @@ void spmm_bsr(const View& c, const BsrView& w, const View& b) {
   const auto run = [&]<class T>(T*) {
     const View x = transposed(b), out = transposed(c);
     const PaddedRows<T> rows(x);
+    const LinearResult to(out, {});
+    if (multiply_bsr_by_groups<T>(w, rows, x.shape[0], to)) return;
     const bool vectors = out.dtype == dtype_of<T> && out.strides[1] == 1 && out.strides[0] % 8 == 0 &&
                          reinterpret_cast<uintptr_t>(out.data) % 16 == 0;
     const BsrProduct<T> p{rows.data(),  static_cast<const T*>(w.values),
@@ -241,7 +244,6 @@ void spmm_bsr(const View& c, const BsrView& w, const View& b) {
                           x.shape[0],   w.rows,
                           rows.row(),   rows.columns(),
                           vectors};
-    const LinearResult to(out, {});
     if (w.block == 16) return launch_spmm_bsr<T, 16>(p, to);
     if (w.block == 32) return launch_spmm_bsr<T, 32>(p, to);
     launch_spmm_bsr<T, 64>(p, to);

@@ -56,6 +56,9 @@ class BlockRunner {
   void wait_at_barrier(Loc where);
   void arrive(MBarrier* barrier);  // called by one lane per warp
   void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
+  void arrive(StageState* barrier, uint32_t announced_bytes);
+  void take_bytes(StageState* barrier, uint32_t bytes);
+  void wait_at_named_barrier(unsigned number, unsigned threads, Loc where);
   const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
                                        const char* what, Loc where);
   // Ends the grid from inside a kernel thread; run_grid then throws.
@@ -72,6 +75,8 @@ class BlockRunner {
   Fiber* take_fiber();
   Fiber* next_ready() { return threads_[ready_[ready_at_++]].fiber; }
   void make_ready(uint16_t number);
+  void complete_phase(MBarrier* barrier);
+  void complete_if_there(StageState* barrier);
   void release_barrier(Loc where);
   void run_block();
   void prepare(dim3 grid, dim3 block, size_t shared_bytes);
@@ -85,6 +90,7 @@ class BlockRunner {
   std::vector<Warp> warps_;
   std::vector<uint16_t> ready_, waiting_;  // entries of ready_ before ready_at_ are already taken
   std::vector<PhaseWaiter> phase_waiters_;
+  MBarrier named_[16] = {};
   size_t ready_at_ = 0;
   unsigned next_ = 0, ended_ = 0;
   Fiber* current_ = nullptr;
@@ -199,7 +205,28 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
 }
 
 [[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(MBarrier* barrier) {
-  if (++barrier->arrived < warps_.size()) return;
+  if (++barrier->arrived == warps_.size()) complete_phase(barrier);
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(StageState* barrier, uint32_t announced_bytes) {
+  ++barrier->phase.arrived;
+  barrier->bytes += static_cast<int32_t>(announced_bytes);
+  complete_if_there(barrier);
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::take_bytes(StageState* barrier, uint32_t bytes) {
+  barrier->bytes -= static_cast<int32_t>(bytes);
+  complete_if_there(barrier);
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::complete_if_there(StageState* barrier) {
+  if (barrier->phase.arrived == barrier->arrivals && barrier->bytes == 0) complete_phase(&barrier->phase);
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_at_named_barrier(unsigned number, unsigned threads,
+                                                                           Loc where) {
+  MBarrier& barrier = named_[number];
+  const uint32_t phase = barrier.complete;
+  if (++barrier.arrived == threads) return complete_phase(&barrier);
+  wait_for_phase(&barrier, phase, where);
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::complete_phase(MBarrier* barrier) {
   barrier->arrived = 0;
   ++barrier->complete;
   checker_.pass_barrier();  // accesses before and after the phase are in different epochs
@@ -314,6 +341,7 @@ inline void BlockRunner::run_block() {
   ready_.clear();
   waiting_.clear();
   phase_waiters_.clear();
+  for (MBarrier& b : named_) b = {};
   ready_at_ = 0;
   for (ThreadState& t : threads_) {
     t.waits = Waits::none;

@@ -38,6 +38,18 @@ void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where) {
   const OutsideKernel outside;
   BlockRunner::instance().wait_for_phase(barrier, phase, where);
 }
+void arrive(StageState* barrier, uint32_t announced_bytes) {
+  const OutsideKernel outside;
+  BlockRunner::instance().arrive(barrier, announced_bytes);
+}
+void take_bytes(StageState* barrier, uint32_t bytes) {
+  const OutsideKernel outside;
+  BlockRunner::instance().take_bytes(barrier, bytes);
+}
+void wait_at_named_barrier(unsigned number, unsigned threads, Loc where) {
+  const OutsideKernel outside;
+  BlockRunner::instance().wait_at_named_barrier(number, threads, where);
+}
 void wait_at_barrier(Loc where) {
   const OutsideKernel outside;
   BlockRunner::instance().wait_at_barrier(where);

@@ -44,6 +44,17 @@ struct MBarrier {
 };
 void arrive(MBarrier* barrier);  // called by one lane per warp
 void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
+// An mbarrier that counts single arrivals and bytes of copies: a phase is complete after `arrivals` arrivals,
+// when all bytes that were announced have come.
+struct StageState {
+  MBarrier phase;
+  uint32_t arrivals;
+  int32_t bytes;  // announced and not there yet
+};
+void arrive(StageState* barrier, uint32_t announced_bytes);
+void take_bytes(StageState* barrier, uint32_t bytes);
+// bar.sync: waits until `threads` threads have called it with this number, 1 to 15.
+void wait_at_named_barrier(unsigned number, unsigned threads, Loc where);
 // The values that the lanes of a warp contribute to a shuffle or vote under one mask. Valid until the second
 // exchange after this one.
 struct WarpExchange {
@@ -101,6 +112,9 @@ std::string counts_table();
 }
 [[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline dim3 grid_size() { return execution.grid_dim; }
 [[gnu::no_sanitize_thread]] inline void init_mbarrier(MBarrier* barrier) { *barrier = {0, 0}; }
+[[gnu::no_sanitize_thread]] inline void init_stage(StageState* barrier, uint32_t arrivals) {
+  *barrier = {{0, 0}, arrivals, 0};
+}
 [[gnu::no_sanitize_thread]] inline void* dynamic_shared() { return execution.dynamic_shared; }
 [[gnu::no_sanitize_thread]] inline int lane_number() {
   return static_cast<int>(execution.thread_number % kLanes);
