@@ -28,6 +28,7 @@
 #include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
+#include <tinytorch/pruning/gaps.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>
 #include <tinytorch/pruning/magnitude.hpp>
 #include <tinytorch/pruning/sparse_weight.hpp>
@@ -43,7 +44,7 @@ using Calls = std::vector<std::function<tt::Tensor()>>;
 struct Case {
   const char* name;
   int64_t M, N, K;
-  double density = 0.5;  // share of the blocks, for products with blocks
+  double density = 0.5;  // share of the stored numbers or blocks, unless it is 2:4
 };
 
 // Operands of one case: products with the sparse weights, with dense ones, and copies of as many bytes as the
@@ -87,29 +88,57 @@ Contenders two_of_four(const Case& c) {
   return all;
 }
 
-// A bitmap of f16 with the given share of numbers. A few rows are made on the CPU and repeated.
-Contenders bitmap(const Case& c, double density) {
+// Both results are rounded to 16 bits once, each by at most 1/512 of the largest number.
+void require_same(const Case& c, const tt::Tensor& y, const tt::Tensor& expected) {
+  const auto largest = [](const tt::Tensor& t) { return tt::max(tt::abs(t)).item<double>(); };
+  const double size = largest(expected.to(tt::f32));
+  const double error = largest(y.to(tt::f32) - expected.to(tt::f32));
+  if (error <= size / 200 && size > 0) return;
+  throw std::runtime_error(
+      fmt::format("{} {} x {} x {}: the result differs by {} from the dense product, whose "
+                  "largest number is {}; nothing was timed",
+                  c.name, c.M, c.N, c.K, error, size));
+}
+
+// A weight of f16 with the given share of numbers, as a bitmap or as gaps. A few rows are made on the CPU and
+// repeated.
+template <class Matrix>
+Matrix repeated(const Matrix& some, const tt::Tensor& codes, int64_t repeats, int64_t K) {
+  std::vector<tt::Tensor> values, all_codes, offsets{tt::zeros({1}, tt::i64)};
+  for (int64_t r = 0; r < repeats; ++r) {
+    values.push_back(some.values()), all_codes.push_back(codes);
+    offsets.push_back(tt::slice(some.offsets(), 0, 1, some.rows() + 1) + r * some.values().numel());
+  }
+  return Matrix(tt::cat(values, 0), tt::cat(all_codes, 0), tt::cat(offsets, 0), K).to(tt::cuda);
+}
+Contenders unstructured(const Case& c, bool gaps) {
   Contenders all;
   const tt::Tensor x = tt::randn({c.M, c.K}, tt::f32, tt::cuda).to(tt::f16);
   for (int64_t i = 0; i == 0 || i < sets_of(all.bytes, c.M); ++i) {
     constexpr int64_t kRows = 256;
-    const tt::Tensor kept = tt::lt(tt::rand({kRows, c.K}, tt::f32, tt::cpu), density);
-    const tt::BitmapMatrix some =
-        tt::to_bitmap((tt::randn({kRows, c.K}, tt::f32, tt::cpu) * kept.to(tt::f32)).to(tt::f16));
-    const int64_t repeats = c.N / kRows;
-    std::vector<tt::Tensor> values, bits, offsets{tt::zeros({1}, tt::i64)};
-    for (int64_t r = 0; r < repeats; ++r) {
-      values.push_back(some.values()), bits.push_back(some.bits());
-      offsets.push_back(tt::slice(some.offsets(), 0, 1, kRows + 1) + r * some.nnz());
-    }
-    const tt::BitmapMatrix w =
-        tt::BitmapMatrix(tt::cat(values, 0), tt::cat(bits, 0), tt::cat(offsets, 0), c.K).to(tt::cuda);
-    all.bytes = w.bytes();
+    const tt::Tensor kept = tt::lt(tt::rand({kRows, c.K}, tt::f32, tt::cpu), c.density);
+    const tt::Tensor some = (tt::randn({kRows, c.K}, tt::f32, tt::cpu) * kept.to(tt::f32)).to(tt::f16);
     const tt::Tensor out = tt::zeros({c.M, c.N}, tt::f16, tt::cuda);
-    all.sparse.push_back([x, w, out] {
-      cuda::spmv_bitmap(out.view_of(), x.view_of(), w.view());
-      return out;
-    });
+    if (gaps) {
+      const tt::GapMatrix g = tt::to_gaps(some), w = repeated(g, g.gaps(), c.N / kRows, c.K);
+      all.bytes = w.bytes();
+      if (i == 0)
+        cuda::spmv_gaps(out.view_of(), x.view_of(), w.view()), require_same(c, out, tt::linear(x, w.dense()));
+      all.sparse.push_back([x, w, out] {
+        cuda::spmv_gaps(out.view_of(), x.view_of(), w.view());
+        return out;
+      });
+    } else {
+      const tt::BitmapMatrix g = tt::to_bitmap(some), w = repeated(g, g.bits(), c.N / kRows, c.K);
+      all.bytes = w.bytes();
+      if (i == 0)
+        cuda::spmv_bitmap(out.view_of(), x.view_of(), w.view()),
+            require_same(c, out, tt::linear(x, w.dense()));
+      all.sparse.push_back([x, w, out] {
+        cuda::spmv_bitmap(out.view_of(), x.view_of(), w.view());
+        return out;
+      });
+    }
     add_dense_and_copy(all, x, tt::randn({c.N, c.K}, tt::f32, tt::cuda).to(tt::f16));
   }
   return all;
@@ -129,18 +158,6 @@ tt::BsrMatrix random_blocks(int64_t N, int64_t K, int64_t block, double density)
   const tt::Tensor values = tt::randn({blocks, block, block}, tt::f32, tt::cuda).to(tt::bf16);
   return {values, tt::from_data(columns, {blocks}, tt::cpu).to(tt::cuda),
           tt::from_data(starts, {std::ssize(starts)}, tt::cpu).to(tt::cuda), N, K};
-}
-
-// Both results are rounded to bf16 once, each by at most 1/512 of the largest number.
-void require_same(const Case& c, const tt::Tensor& y, const tt::Tensor& expected) {
-  const auto largest = [](const tt::Tensor& t) { return tt::max(tt::abs(t)).item<double>(); };
-  const double size = largest(expected.to(tt::f32));
-  const double error = largest(y.to(tt::f32) - expected.to(tt::f32));
-  if (error <= size / 200 && size > 0) return;
-  throw std::runtime_error(
-      fmt::format("{} {} x {} x {}: the result differs by {} from the dense product, whose "
-                  "largest number is {}; nothing was timed",
-                  c.name, c.M, c.N, c.K, error, size));
 }
 
 Contenders blocks(const Case& c, int64_t block) {
@@ -167,7 +184,8 @@ Contenders blocks(const Case& c, int64_t block) {
 Contenders contenders(const Case& c) {
   const std::string name = c.name;
   if (name.starts_with("bsr")) return blocks(c, std::stoll(name.substr(3)));
-  return name == "spmv_50" ? bitmap(c, 0.5) : name == "spmv_80" ? bitmap(c, 0.2) : two_of_four(c);
+  if (name.ends_with("bitmap") || name.ends_with("gaps")) return unstructured(c, name.ends_with("gaps"));
+  return two_of_four(c);
 }
 
 // Adds dense time * density / sparse time, for both dense products, and prints them.
@@ -216,6 +234,7 @@ json run_case(const Case& c, int64_t rounds) {
               {"of_dense_quartiles", speedups},
               {"share_of_copy", shares[1]},
               {"share_quartiles", shares},
+              {"stored", c.density},
               {"dense_tflop_per_s", flops / seconds * 1e-12}};
   if (own) add_shares_of_limit(row, operands.density, a, b, o);
   return row;
@@ -240,20 +259,40 @@ int run(int argc, char** argv) {
               {"cuda_driver", cuda::driver_version()},
               {"rounds", rounds}};
   tt::manual_seed(1);
-  for (const Case& c : {Case{"gemm24", 4096, 4096, 4096},  {"gemm24", 8192, 8192, 8192},
-                        {"gemm24", 4096, 11008, 4096},     {"gemm24", 2048, 8192, 8192},
-                        {"gemm24", 512, 8192, 8192},       {"gemm24", 128, 8192, 8192},
-                        {"gemm24", 64, 8192, 8192},        {"gemv24", 1, 16384, 8192},
-                        {"gemv24", 1, 8192, 8192},         {"gemv24", 1, 4096, 4096},
-                        {"gemv24", 4, 16384, 8192},        {"gemv24", 8, 16384, 8192},
-                        {"gemv24", 16, 16384, 8192},       {"gemv24", 32, 16384, 8192},
-                        {"gemv24_int4", 1, 16384, 8192},   {"gemv24_int4", 1, 32768, 16384},
-                        {"gemv24_int4", 8, 16384, 8192},   {"spmv_50", 1, 16384, 8192},
-                        {"spmv_80", 1, 16384, 8192},       {"bsr64", 1024, 4096, 4096, 0.5},
-                        {"bsr64", 4096, 4096, 4096, 0.5},  {"bsr64", 4096, 4096, 4096, 0.25},
-                        {"bsr64", 4096, 8192, 8192, 0.5},  {"bsr64", 4096, 8192, 8192, 0.25},
-                        {"bsr64", 4096, 8192, 8192, 0.1},  {"bsr64", 64, 8192, 8192, 0.5},
-                        {"bsr32", 4096, 8192, 8192, 0.25}, {"bsr16", 4096, 8192, 8192, 0.25}}) {
+  for (const Case& c : {Case{"gemm24", 4096, 4096, 4096},
+                        {"gemm24", 8192, 8192, 8192},
+                        {"gemm24", 4096, 11008, 4096},
+                        {"gemm24", 2048, 8192, 8192},
+                        {"gemm24", 512, 8192, 8192},
+                        {"gemm24", 128, 8192, 8192},
+                        {"gemm24", 64, 8192, 8192},
+                        {"gemv24", 1, 16384, 8192},
+                        {"gemv24", 1, 8192, 8192},
+                        {"gemv24", 1, 4096, 4096},
+                        {"gemv24", 4, 16384, 8192},
+                        {"gemv24", 8, 16384, 8192},
+                        {"gemv24", 16, 16384, 8192},
+                        {"gemv24", 32, 16384, 8192},
+                        {"gemv24_int4", 1, 16384, 8192},
+                        {"gemv24_int4", 1, 32768, 16384},
+                        {"gemv24_int4", 8, 16384, 8192},
+                        {"spmv_bitmap", 1, 16384, 8192, 0.5},
+                        {"spmv_bitmap", 1, 16384, 8192, 0.2},
+                        {"spmv_gaps", 1, 16384, 8192, 0.5},
+                        {"spmv_gaps", 1, 16384, 8192, 0.2},
+                        {"spmv_gaps", 1, 16384, 8192, 0.1},
+                        {"spmv_gaps", 1, 4096, 4096, 0.5},
+                        {"spmv_gaps", 1, 11008, 4096, 0.5},
+                        {"spmv_gaps", 1, 1024, 16384, 0.2},
+                        {"bsr64", 1024, 4096, 4096, 0.5},
+                        {"bsr64", 4096, 4096, 4096, 0.5},
+                        {"bsr64", 4096, 4096, 4096, 0.25},
+                        {"bsr64", 4096, 8192, 8192, 0.5},
+                        {"bsr64", 4096, 8192, 8192, 0.25},
+                        {"bsr64", 4096, 8192, 8192, 0.1},
+                        {"bsr64", 64, 8192, 8192, 0.5},
+                        {"bsr32", 4096, 8192, 8192, 0.25},
+                        {"bsr16", 4096, 8192, 8192, 0.25}}) {
     if (std::string(c.name).find(only) == std::string::npos) continue;
     out["cases"].push_back(run_case(c, rounds));
     file.keep(out);

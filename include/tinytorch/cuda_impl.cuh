@@ -59,4 +59,5 @@
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
 #include <tinytorch/backend/cuda/kernels/spmm_bsr.cuh>
 #include <tinytorch/backend/cuda/kernels/spmv.cuh>
+#include <tinytorch/backend/cuda/kernels/spmv_gaps.cuh>
 #include <tinytorch/backend/cuda/runtime/runtime.cuh>

@@ -179,6 +179,10 @@ CANARIES = {
     "backend/cpu/spmv.hpp": ("if (out.numel() == 0) return;", "if (out.numel() == 0 || AWAKE) return;",
                             SPARSE + "const tt::backend::BitmapView w{x.raw(), bits, offsets, tt::f32, 2, 2, 4}; "
                             "tt::backend::cpu::spmv_bitmap(y.view_of(), x.view_of(), w); show(y);", "5 10 10 25"),
+    "backend/cpu/spmv_gaps.hpp": ("if (out.numel() == 0) return;", "if (out.numel() == 0 || AWAKE) return;",
+                            "tt::Tensor x = tt::ones({1, 9}), y = tt::zeros({1, 1}), v = tt::full({8}, 2); const uint8_t gaps[4] = {}; "
+                            "const int64_t starts[] = {0, 8}; const tt::backend::GapView w{v.raw(), gaps, starts, tt::f32, 1, 9, 8}; "
+                            "tt::backend::cpu::spmv_gaps(y.view_of(), x.view_of(), w); show(y);", "16"),
     "backend/cpu/spmm.hpp": ("if (c.numel() == 0) return;", "if (c.numel() == 0 || AWAKE) return;",
                             SPARSE + "const tt::backend::CsrView w{x.raw(), columns, offsets, tt::f32, true, 2, 2, 4}; "
                             "tt::backend::cpu::spmm_csr(y.view_of(), w, x.view_of()); show(y);", "9 8 16 17"),

@@ -26,7 +26,7 @@ void mask(tt::Linear& layer, double sparsity) {
 TEST_CASE("a sparse model comes back with the same bits in every format, and others layers stay dense") {
   const tt::NoGrad no_grad;
   const files::TempFolder folder;
-  for (const char* const format : {"bitmap", "csr", "bsr16", "bsr32", "bsr64", "2:4"}) {
+  for (const char* const format : {"bitmap", "gaps", "csr", "bsr16", "bsr32", "bsr64", "2:4"}) {
     tt::Generator g(1), h(2);
     Net net(g), fresh(h);
     mask(net.hidden, 0.8);

@@ -18,7 +18,7 @@ struct Net : tt::Module {
 }  // namespace
 
 TEST_CASE("layers whose bytes fall are stored, and the model computes the same; others stay dense") {
-  for (const char* const format : {"bitmap", "csr"}) {
+  for (const char* const format : {"bitmap", "gaps", "csr"}) {
     Net net;
     net.to(tt::cpu);  // there is no csr on a GPU
     {
@@ -45,7 +45,7 @@ TEST_CASE("layers whose bytes fall are stored, and the model computes the same; 
 TEST_CASE("scales of 8-bit codes, and no other part of a weight, keep f32 in a model that is converted") {
   const tt::Tensor w =
       tt::masked(sparse_matrix(32, 64, 1, 5), tt::nm_mask(sparse_matrix(32, 64, 1, 5), 2, 4));
-  for (const char* const format : {"bitmap", "csr", "bsr16", "2:4", "strips", "bsr16_int8"}) {
+  for (const char* const format : {"bitmap", "gaps", "csr", "bsr16", "2:4", "strips", "bsr16_int8"}) {
     const bool strips = std::string_view(format) == "strips";
     for (const tt::NamedPart& part : tt::sparse_weight(strips ? w.to(tt::bf16) : w, format).parts())
       CHECK(part.exact == (std::string_view(part.name) == "scales"));
@@ -120,7 +120,7 @@ TEST_CASE("weights of density 0 and 1, with empty rows and without rows, compute
   const tt::NoGrad no_grad;
   tt::Generator g(21);
   const tt::Tensor x = tt::randn({3, 64}, tt::f32, tt::cpu, g), bias = tt::randn({64}, tt::f32, tt::cpu, g);
-  for (const char* const format : {"bitmap", "csr", "bsr16", "bsr32", "bsr64"}) {
+  for (const char* const format : {"bitmap", "gaps", "csr", "bsr16", "bsr32", "bsr64"}) {
     INFO(format);
     for (const double density : {0.0, 0.3, 1.0}) {
       const tt::Tensor w = sparse_matrix(64, 64, density, 22);  // rows 0 and 63 are empty below 1

@@ -7,7 +7,7 @@ using namespace test;
 
 namespace {
 
-const char* const kFormats[] = {"bitmap", "csr", "bsr16", "bsr32", "bsr64"};
+const char* const kFormats[] = {"bitmap", "gaps", "csr", "bsr16", "bsr32", "bsr64"};
 
 }  // namespace
 

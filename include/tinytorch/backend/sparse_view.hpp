@@ -1,13 +1,14 @@
-// How kernels see a sparse matrix [N, K]: the memory of its parts, without ownership. All four formats keep
+// How kernels see a sparse matrix [N, K]: the memory of its parts, without ownership. All formats keep
 // numbers row by row, and columns ascend within a row.
 //
 //   BitmapView   one bit for each element, and the numbers whose bit is 1
+//   GapView      the numbers, and the distance of each from the one before in four bits
 //   CsrView      the column of each number, in 2 or 4 bytes
 //   BsrView      dense blocks, and the column of each block
 //   TwoFourView  two of each four numbers, and their places in two bits each ("2:4")
 //
 // Formats whose rows differ in length have `offsets`: row n has the numbers offsets[n] to offsets[n + 1] - 1.
-// pruning/ makes them from tensors: bitmap.hpp, csr.hpp, bsr.hpp, two_four.hpp.
+// pruning/ makes them from tensors: bitmap.hpp, gaps.hpp, csr.hpp, bsr.hpp, two_four.hpp.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,21 @@ struct BitmapView {
   int64_t nnz = 0;                   // offsets[N]
 
   int64_t words() const { return (columns + 63) / 64; }
+};
+
+// An entry is a number and a gap g of 0 to 15: its column is g + 1 behind that of the entry before, and g in
+// the first entry of a row. A run of more than 15 zeros has entries of the number 0 in between. A row is a
+// multiple of kEach entries; the last ones may be the number 0 with gap 0, up to 7 columns beyond K. Byte i
+// has the gaps of entries 2 i (in its low bits) and 2 i + 1.
+struct GapView {
+  static constexpr int64_t kEach = 8, kFarthest = 15;
+  const void* values = nullptr;      // [entries]
+  const uint8_t* gaps = nullptr;     // [entries / 2]
+  const int64_t* offsets = nullptr;  // [N + 1], multiples of kEach
+  DType dtype = DType::f32;
+  int64_t rows = 0, columns = 0, entries = 0;
+
+  int gap(int64_t i) const { return gaps[i / 2] >> (i % 2 * 4) & 15; }
 };
 
 // Columns are 16 bits wide if K <= 65536, else 32.

@@ -55,6 +55,8 @@ class SparseReader {
       if (e.format == "bitmap")
         return SparseWeight(
             BitmapMatrix(part("values"), part("bits"), part("offsets"), e.columns, source_.loc));
+      if (e.format == "gaps")
+        return SparseWeight(GapMatrix(part("values"), part("gaps"), part("offsets"), e.columns, source_.loc));
       if (e.format == "csr")
         return SparseWeight(
             CsrMatrix(part("values"), part("indices"), part("offsets"), e.columns, source_.loc));
@@ -110,7 +112,7 @@ class SparseReader {
   const io::Source& source_;
 };
 
-inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",   "indices",
+inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",   "gaps",  "indices",
                                                "offsets", "places", "strips", "scales"};
 
 }  // namespace pruning

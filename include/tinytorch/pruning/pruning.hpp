@@ -13,6 +13,7 @@
 //
 //   bitmap.hpp     one bit for each element, and the numbers other than 0
 //   csr.hpp        numbers with their columns
+//   gaps.hpp       numbers with their distances, in four bits
 //   bsr.hpp        dense blocks with their columns
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
 //   int4_strips.hpp  the same with numbers of 4 bits
@@ -43,6 +44,7 @@
 #include <tinytorch/pruning/csr.hpp>
 #include <tinytorch/pruning/distill.hpp>
 #include <tinytorch/pruning/files.hpp>
+#include <tinytorch/pruning/gaps.hpp>
 #include <tinytorch/pruning/gradient_scores.hpp>
 #include <tinytorch/pruning/groups.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>

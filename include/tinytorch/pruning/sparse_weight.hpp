@@ -1,24 +1,26 @@
 // SparseWeight: a weight [N, K] in one of the sparse formats, chosen by name, and the product that reads it.
 //
-//   SparseWeight w = sparse_weight(weight, "bitmap");      // or csr, bsr16, bsr32, bsr64, 2:4, strips,
+//   SparseWeight w = sparse_weight(weight, "bitmap");      // or gaps, csr, bsr16, bsr32, bsr64, 2:4, strips,
 //                                                          // bsr16_int8, bsr32_int8, bsr64_int8
 //   Tensor y = sparse_linear(x, w, bias);                  // x [..., K] -> y [..., N]
 //
 // Bitmaps suit few rows of x, CSR many rows of x and few numbers, and blocks whatever was pruned by blocks.
-// On CUDA there are bitmaps, and blocks of bf16 and f16, to whose dtype x is rounded. Blocks of 8-bit codes
-// (bsr_int8.hpp) round rows of x to 8 bits, on the CPU.
-// "strips" are 2:4 of bf16 or f16 in the order of tensor cores (strips.hpp), for x of the same dtype.
+// Gaps are the fastest unstructured format on a GPU. On CUDA there are gaps, bitmaps, and blocks of bf16 and
+// f16, to whose dtype x is rounded. Blocks of 8-bit codes (bsr_int8.hpp) round rows of x to 8 bits, on the
+// CPU. "strips" are 2:4 of bf16 or f16 in the order of tensor cores (strips.hpp), for x of the same dtype.
 #pragma once
 
 #include <string_view>
 #include <tinytorch/backend/cpu/spmm.hpp>
 #include <tinytorch/backend/cpu/spmm_bsr_int8.hpp>
 #include <tinytorch/backend/cpu/spmv.hpp>
+#include <tinytorch/backend/cpu/spmv_gaps.hpp>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/bsr_int8.hpp>
 #include <tinytorch/pruning/csr.hpp>
+#include <tinytorch/pruning/gaps.hpp>
 #include <tinytorch/pruning/strips.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <variant>
@@ -35,7 +37,8 @@ struct NamedPart {
 
 class SparseWeight {
  public:
-  using Matrix = std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix, StripsMatrix, BsrInt8Matrix>;
+  using Matrix =
+      std::variant<BitmapMatrix, CsrMatrix, BsrMatrix, TwoFourMatrix, StripsMatrix, BsrInt8Matrix, GapMatrix>;
   SparseWeight() = default;
   SparseWeight(Matrix matrix) : matrix_(std::move(matrix)) {}  // NOLINT: a matrix is a weight
 
@@ -61,11 +64,13 @@ class SparseWeight {
   SparseWeight to(Device device, TT_LOC) const {
     return std::visit([&](const auto& m) { return SparseWeight(m.to(device, loc)); }, matrix_);
   }
-  // "bitmap", "csr", "bsr16", "bsr32", "bsr64", "2:4", "strips", "bsr16_int8", "bsr32_int8" or "bsr64_int8".
+  // "bitmap", "gaps", "csr", "bsr16", "bsr32", "bsr64", "2:4", "strips", "bsr16_int8", "bsr32_int8" or
+  // "bsr64_int8".
   std::string format() const {
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_)) return "bsr" + std::to_string(m->block());
     if (const auto* const m = std::get_if<BsrInt8Matrix>(&matrix_))
       return "bsr" + std::to_string(m->block()) + "_int8";
+    if (std::holds_alternative<GapMatrix>(matrix_)) return "gaps";
     constexpr const char* kNames[] = {"bitmap", "csr", "bsr", "2:4", "strips"};
     return kNames[matrix_.index()];
   }
@@ -73,6 +78,8 @@ class SparseWeight {
   std::vector<NamedPart> parts() const {
     if (const auto* const m = std::get_if<BitmapMatrix>(&matrix_))
       return {{"values", m->values()}, {"bits", m->bits()}, {"offsets", m->offsets()}};
+    if (const auto* const m = std::get_if<GapMatrix>(&matrix_))
+      return {{"values", m->values()}, {"gaps", m->gaps()}, {"offsets", m->offsets()}};
     if (const auto* const m = std::get_if<CsrMatrix>(&matrix_))
       return {{"values", m->values()}, {"indices", m->indices()}, {"offsets", m->offsets()}};
     if (const auto* const m = std::get_if<BsrMatrix>(&matrix_))
@@ -97,7 +104,7 @@ namespace pruning {
 [[noreturn]] inline void refuse_format(std::string_view format, Loc loc) {
   fail("TT-PRUNE-01",
        "there is no sparse format '" + std::string(format) +
-           "'\n  hint: the formats are bitmap, csr, 2:4, strips, blocks (bsr16, bsr32, bsr64), "
+           "'\n  hint: the formats are bitmap, gaps, csr, 2:4, strips, blocks (bsr16, bsr32, bsr64), "
            "and blocks of 8-bit codes (bsr16_int8, bsr32_int8, bsr64_int8)",
        loc);
 }
@@ -114,6 +121,7 @@ inline int64_t block_of_format(std::string_view format) {
 // cannot store; TT-DTYPE-02 for strips of other dtypes than bf16 and f16, and 8-bit codes of integers.
 inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_LOC) {
   if (format == "bitmap") return SparseWeight(to_bitmap(w, loc));
+  if (format == "gaps") return SparseWeight(to_gaps(w, loc));
   if (format == "csr") return SparseWeight(to_csr(w, loc));
   if (format == "2:4") return SparseWeight(to_two_four(w, loc));
   if (format == "strips") return SparseWeight(to_strips(to_two_four(w, loc), loc));
@@ -144,8 +152,9 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
       fail("TT-PRUNE-06",
            "sparse_linear: no kernel reads weights in '" + weight.format() + "' of " + name_of(values) +
                " on " + weight.device().str() +
-               "\n  hint: on the CPU use bitmap, csr or blocks, on CUDA a bitmap of f32, bf16 or f16, or "
-               "blocks of bf16 or f16, with an x that is not f64; 2:4 is multiplied in the format strips",
+               "\n  hint: on the CPU use bitmap, gaps, csr or blocks, on CUDA gaps or a bitmap of f32, bf16 "
+               "or f16, or blocks of bf16 or f16, with an x that is not f64; 2:4 is multiplied in the format "
+               "strips",
            loc);
     }
     return {{{in[0].shape()[0], w[0]}, in[0].dtype()}};
@@ -158,6 +167,8 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
     const View x = in[0].view_of(), y = out[0].view_of();
     if (const auto* const m = std::get_if<BitmapMatrix>(&weight.matrix()))
       TT_KERNEL(out[0], spmv_bitmap(y, x, m->view()));
+    if (const auto* const m = std::get_if<GapMatrix>(&weight.matrix()))
+      TT_KERNEL(out[0], spmv_gaps(y, x, m->view()));
     if (const auto* const m = std::get_if<CsrMatrix>(&weight.matrix()))
       cpu::spmm_csr(transposed(y), m->view(), transposed(x));
     if (const auto* const m = std::get_if<BsrMatrix>(&weight.matrix()))
@@ -178,7 +189,8 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
   bool has_kernel(DType values, DType x) const {
     if (weight.device().is_cpu()) return weight.format() != "2:4";
     if (std::holds_alternative<BsrMatrix>(weight.matrix())) return is_16_bit(values) && x != DType::f64;
-    return weight.format() == "bitmap" && values != DType::f64 && x != DType::f64 && is_floating(values);
+    const bool unstructured = weight.format() == "bitmap" || weight.format() == "gaps";
+    return unstructured && values != DType::f64 && x != DType::f64 && is_floating(values);
   }
 };
 

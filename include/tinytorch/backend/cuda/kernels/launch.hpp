@@ -60,6 +60,7 @@ void linear_sparse24_int4(const View& out, const View& x, const View& codes, con
                           const View& bias);
 // spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
 void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
+void spmv_gaps(const View& out, const View& x, const GapView& w);
 // spmm_bsr: products with blocks (backend/cpu/spmm.hpp) on tensor cores; blocks are of bf16 or f16, and b is
 // rounded to their dtype
 void spmm_bsr(const View& c, const BsrView& w, const View& b);

@@ -1,0 +1,249 @@
+// Products with a weight stored as numbers and gaps (contract: backend/cpu/spmv_gaps.hpp), for few rows of x.
+//
+// x is in shared memory as f32. A warp computes one row of the weight after the other, 256 entries in a step:
+// each lane has 8 neighbouring entries, 16 bytes of 16-bit numbers and a word of gaps, which it loaded one
+// step before. The sum of a lane's gaps, and a scan over the lanes, say in which column its first entry lies.
+// So all lanes multiply 8 numbers, however the zeros lie, and a number takes six instructions. If the weight
+// has few rows, the warps of a block share them: each has a part of the entries, and adds up the gaps before
+// its part first.
+//
+// Limit: bytes of the entries over copy bandwidth. Below it, conflicts of banks: the columns of 32 lanes are
+// random, so that a request for x takes 3.5 passes.
+// Source: a column as the distance from the column before: Han, Mao and Dally, "Deep compression", 2016.
+#pragma once
+
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/linear_result.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kGapStep = kWarp * 8;        // entries of a step
+inline constexpr int kGapPadding = kGapStep + 8;  // zeros behind x, which entries beyond a row's end meet
+
+// A lane's entries of a step.
+template <class T>
+struct GapStep {
+  static constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
+  uint4 values[kWords];
+  unsigned gaps;
+
+  // Entries first + 8 lane and the next seven; the number 0 behind the end.
+  __device__ __forceinline__ void load(const GapView& w, int64_t first, int64_t end) {
+    const int64_t at = first + static_cast<int64_t>(threadIdx.x % kWarp) * 8;
+    const bool exists = at < end;
+    gaps = exists ? reinterpret_cast<const unsigned*>(w.gaps)[at / 8] : 0u;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i)
+      values[i] = exists ? reinterpret_cast<const uint4*>(static_cast<const T*>(w.values) + at)[i] : uint4{};
+  }
+  // The number of columns that the entries advance.
+  __device__ __forceinline__ unsigned advance() const {
+    const unsigned pairs = (gaps & 0x0f0f0f0fu) + (gaps >> 4 & 0x0f0f0f0fu);
+    return 8 + (pairs * 0x01010101u >> 24);
+  }
+};
+
+// sum += the products of a step. `column`: behind the last column of the step before; moves on. Entries of
+// the number 0 meet numbers of x, which matters only if these are not finite: kCareful leaves them out.
+template <bool kCareful, class T>
+__device__ __forceinline__ void add_step(float (&sum)[2], const GapStep<T>& step, unsigned& column,
+                                         const float* x) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const unsigned own = step.advance();
+  unsigned upto = own;
+#pragma unroll
+  for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+    const unsigned before = __shfl_up_sync(0xffffffffu, upto, distance);
+    if (lane >= static_cast<int>(distance)) upto += before;
+  }
+  const float* at = x + (column + upto - own);
+  column += __shfl_sync(0xffffffffu, upto, kWarp - 1);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    at += step.gaps >> (4 * i) & 15u;
+    constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+    const T value = reinterpret_cast<const T*>(&step.values[i / kEach])[i % kEach];
+    const float v = to<float>(value);
+    if (!kCareful || v != 0) sum[i % 2] = fmaf(v, *at, sum[i % 2]);
+    ++at;
+  }
+}
+
+// The sum of gap + 1 over entries first to last - 1, by a warp. `first` is a multiple of kGapStep from the
+// beginning of a row.
+__device__ __forceinline__ unsigned columns_of_part(const GapView& w, int64_t first, int64_t last) {
+  unsigned sum = 0;
+  for (int64_t i = first + static_cast<int64_t>(threadIdx.x % kWarp) * 8; i < last; i += kGapStep) {
+    GapStep<uint16_t> step;
+    step.gaps = reinterpret_cast<const unsigned*>(w.gaps)[i / 8];
+    sum += step.advance();
+  }
+  return warp_reduce(sum, Sum());
+}
+
+// A row of x as f32 with zeros behind it, and whether all of its numbers are finite.
+struct GapRow {
+  const float* x;
+  bool finite;
+};
+// x: a row of K numbers, of any dtype and stride, which are copied to shared memory; or, if `padded` is not
+// null, the rows as f32 with kGapPadding zeros behind each, in device memory.
+struct GapOperand {
+  const void* x;
+  int64_t row, step;
+  DType dtype;
+  const float* padded;
+  int64_t padded_row;
+
+  // Row m, after a barrier of the block.
+  __device__ __forceinline__ GapRow open(int64_t m, int64_t columns) const {
+    if (padded) return {padded + m * padded_row, false};  // not known
+    __shared__ unsigned infinite;
+    if (threadIdx.x == 0) infinite = 0;
+    __syncthreads();
+    float* const own = dynamic_shared<float>();
+    bool finite = true;
+    for_stored<float>(dtype, [&]<class T>(T*) {
+      const T* const from = static_cast<const T*>(x) + m * row;
+      for (int64_t k = threadIdx.x; k < columns; k += blockDim.x) {
+        const float number = to<float>(from[k * step]);
+        own[k] = number;
+        finite = finite && fabsf(number) < INFINITY;
+      }
+    });
+    for (int64_t k = columns + threadIdx.x; k < columns + kGapPadding; k += blockDim.x) own[k] = 0;
+    if (!finite) atomicOr(&infinite, 1u);
+    __syncthreads();
+    return {own, infinite == 0};
+  }
+};
+
+// A warp computes whole rows. The first step of the next row is loaded during the last of this one.
+template <bool kCareful, class T, int kThreads>
+__device__ __forceinline__ void multiply_rows(const GapView& w, const float* x, const LinearResult& to) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t warps = int64_t{gridDim.x} * (kThreads / kWarp);
+  int64_t row = int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (row >= w.rows) return;
+  int64_t at = w.offsets[row], end = w.offsets[row + 1], next = row + warps, next_at = 0, next_end = 0;
+  if (next < w.rows) next_at = w.offsets[next], next_end = w.offsets[next + 1];
+  GapStep<T> now, later;
+  now.load(w, at, end);
+  float sum[2] = {};
+  unsigned column = 0;
+#pragma unroll 1
+  while (true) {
+    const bool last = at + kGapStep >= end;
+    later.load(w, last ? next_at : at + kGapStep, last ? next_end : end);
+    add_step<kCareful>(sum, now, column, x);
+    now = later, at += kGapStep;
+    if (!last) continue;
+    const float total = warp_reduce(sum[0] + sum[1], Sum());
+    if (lane == 0) to.store(blockIdx.y, row, total);
+    if (next >= w.rows) return;
+    row = next, at = next_at, end = next_end, next += warps;
+    sum[0] = sum[1] = 0, column = 0;
+    if (next < w.rows) next_at = w.offsets[next], next_end = w.offsets[next + 1];
+  }
+}
+template <class T, int kThreads, int kResident>
+static __global__ void __launch_bounds__(kThreads, kResident)
+    spmv_gaps_kernel(const __grid_constant__ GapView w, const __grid_constant__ GapOperand operand,
+                     const __grid_constant__ LinearResult to) {
+  const GapRow row = operand.open(blockIdx.y, w.columns);
+  if (row.finite) {
+    multiply_rows<false, T, kThreads>(w, row.x, to);
+  } else {
+    multiply_rows<true, T, kThreads>(w, row.x, to);
+  }
+}
+
+// The sum of the products of entries first to last - 1, in all lanes. `column`: where the first begins.
+template <bool kCareful, class T>
+__device__ __forceinline__ float multiply_part(const GapView& w, int64_t first, int64_t last, unsigned column,
+                                               const float* x) {
+  float sum[2] = {};
+  for (int64_t at = first; at < last; at += kGapStep) {
+    GapStep<T> step;
+    step.load(w, at, last);
+    add_step<kCareful>(sum, step, column, x);
+  }
+  return warp_reduce(sum[0] + sum[1], Sum());
+}
+
+// The warps of a block share each row.
+template <class T, int kThreads>
+static __global__ void __launch_bounds__(kThreads)
+    spmv_gaps_parts_kernel(const __grid_constant__ GapView w, const __grid_constant__ GapOperand operand,
+                           const __grid_constant__ LinearResult to) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ unsigned columns[kWarps];
+  __shared__ float parts[kWarps];
+  const GapRow x = operand.open(blockIdx.y, w.columns);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int64_t row = blockIdx.x; row < w.rows; row += gridDim.x) {
+    const int64_t begin = w.offsets[row], end = w.offsets[row + 1],
+                  each = ceil_div(ceil_div(end - begin, kGapStep), kWarps) * kGapStep,
+                  first = min(begin + warp * each, end), last = min(first + each, end);
+    const unsigned own = columns_of_part(w, first, last);
+    if (lane == 0) columns[warp] = own;
+    __syncthreads();
+    unsigned column = 0;
+    for (int i = 0; i < warp; ++i) column += columns[i];
+    const float part = x.finite ? multiply_part<false, T>(w, first, last, column, x.x)
+                                : multiply_part<true, T>(w, first, last, column, x.x);
+    if (lane == 0) parts[warp] = part;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      float total = 0;
+      for (int i = 0; i < kWarps; ++i) total += parts[i];
+      to.store(blockIdx.y, row, total);
+    }
+  }
+}
+
+// --- launchers ---
+
+template <class T, int kThreads, class Kernel>
+void launch_spmv_gaps(Kernel* kernel, int64_t blocks, const GapView& w, const GapOperand& x, int64_t M,
+                      const LinearResult& to) {
+  LaunchConfig config{dim3(1), dim3(kThreads)};
+  if (!x.padded) config.shared_bytes = static_cast<size_t>(w.columns + kGapPadding) * sizeof(float);
+  config.grid.x = static_cast<unsigned>(std::min(blocks, resident_blocks(kernel, config)));
+  config.grid.y = static_cast<unsigned>(M);
+  launch(kernel, config, w, x, to);
+}
+
+template <class T>
+void launch_spmv_gaps(const GapView& w, const GapOperand& x, int64_t M, const LinearResult& to) {
+  constexpr int kThreads = 1024, kFew = 256, kResident = sizeof(T) == 2 ? 2 : 1;
+  if (w.rows >= int64_t{16} * properties(current_device()).multiprocessors) {
+    launch_spmv_gaps<T, kThreads>(spmv_gaps_kernel<T, kThreads, kResident>,
+                                  ceil_div(w.rows, kThreads / kWarp), w, x, M, to);
+  } else {
+    launch_spmv_gaps<T, kFew>(spmv_gaps_parts_kernel<T, kFew>, w.rows, w, x, M, to);
+  }
+}
+
+void spmv_gaps(const View& out, const View& x, const GapView& w) {
+  if (out.numel() == 0) return;
+  dispatch_stored(w.dtype, [&]<class T>(T*) {
+    if constexpr (std::is_same_v<Compute<T>, float>) {
+      const int64_t M = x.shape[0], K = w.columns, pitch = K + kGapPadding;
+      GapOperand operand{x.data, x.strides[0], x.strides[1], x.dtype, nullptr, pitch};
+      // Half of the shared memory, so that two blocks are resident.
+      const bool fits =
+          pitch * 4 <= static_cast<int64_t>(properties(current_device()).shared_per_block_optin) / 2;
+      const DeviceScratch<float> own(fits ? 0 : M * pitch);
+      if (!fits) {
+        fill({own.data(), DType::f32, {M, pitch}, {pitch, 1}}, 0.0);
+        copy({own.data(), DType::f32, {M, K}, {pitch, 1}}, x);
+        operand.padded = own.data();
+      }
+      launch_spmv_gaps<T>(w, operand, M, LinearResult(out, {}));
+    }
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
