@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <tinymlperf/ops/oracles.hpp>
 #include <tinymlperf/ops/task.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -16,17 +17,6 @@ namespace tinymlperf::judge::kernels {
 constexpr int64_t kQ4Block = 32, kQ4Bytes = 18;
 
 namespace oracle {
-
-using In = std::span<const channel::Tensor>;
-using Out = std::span<double>;
-
-inline double half_value(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
-                           : exponent == 0 ? std::ldexp(fraction, -24)
-                                           : std::ldexp(1024 + fraction, exponent - 25);
-  return bits >> 15 ? -magnitude : magnitude;
-}
 
 // The bytes of [the scales f32 | the codes i8], as numbers from 0 to 255.
 inline void quantize_rows(In in, int64_t, Out out) {
@@ -88,10 +78,7 @@ inline void gemv_q4_0(In in, int64_t, Out out) {
       in[2], [&](int64_t i) { return x[static_cast<size_t>(i)]; }, out);
 }
 inline void gemm_w4a16(In in, int64_t row, Out out) {
-  const int64_t k = in[0].shape[1];
-  const uint16_t* bits = in[0].values<uint16_t>().data() + row * k;
-  std::vector<double> x;
-  for (int64_t i = 0; i < k; ++i) x.push_back(half_value(bits[i]));
+  const std::vector<double> x = row_of_halves(in[0], row);
   times_q4_0(
       in[1], [&](int64_t i) { return x[static_cast<size_t>(i)]; }, out);
 }
