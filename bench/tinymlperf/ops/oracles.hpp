@@ -34,6 +34,8 @@ inline std::vector<double> row_of_halves(const channel::Tensor& t, int64_t row) 
   return out;
 }
 
+inline double square(double x) { return x * x; }
+
 // out = x [k] times the matrix [k, n] whose elements are element(i, j).
 template <class F>
 void product_row(const float* x, int64_t k, Out out, F&& element) {
