@@ -31,7 +31,7 @@ class OwnBuffers {
 
 // An output that the op writes only in part is given filled with NaN, as in a match. Any other is left
 // uninitialized, so that compute-sanitizer finds the elements that the op forgot.
-inline std::vector<std::byte> run_once(PlanProgram& program, const judge::kernels::KernelTask& task,
+inline std::vector<std::byte> run_once(Program& program, const judge::kernels::KernelTask& task,
                                        const channel::Tensors& in, const Shape& sides) {
   namespace cuda = tinytorch::backend::cuda;
   const std::string& op = task.name;

@@ -106,6 +106,7 @@ struct Gpu {
   static void adam_step(const auto&... a) { tinytorch::backend::cuda::adam_step(a...); }
   static void quantize_rows(const auto&... a) { tinytorch::backend::cuda::quantize_rows(a...); }
   static void linear_int8(const auto&... a) { tinytorch::backend::cuda::linear_int8(a...); }
+  static void linear_sparse24(const auto&... a) { tinytorch::backend::cuda::linear_sparse24(a...); }
   static void attention_decode(const auto&... a) { tinytorch::backend::cuda::attention_decode(a...); }
   static void kv_append(const auto&... a) { tinytorch::backend::cuda::kv_append(a...); }
   static void block_linear_q4_0(const library::View& out, const library::View& x,
@@ -114,8 +115,14 @@ struct Gpu {
                                            *tinytorch::find_block_format("Q4_0"),
                                            tinytorch::Activations::floats);
   }
-  // The library rounds activations of a GPU in the product itself, so it has no kernel for codes: find().
+  // The library rounds activations of a GPU in the product itself, so it has no kernel for codes.
   static void gemv_q4_0(const auto&...) {}
+  // Sparse tensor cores came with compute capability 8.0.
+  static bool has(std::string_view op) {
+    if (op == "spmm_24")
+      return tinytorch::backend::cuda::properties(tinytorch::backend::cuda::current_device()).major >= 8;
+    return op != "gemv_q4_0";
+  }
 };
 
 class LibraryProgram final : public Program {
@@ -134,7 +141,7 @@ class LibraryProgram final : public Program {
  private:
   static const library::LibraryOp* find(const std::string& op) {
     for (const library::LibraryOp& one : library::LibraryOps<Gpu>::all())
-      if (one.name == op && op != "gemv_q4_0") return &one;
+      if (one.name == op && Gpu::has(op)) return &one;
     return nullptr;
   }
 };

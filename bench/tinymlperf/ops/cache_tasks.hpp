@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cmath>
+#include <tinymlperf/ops/oracles.hpp>
 #include <tinymlperf/ops/task.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -28,9 +29,6 @@ struct PagedSides {
 };
 
 namespace oracle {
-
-using In = std::span<const channel::Tensor>;
-using Out = std::span<double>;
 
 // The step's operands, which follow one another in both ops.
 struct PagedStep {

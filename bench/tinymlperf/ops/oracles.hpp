@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 #include <tinymlperf/channel/tensor.hpp>
@@ -16,6 +17,24 @@ using Out = std::span<double>;
 inline const float* at(const channel::Tensor& t, int64_t element = 0) {
   return t.values<float>().data() + element;
 }
+
+inline double half_value(uint16_t bits) {
+  const uint64_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+                           : exponent == 0 ? static_cast<double>(fraction) * 0x1p-24
+                                           : std::bit_cast<double>((exponent + 1008) << 52 | fraction << 42);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+inline std::vector<double> row_of_halves(const channel::Tensor& t, int64_t row) {
+  const int64_t k = t.shape[1];
+  std::vector<double> out;
+  for (const uint16_t bits :
+       t.values<uint16_t>().subspan(static_cast<size_t>(row * k), static_cast<size_t>(k)))
+    out.push_back(half_value(bits));
+  return out;
+}
+
+inline double square(double x) { return x * x; }
 
 // out = x [k] times the matrix [k, n] whose elements are element(i, j).
 template <class F>

@@ -48,7 +48,8 @@ enum class Distribution {
   one_hot,     // a single 1 in each row, else 0
   duplicates,  // the same number throughout each row
   not_finite,  // ordinary, with one infinity or NaN in some rows
-  extreme,     // integer codes at the ends of their range: sums of products exceed 16 bits
+  extreme,     // integer codes at the ends of their range: sums of products exceed 16 bits. Of a 2:4 weight,
+               // the last two of each four are kept
   ties         // multiples of 1/2 with 127 in each row: half of the 8-bit codes lie between two integers
 };
 inline constexpr std::array kDistributionNames{"ordinary",   "zero_one",  "offset",  "huge",
@@ -79,8 +80,15 @@ struct KernelTask {
   // The error, as a fraction of a row's largest value, that is right in any case: for ops whose text permits
   // a rounding that the library's kernel does not make. 0: none.
   double slack = 0;
+  // For these ops, the sum of the squared products of each element. Its root is the size that a sum of terms
+  // of random signs has. The largest of a few elements may be much smaller, and their errors are not: slack
+  // is then a fraction of twice the largest root.
+  void (*squares)(std::span<const channel::Tensor> in, int64_t row, std::span<double> out) = nullptr;
   // The op writes only a part of its output; the rest keeps the NaN with which the output is given to it.
   bool partial = false;
+  // A GPU runs an op before it is timed, on numbers of zeros; u8 operands then have this byte, since not
+  // every packing has a meaning for bytes of zeros.
+  uint8_t idle_byte = 0;
   // Fills the arranged operands, after all others were drawn.
   void (*arrange)(const Shape&, Distribution, tinytorch::Generator&, channel::Tensors&) = nullptr;
   // The fewest bytes that are read and written, for ops that do not use all of their operands.

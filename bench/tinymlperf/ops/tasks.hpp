@@ -1,11 +1,12 @@
 // All ops of the benchmark `krn`: those of floats here, those of packed weights in quantized_tasks.hpp, those
-// of a KV cache in cache_tasks.hpp. A new op needs an oracle, an entry, a kernel in the library's plugin and
-// one in kernels/plain.
+// of sparse weights in sparse_tasks.hpp, those of a KV cache in cache_tasks.hpp. A new op needs an oracle, an
+// entry, a kernel in the library's plugin and one in kernels/plain.
 #pragma once
 
 #include <tinymlperf/ops/cache_tasks.hpp>
 #include <tinymlperf/ops/oracles.hpp>
 #include <tinymlperf/ops/quantized_tasks.hpp>
+#include <tinymlperf/ops/sparse_tasks.hpp>
 #include <tinymlperf/ops/task.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -214,7 +215,7 @@ inline const std::vector<KernelTask>& tasks() {
     std::vector<KernelTask> out;
     detail::add_products(out), detail::add_conv2d(out), detail::add_row_ops(out);
     detail::add_max_pool2d(out), detail::add_transformer_ops(out);
-    detail::add_quantized_ops(out), detail::add_cache_ops(out);
+    detail::add_quantized_ops(out), detail::add_sparse_ops(out), detail::add_cache_ops(out);
     return out;
   }();
   return all;

@@ -19,6 +19,8 @@
 #include <tinytorch/backend/cpu/quantize_rows.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/cpu/softmax.hpp>
+#include <tinytorch/backend/cpu/sparse24.hpp>
+#include <tinytorch/core/parallel.hpp>
 
 #include "library_ops.hpp"
 
@@ -50,6 +52,7 @@ struct Cpu {
   static void adam_step(const auto&... a) { tinytorch::backend::cpu::adam_step(a...); }
   static void quantize_rows(const auto&... a) { tinytorch::backend::cpu::quantize_rows(a...); }
   static void linear_int8(const auto&... a) { tinytorch::backend::cpu::linear_int8(a...); }
+  static void linear_sparse24(const auto&... a) { tinytorch::backend::cpu::linear_sparse24(a...); }
   static void attention_decode(const auto&... a) { tinytorch::backend::cpu::attention_decode(a...); }
   static void kv_append(const auto&... a) { tinytorch::backend::cpu::kv_append(a...); }
   static void block_linear_q4_0(const View& out, const View& x, const View& blocks) {

@@ -136,6 +136,9 @@ struct LibraryOps {
   static void gemm_w4a16(Views in, float* out) {
     Backend::block_linear_q4_0(view(out, {in[0].shape[0], in[1].shape[0]}), in[0], in[1]);
   }
+  static void spmm_24(Views in, float* out) {
+    Backend::linear_sparse24(view(out, {in[0].shape[0], in[1].shape[0]}), in[0], in[3], View{});
+  }
   // A paged cache whose step begins at operand `at`: table, lengths, first_row.
   static tinytorch::backend::KvView paged(Views in, size_t at) {
     tinytorch::backend::KvView kv;
@@ -183,6 +186,7 @@ struct LibraryOps {
                                             {"gemm_int8", gemm_int8},
                                             {"gemv_q4_0", gemv_q4_0},
                                             {"gemm_w4a16", gemm_w4a16},
+                                            {"spmm_24", spmm_24},
                                             {"attention_paged", attention_paged},
                                             {"kv_append", kv_append}};
     return ops;

@@ -4,6 +4,16 @@
 
 constexpr int kTile = 16;
 
+__device__ inline size_t element() { return size_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+__device__ inline float float_of_half(unsigned bits) {
+  const unsigned sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return __int_as_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  // The exponent of a float has a bias that is larger by 112; the product is exact, also for subnormal
+  // halves.
+  return __int_as_float(sign | __float_as_int(__int_as_float(magnitude << 13) * 0x1p112f));
+}
+
 // All threads get the result. The number of threads of the block must be a power of two.
 template <int threads, class F>
 __device__ float reduce_block(float mine, F combine) {
@@ -52,5 +62,17 @@ __device__ inline float quarter_of_row(const float* row, int n) {
   const int each = (n + 3) / 4, begin = blockIdx.y * each, end = min(begin + each, n);
   float sum = 0;
   for (int j = begin + threadIdx.x; j < end; j += 64) sum += row[j];
+  return sum;
+}
+
+// Of each four neighbours in a row of a 2:4 sparse weight two are kept. The place of kept number i within its
+// four has 2 bits.
+__device__ inline int place_24(const unsigned char* places, int i) { return places[i / 4] >> i % 4 * 2 & 3; }
+
+// x times a row with `kept` numbers, whose places are place(i).
+template <class Place>
+__device__ float product_24(const unsigned short* x, const unsigned short* values, int kept, Place place) {
+  float sum = 0;
+  for (int i = 0; i < kept; ++i) sum += float_of_half(values[i]) * float_of_half(x[i / 2 * 4 + place(i)]);
   return sum;
 }

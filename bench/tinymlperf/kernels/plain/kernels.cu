@@ -9,8 +9,6 @@
 
 constexpr int kThreads = 256;
 
-__device__ inline size_t element() { return size_t(blockIdx.x) * blockDim.x + threadIdx.x; }
-
 // x [m, k] times the transpose of w [n, k], plus b [n]
 __global__ void linear_tiles(const float* x, const float* w, const float* b, float* out, int m, int k,
                              int n) {
@@ -149,3 +147,4 @@ __global__ void adamw(const float* p, const float* g, const float* m, const floa
 
 #include "paged.cuh"
 #include "quantized.cuh"
+#include "sparse24.cuh"

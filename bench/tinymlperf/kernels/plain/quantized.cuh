@@ -30,13 +30,6 @@ __global__ void gemm_int8(const signed char* x, const signed char* w, int* out, 
   out[at] = sum;
 }
 
-__device__ inline float float_of_half(unsigned bits) {
-  const unsigned sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) return __int_as_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  // The exponent of a float has a bias that is larger by 112; the product is exact, also for subnormal
-  // halves.
-  return __int_as_float(sign | __float_as_int(__int_as_float(magnitude << 13) * 0x1p112f));
-}
 __device__ inline float scale_of_block(const unsigned char* block) {
   return float_of_half(block[0] | unsigned(block[1]) << 8);
 }

@@ -52,6 +52,27 @@ channel::Tensors with_bf16(channel::Tensors in) {
   return in;
 }
 
+// x times decoded rows of Q4_0, each number of which is rounded.
+std::vector<float> w4a16_product(const channel::Tensors& in, float (*round)(float)) {
+  const auto k = static_cast<size_t>(in[0].shape[1]), n = static_cast<size_t>(in[1].shape[0]);
+  const auto x = in[0].values<tinytorch::Half>();
+  const auto blocks = in[1].values<uint8_t>();
+  std::vector<float> w, out;
+  for (size_t i = 0; i < n * k; ++i) {
+    const uint8_t* const block = &blocks[i / 32 * 18];
+    const int byte = block[2 + i % 16], code = (i % 32 < 16 ? byte & 15 : byte >> 4) - 8;
+    tinytorch::Half scale;
+    scale.bits = static_cast<uint16_t>(block[0] | block[1] << 8);
+    w.push_back(round(static_cast<float>(scale) * static_cast<float>(code)));
+  }
+  for (size_t i = 0; i < x.size() / k * n; ++i) {
+    float sum = 0;
+    for (size_t p = 0; p < k; ++p) sum += w[i % n * k + p] * static_cast<float>(x[i / n * k + p]);
+    out.push_back(sum);
+  }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("there are twelve ops or more, each with four shapes, all of which the library has") {
@@ -143,6 +164,23 @@ TEST_CASE("another order of adding is right; a product of many is") {
       answer[i] += q.inputs[0].values<float>()[i / 7 * 2048 + k] * q.inputs[1].values<float>()[k * 7 + i % 7];
   const Grade grade = q.grade(answer);
   CHECK_MESSAGE(grade.right, grade.reason);
+}
+
+// The smallest hidden shapes have rows of few numbers, whose largest is sometimes small by chance.
+TEST_CASE(
+    "decoded weights that are rounded to f16, as the text permits, are right on the smallest shapes, too") {
+  const KernelTask& task = task_named("gemm_w4a16");
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    tinytorch::Generator random(seed);
+    const Question q(task, draw_hidden_shapes(task, random)[0], Distribution::ordinary, seed);
+    const Grade grade =
+        q.grade(w4a16_product(q.inputs, [](float w) { return static_cast<float>(tinytorch::Half(w)); }));
+    CHECK_MESSAGE(grade.right, grade.reason);
+  }
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Question q(task, {5, 32, 48}, Distribution::ordinary, seed);
+    CHECK_FALSE(q.grade(w4a16_product(q.inputs, to_bf16)).right);
+  }
 }
 
 TEST_CASE("layer norm far from 0: in two passes it is right, from the mean of squares it is not") {
