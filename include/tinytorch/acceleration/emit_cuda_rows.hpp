@@ -5,8 +5,7 @@
 // reductions need, and folds it: first within a thread, then over the threads. Elementwise steps are computed
 // again in each pass that needs them, which costs less than memory. What Math::fast allows is used: sums are
 // added in another order than by the library's own reduction, values between the steps keep the precision of
-// the computing type, and exp and division are the approximate instructions, with errors of 2 ulp for
-// division, and up to 1e-5 for exp of large numbers.
+// the computing type, and exp (errors up to 1e-5 for large numbers) and division (2 ulp) are approximate.
 #pragma once
 
 #include <algorithm>
@@ -184,16 +183,24 @@ __device__ __forceinline__ void store_elements(X* p, const T (&in)[E], int64_t j
   }
   store(p + j, in);
 }
+__device__ __forceinline__ float fast_exp(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));  // with subnormal results
+  return y;
+}
+__device__ __forceinline__ float fast_quotient(float a, float b) {
+  float y;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));  // for all b; __fdividef is 0 above 2^126
+  return y;
+}
 template <UnaryFn fn>
 __device__ __forceinline__ T fast_unary(T x, T p0, T p1) {
-  if constexpr (fn == UnaryFn::exp && sizeof(T) == 4)  // which gives 0 instead of subnormal numbers
-    return x < -87.0f ? unary_of<fn, T>(x, p0, p1) : exp2_approx(x * 1.44269504f);
+  if constexpr (fn == UnaryFn::exp && sizeof(T) == 4) return fast_exp(x);
   return unary_of<fn, T>(x, p0, p1);
 }
 template <BinaryFn fn>
 __device__ __forceinline__ T fast_binary(T a, T b, T p0) {
-  if constexpr (fn == BinaryFn::div && sizeof(T) == 4)  // which gives 0 for b above 2^126
-    return fabsf(b) > 0x1p126f ? a / b : __fdividef(a, b);
+  if constexpr (fn == BinaryFn::div && sizeof(T) == 4) return fast_quotient(a, b);
   // A product that is computed again in another pass must not be joined with another sum there.
   if constexpr (fn == BinaryFn::mul && sizeof(T) == 4) return __fmul_rn(a, b);
   return binary_of<fn, T>(a, b, p0);

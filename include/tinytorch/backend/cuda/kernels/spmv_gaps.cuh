@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/linear_result.cuh>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
 
@@ -28,10 +29,11 @@ struct GapStep {
   uint4 values[kWords];
   unsigned gaps;
 
-  // Entries first + 8 lane and the next seven; the number 0 behind the end.
-  __device__ __forceinline__ void load(const GapView& w, int64_t first, int64_t end) {
-    const int64_t at = first + static_cast<int64_t>(threadIdx.x % kWarp) * 8;
-    const bool exists = at < end;
+  // Entries first + 8 lane and the next seven; the number 0 from `count` entries on.
+  __device__ __forceinline__ void load(const GapView& w, int64_t first, int count) {
+    const int ahead = static_cast<int>(threadIdx.x % kWarp) * 8;
+    const bool exists = ahead < count;
+    const int64_t at = first + ahead;
     gaps = exists ? reinterpret_cast<const unsigned*>(w.gaps)[at / 8] : 0u;
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
@@ -87,18 +89,14 @@ struct GapRow {
   const float* x;
   bool finite;
 };
-// x: a row of K numbers, of any dtype and stride, which are copied to shared memory; or, if `padded` is not
-// null, the rows as f32 with kGapPadding zeros behind each, in device memory.
+// x: a row of K numbers, of any dtype and stride, which are copied to shared memory.
 struct GapOperand {
   const void* x;
   int64_t row, step;
   DType dtype;
-  const float* padded;
-  int64_t padded_row;
 
   // Row m, after a barrier of the block.
   __device__ __forceinline__ GapRow open(int64_t m, int64_t columns) const {
-    if (padded) return {padded + m * padded_row, false};  // not known
     __shared__ unsigned infinite;
     if (threadIdx.x == 0) infinite = 0;
     __syncthreads();
@@ -117,39 +115,57 @@ struct GapOperand {
     __syncthreads();
     return {own, infinite == 0};
   }
+  size_t shared_bytes(int64_t columns) const {
+    return static_cast<size_t>(columns + kGapPadding) * sizeof(float);
+  }
+};
+// The rows as f32 with kGapPadding zeros behind each, in device memory: for rows that do not fit. The
+// compiler must know which memory it is, so that loads from shared memory are not generic ones.
+struct LongGapOperand {
+  const float* x;
+  int64_t row;
+
+  __device__ __forceinline__ GapRow open(int64_t m, int64_t) const { return {x + m * row, false}; }
+  size_t shared_bytes(int64_t) const { return 0; }
 };
 
 // A warp computes whole rows. The first step of the next row is loaded during the last of this one.
 template <bool kCareful, class T, int kThreads>
 __device__ __forceinline__ void multiply_rows(const GapView& w, const float* x, const LinearResult& to) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t warps = int64_t{gridDim.x} * (kThreads / kWarp);
-  int64_t row = int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
-  if (row >= w.rows) return;
-  int64_t at = w.offsets[row], end = w.offsets[row + 1], next = row + warps, next_at = 0, next_end = 0;
-  if (next < w.rows) next_at = w.offsets[next], next_end = w.offsets[next + 1];
+  // Rows and the entries of a row are counted in 32 bits: few registers let 1536 threads be resident.
+  const int rows = static_cast<int>(w.rows), warps = static_cast<int>(gridDim.x) * (kThreads / kWarp);
+  int row = static_cast<int>(blockIdx.x) * (kThreads / kWarp) + static_cast<int>(threadIdx.x) / kWarp;
+  if (row >= rows) return;
+  const auto open = [&](int n, int64_t& first, int& count) {
+    first = w.offsets[n], count = static_cast<int>(w.offsets[n + 1] - first);
+  };
+  int64_t at, next_at = 0;
+  int left, next_left = 0;
+  open(row, at, left);
+  if (rows - row > warps) open(row + warps, next_at, next_left);
   GapStep<T> now, later;
-  now.load(w, at, end);
+  now.load(w, at, left);
   float sum[2] = {};
   unsigned column = 0;
 #pragma unroll 1
   while (true) {
-    const bool last = at + kGapStep >= end;
-    later.load(w, last ? next_at : at + kGapStep, last ? next_end : end);
+    at += kGapStep, left -= kGapStep;
+    const bool last = left <= 0;
+    later.load(w, last ? next_at : at, last ? next_left : left);
     add_step<kCareful>(sum, now, column, x);
-    now = later, at += kGapStep;
+    now = later;
     if (!last) continue;
     const float total = warp_reduce(sum[0] + sum[1], Sum());
-    if (lane == 0) to.store(blockIdx.y, row, total);
-    if (next >= w.rows) return;
-    row = next, at = next_at, end = next_end, next += warps;
-    sum[0] = sum[1] = 0, column = 0;
-    if (next < w.rows) next_at = w.offsets[next], next_end = w.offsets[next + 1];
+    if (threadIdx.x % kWarp == 0) to.store(blockIdx.y, row, total);
+    if (rows - row <= warps) return;
+    row += warps, at = next_at, left = next_left;
+    sum[0] = sum[1] = 0, column = 0, next_left = 0;
+    if (rows - row > warps) open(row + warps, next_at, next_left);
   }
 }
-template <class T, int kThreads, int kResident>
+template <class T, class Operand, int kThreads, int kResident>
 static __global__ void __launch_bounds__(kThreads, kResident)
-    spmv_gaps_kernel(const __grid_constant__ GapView w, const __grid_constant__ GapOperand operand,
+    spmv_gaps_kernel(const __grid_constant__ GapView w, const __grid_constant__ Operand operand,
                      const __grid_constant__ LinearResult to) {
   const GapRow row = operand.open(blockIdx.y, w.columns);
   if (row.finite) {
@@ -166,16 +182,16 @@ __device__ __forceinline__ float multiply_part(const GapView& w, int64_t first, 
   float sum[2] = {};
   for (int64_t at = first; at < last; at += kGapStep) {
     GapStep<T> step;
-    step.load(w, at, last);
+    step.load(w, at, static_cast<int>(min(last - at, int64_t{kGapStep})));
     add_step<kCareful>(sum, step, column, x);
   }
   return warp_reduce(sum[0] + sum[1], Sum());
 }
 
 // The warps of a block share each row.
-template <class T, int kThreads>
+template <class T, class Operand, int kThreads>
 static __global__ void __launch_bounds__(kThreads)
-    spmv_gaps_parts_kernel(const __grid_constant__ GapView w, const __grid_constant__ GapOperand operand,
+    spmv_gaps_parts_kernel(const __grid_constant__ GapView w, const __grid_constant__ Operand operand,
                            const __grid_constant__ LinearResult to) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ unsigned columns[kWarps];
@@ -205,24 +221,23 @@ static __global__ void __launch_bounds__(kThreads)
 
 // --- launchers ---
 
-template <class T, int kThreads, class Kernel>
-void launch_spmv_gaps(Kernel* kernel, int64_t blocks, const GapView& w, const GapOperand& x, int64_t M,
+template <int kThreads, class Kernel, class Operand>
+void launch_spmv_gaps(Kernel* kernel, int64_t blocks, const GapView& w, const Operand& x, int64_t M,
                       const LinearResult& to) {
-  LaunchConfig config{dim3(1), dim3(kThreads)};
-  if (!x.padded) config.shared_bytes = static_cast<size_t>(w.columns + kGapPadding) * sizeof(float);
+  LaunchConfig config{dim3(1), dim3(kThreads), x.shared_bytes(w.columns)};
   config.grid.x = static_cast<unsigned>(std::min(blocks, resident_blocks(kernel, config)));
   config.grid.y = static_cast<unsigned>(M);
   launch(kernel, config, w, x, to);
 }
 
-template <class T>
-void launch_spmv_gaps(const GapView& w, const GapOperand& x, int64_t M, const LinearResult& to) {
-  constexpr int kThreads = 1024, kFew = 256, kResident = sizeof(T) == 2 ? 2 : 1;
+template <class T, class Operand>
+void launch_spmv_gaps(const GapView& w, const Operand& x, int64_t M, const LinearResult& to) {
+  constexpr int kThreads = sizeof(T) == 2 ? 768 : 1024, kFew = 256, kResident = sizeof(T) == 2 ? 2 : 1;
   if (w.rows >= int64_t{16} * properties(current_device()).multiprocessors) {
-    launch_spmv_gaps<T, kThreads>(spmv_gaps_kernel<T, kThreads, kResident>,
-                                  ceil_div(w.rows, kThreads / kWarp), w, x, M, to);
+    launch_spmv_gaps<kThreads>(spmv_gaps_kernel<T, Operand, kThreads, kResident>,
+                               ceil_div(w.rows, kThreads / kWarp), w, x, M, to);
   } else {
-    launch_spmv_gaps<T, kFew>(spmv_gaps_parts_kernel<T, kFew>, w.rows, w, x, M, to);
+    launch_spmv_gaps<kFew>(spmv_gaps_parts_kernel<T, Operand, kFew>, w.rows, w, x, M, to);
   }
 }
 
@@ -231,17 +246,15 @@ void spmv_gaps(const View& out, const View& x, const GapView& w) {
   dispatch_stored(w.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<Compute<T>, float>) {
       const int64_t M = x.shape[0], K = w.columns, pitch = K + kGapPadding;
-      GapOperand operand{x.data, x.strides[0], x.strides[1], x.dtype, nullptr, pitch};
+      const LinearResult to(out, {});
+      const GapOperand operand{x.data, x.strides[0], x.strides[1], x.dtype};
       // Half of the shared memory, so that two blocks are resident.
-      const bool fits =
-          pitch * 4 <= static_cast<int64_t>(properties(current_device()).shared_per_block_optin) / 2;
-      const DeviceScratch<float> own(fits ? 0 : M * pitch);
-      if (!fits) {
-        fill({own.data(), DType::f32, {M, pitch}, {pitch, 1}}, 0.0);
-        copy({own.data(), DType::f32, {M, K}, {pitch, 1}}, x);
-        operand.padded = own.data();
-      }
-      launch_spmv_gaps<T>(w, operand, M, LinearResult(out, {}));
+      if (2 * operand.shared_bytes(K) <= properties(current_device()).shared_per_block_optin)
+        return launch_spmv_gaps<T>(w, operand, M, to);
+      const DeviceScratch<float> own(M * pitch);
+      fill({own.data(), DType::f32, {M, pitch}, {pitch, 1}}, 0.0);
+      copy({own.data(), DType::f32, {M, K}, {pitch, 1}}, x);
+      launch_spmv_gaps<T>(w, LongGapOperand{own.data(), pitch}, M, to);
     }
   });
 }

@@ -382,5 +382,3 @@ inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, siz
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
-
-#include <tinytorch/backend/cuda/sim/block_phases.hpp>

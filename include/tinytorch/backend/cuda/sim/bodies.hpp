@@ -8,7 +8,7 @@
 // ThreadSanitizer itself is not linked. Interface: compiler-rt, tsan_interface.h and tsan_interface_atomic.h.
 #pragma once
 
-#include <tinytorch/backend/cuda/sim/block.hpp>
+#include <tinytorch/backend/cuda/sim/block_phases.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
