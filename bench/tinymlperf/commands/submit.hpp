@@ -70,10 +70,12 @@ inline int run_user_list(const UserListOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
-    tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions", "team", ""}};
+    tinytorch::document::Rows rows{
+        {"user", "a day (UTC)", "used today", "submissions", "team", "pseudonym", ""}};
     for (const board::UserRow& u : store.users())
       rows.push_back({u.name, std::to_string(u.quota), std::to_string(u.used_today),
-                      std::to_string(u.submissions), u.team, u.has_token ? u.role : "token revoked"});
+                      std::to_string(u.submissions), u.team, u.pseudonym,
+                      u.has_token ? u.role : "token revoked"});
     fmt::print(out, "{}", tinytorch::document::text_table(rows));
     return kPass;
   });
