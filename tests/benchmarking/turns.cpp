@@ -89,3 +89,49 @@ TEST_CASE("difference finds every claimed number that does not follow from the s
   CHECK(bm::difference(truth, {}).find("give nothing") != std::string::npos);
   CHECK(bm::difference({}, {}).empty());
 }
+
+TEST_CASE("more than 24 turns are twelve blocks of several rounds, whose turns are pooled for a value") {
+  CHECK(bm::rounds_of(2) == 1);
+  CHECK(bm::rounds_of(24) == 1);
+  CHECK(bm::rounds_of(47) == 1);
+  CHECK(bm::rounds_of(72) == 3);
+  CHECK(bm::rounds_of(480) == 20);
+  const auto few = turns({1, 2, 3});
+  CHECK(bm::pooled_turns(few).size() == 3);
+  std::vector<double> scales;  // each of twelve blocks has turns of 1, 1, 1 and 5
+  for (int i = 0; i < 48; ++i) scales.push_back(i % 4 == 3 ? 5 : 1);
+  auto many = turns(scales);
+  many[0].tokens = {3}, many[1].tokens = {4}, many[0].to_first = {0.5};
+  for (Turn& t : many) t.rate = 8;
+  const auto pooled = bm::pooled_turns(many);
+  REQUIRE(pooled.size() == 12);
+  CHECK(pooled[0].samples == 40);
+  CHECK(pooled[0].seconds == 55 * 8);
+  CHECK(pooled[0].latencies.size() == 40);
+  CHECK(pooled[0].tokens == std::vector<int64_t>{3, 4});
+  CHECK(pooled[0].to_first == std::vector<double>{0.5});
+  CHECK(pooled[0].rate == 8);
+  CHECK(pooled[1].tokens.empty());
+  // The slow turns are a quarter of the queries, so the p90 lies among their latencies.
+  CHECK(*bm::value_of(Quantity::p90_latency, many) > 25);
+  CHECK(*bm::value_of(Quantity::throughput, many) == doctest::Approx(40.0 / 440));
+  many.resize(50, turn(100));  // two turns are left over
+  CHECK(bm::pooled_turns(many).size() == 12);
+}
+
+TEST_CASE("the ratio of blocks of several rounds is the median of their rounds' ratios") {
+  std::vector<double> ours, theirs;
+  for (int block = 0; block < 12; ++block)
+    for (int round = 0; round < 3; ++round)
+      for (int turn = 0; turn < 2; ++turn) {
+        const double machine = 1 + 0.2 * block + 0.1 * round;
+        theirs.push_back(machine * (round == 1 ? 9 : 2));  // one round of three was disturbed
+        ours.push_back(machine);
+      }
+  const auto ratio = bm::times_better(Quantity::p90_latency, turns(ours), turns(theirs));
+  REQUIRE(ratio);
+  CHECK(ratio->estimate == doctest::Approx(2));
+  CHECK(ratio->high == doctest::Approx(2));
+  const auto speed = bm::times_better(Quantity::throughput, turns(ours), turns(theirs));
+  CHECK(speed->estimate == doctest::Approx(2));
+}
