@@ -188,38 +188,3 @@ TEST_CASE("unpaired blocks, times of 0 and too many blocks throw") {
   CHECK(code([&] { st::paired_ratio(many, many); }) == "TT-STAT-03");
   CHECK(code([&] { st::challenge_record(zero, two); }) == "TT-STAT-02");
 }
-
-TEST_CASE("rounds of a block are no independent blocks: their common offset is part of the interval") {
-  Generator random(12);
-  constexpr size_t kBlocks = 12, kRounds = 10;
-  int single = 0, grouped = 0;
-  for (int run = 0; run < 500; ++run) {
-    std::vector<double> a(kBlocks * kRounds, 1.0), b = a;
-    double offset = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (i % kRounds == 0) offset = 0.01 * normal_number(random);
-      a[i] = std::exp(offset + 0.01 * normal_number(random));
-    }
-    const auto holds = [](const st::Interval& i) { return i.low <= 1 && 1 <= i.high; };
-    single += holds(*st::paired_ratio(a, b));
-    grouped += holds(*st::paired_ratio_of_rounds(a, b, kRounds));
-  }
-  CHECK(single < 400);
-  CHECK(grouped >= 465);
-  CHECK(grouped <= 490);
-}
-
-TEST_CASE(
-    "one round in a block is a block, rounds that are left over are ignored, and too few give nothing") {
-  const std::vector<double> two{2, 4, 8, 16, 32, 64, 128}, ones(7, 1.0);
-  const auto same = [](const st::Interval& a, const st::Interval& b) {
-    return a.estimate == b.estimate && a.low == b.low && a.high == b.high;
-  };
-  CHECK(same(*st::paired_ratio_of_rounds(two, ones, 1), *st::paired_ratio(two, ones)));
-  CHECK(st::block_ratios(two, ones, 3) ==
-        std::vector<double>{std::exp(std::log(4.0)), std::exp(std::log(32.0))});
-  CHECK_FALSE(st::paired_ratio_of_rounds(two, ones, 3));
-  CHECK(message_of([&] { st::paired_ratio_of_rounds(two, ones, 8); }).substr(0, 10) == "TT-STAT-03");
-  CHECK(message_of([&] { st::block_ratios(two, st::Samples(ones).first(3), 2); }).substr(0, 10) ==
-        "TT-STAT-05");
-}

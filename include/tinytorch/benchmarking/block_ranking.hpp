@@ -14,6 +14,7 @@
 #include <span>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
 #include <tinytorch/benchmarking/ranking.hpp>
+#include <tinytorch/benchmarking/rounds.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::statistics {

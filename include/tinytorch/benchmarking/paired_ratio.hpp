@@ -31,20 +31,6 @@ inline std::vector<double> log_ratios(const char* function, Samples numerator, S
   return out;
 }
 
-// One logarithm of a ratio for each block of `rounds` rounds: the median of its rounds. A last block with
-// fewer rounds is ignored.
-inline std::vector<double> block_logs(const char* function, Samples numerator, Samples denominator,
-                                      size_t rounds, Loc loc) {
-  const std::vector<double> all = log_ratios(function, numerator, denominator, loc);
-  if (rounds <= 1) return all;
-  std::vector<double> out;
-  for (size_t at = 0; at + rounds <= all.size(); at += rounds) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-    out.push_back(median(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(rounds))));
-  }
-  return out;
-}
-
 inline std::vector<double> walsh_averages(Samples x) {
   std::vector<double> out;
   out.reserve(x.size() * (x.size() + 1) / 2);
@@ -70,47 +56,21 @@ inline size_t signed_ranks_within(double risk, size_t n) {
 
 }  // namespace detail
 
-namespace detail {
-
-inline std::optional<Interval> ratio_of_logs(const std::vector<double>& logs, double confidence, Loc loc) {
-  require_in_range("paired_ratio", "blocks", static_cast<double>(logs.size()), 1, 1000, loc);
-  require_in_range("paired_ratio", "confidence", confidence, 0, 0.999999, loc);
-  const size_t outside = signed_ranks_within((1 - confidence) / 2, logs.size());
-  if (outside == 0) return std::nullopt;
-  auto averages = walsh_averages(logs);
-  const double estimate = median_in_place(averages);
-  const double low = select(averages, outside - 1);
-  const double high = select(averages, averages.size() - outside);
-  return Interval{std::exp(estimate), std::exp(low), std::exp(high)};
-}
-
-}  // namespace detail
-
 // The ratio numerator / denominator with its interval. Samples are > 0, and element i of both is from block
 // i. Above 1 the numerator is larger. Empty if there are too few blocks for the confidence: 95 % needs at
 // least 6, 99 % at least 8. At most 1000 blocks, because the work grows with the third power.
 inline std::optional<Interval> paired_ratio(Samples numerator, Samples denominator, double confidence = 0.95,
                                             Loc loc = Loc::current()) {
-  return detail::ratio_of_logs(detail::log_ratios("paired_ratio", numerator, denominator, loc), confidence,
-                               loc);
-}
-
-// The same from blocks of `rounds` rounds each; element i of both is from round i. The rounds of a block
-// share what differs between blocks, such as the placement of a process in memory. So they are no independent
-// blocks, and a block counts as the median of its rounds' ratios. Many short rounds are worth more than one
-// long one, since both sides of a short round meet the same spell of other work.
-inline std::optional<Interval> paired_ratio_of_rounds(Samples numerator, Samples denominator, size_t rounds,
-                                                      double confidence = 0.95, Loc loc = Loc::current()) {
-  return detail::ratio_of_logs(
-      detail::block_logs("paired_ratio_of_rounds", numerator, denominator, rounds, loc), confidence, loc);
-}
-
-// The ratio of each block of several rounds, the median of its rounds.
-inline std::vector<double> block_ratios(Samples numerator, Samples denominator, size_t rounds,
-                                        Loc loc = Loc::current()) {
-  std::vector<double> out = detail::block_logs("block_ratios", numerator, denominator, rounds, loc);
-  for (double& x : out) x = std::exp(x);
-  return out;
+  const auto logs = detail::log_ratios("paired_ratio", numerator, denominator, loc);
+  require_in_range("paired_ratio", "blocks", static_cast<double>(logs.size()), 1, 1000, loc);
+  require_in_range("paired_ratio", "confidence", confidence, 0, 0.999999, loc);
+  const size_t outside = detail::signed_ranks_within((1 - confidence) / 2, logs.size());
+  if (outside == 0) return std::nullopt;
+  auto averages = detail::walsh_averages(logs);
+  const double estimate = detail::median_in_place(averages);
+  const double low = detail::select(averages, outside - 1);
+  const double high = detail::select(averages, averages.size() - outside);
+  return Interval{std::exp(estimate), std::exp(low), std::exp(high)};
 }
 
 struct RecordRule {

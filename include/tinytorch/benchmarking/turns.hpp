@@ -1,10 +1,9 @@
 // Computes the numbers of a leaderboard from raw turns, so that anyone can verify them.
 //
-// The samples of a contender are stored turn by turn, with two turns per round (schedule.hpp). A block is one
-// round, or several if there are more than 24 turns: a match has at most 12 blocks. The contender's value is
-// the median of the values of its turns, or of its blocks if these have several rounds. The ratio to the
-// baseline is computed from the paired rounds of both (paired_ratio.hpp). A claimed number can then be
-// compared with its samples, and is valid only if it follows from them.
+// The samples of a contender are stored turn by turn, with two turns per block (schedule.hpp). The
+// contender's value is the median of the values of its turns. The ratio to the baseline is computed from the
+// paired blocks of both (paired_ratio.hpp). A claimed number can then be compared with its samples, and is
+// valid only if it follows from them.
 #pragma once
 
 #include <cmath>
@@ -51,34 +50,11 @@ inline double value_of(Quantity quantity, const Turn& turn) {
   return statistics::percentile(turn.latencies, 90);
 }
 
-// Rounds of a block in a match with so many turns of each contender.
-inline constexpr size_t kMostBlocks = 12;
-inline size_t rounds_of(size_t turns) { return turns > 2 * kMostBlocks ? turns / (2 * kMostBlocks) : 1; }
-
-// The turns of each block of several rounds as one, so that a percentile has enough queries; otherwise the
-// turns as they are. The rest of a last block is ignored.
-inline std::vector<Turn> pooled_turns(Turns turns) {
-  const size_t each = 2 * rounds_of(turns.size());
-  if (each == 2) return {turns.begin(), turns.end()};
-  std::vector<Turn> out;
-  for (size_t at = 0; at + each <= turns.size(); at += each) {
-    Turn& all = out.emplace_back();
-    for (const Turn& turn : turns.subspan(at, each)) {
-      all.seconds += turn.seconds, all.samples += turn.samples;
-      all.rate += turn.rate / static_cast<double>(each);
-      all.latencies.insert(all.latencies.end(), turn.latencies.begin(), turn.latencies.end());
-      all.tokens.insert(all.tokens.end(), turn.tokens.begin(), turn.tokens.end());
-      all.to_first.insert(all.to_first.end(), turn.to_first.begin(), turn.to_first.end());
-    }
-  }
-  return out;
-}
-
-// The median of the values of all turns, or of blocks of several rounds; nullopt without turns.
+// The median of the values of all turns; nullopt without turns.
 inline std::optional<double> value_of(Quantity quantity, Turns turns) {
   if (turns.empty()) return std::nullopt;
   std::vector<double> values;
-  for (const Turn& turn : pooled_turns(turns)) values.push_back(value_of(quantity, turn));
+  for (const Turn& turn : turns) values.push_back(value_of(quantity, turn));
   return statistics::median(values);
 }
 
@@ -93,7 +69,7 @@ inline std::optional<double> certified_bound(Quantity quantity, Turns turns) {
   return statistics::percentile_upper_bound(all, p99 ? 99 : 90);
 }
 
-// The value of each round: the geometric mean of its two turns. A last turn without its second is ignored.
+// The value of each block: the geometric mean of its two turns. A last turn without its second is ignored.
 inline std::vector<double> block_values(Quantity quantity, Turns turns) {
   std::vector<double> out;
   for (size_t i = 0; i + 1 < turns.size(); i += 2)
@@ -106,9 +82,8 @@ inline std::vector<double> block_values(Quantity quantity, Turns turns) {
 inline std::optional<statistics::Interval> times_better(Quantity quantity, Turns turns, Turns baseline) {
   if (turns.size() != baseline.size() || turns.size() < 2) return std::nullopt;
   const std::vector<double> ours = block_values(quantity, turns), theirs = block_values(quantity, baseline);
-  const size_t rounds = rounds_of(turns.size());
-  return more_is_better(quantity) ? statistics::paired_ratio_of_rounds(ours, theirs, rounds)
-                                  : statistics::paired_ratio_of_rounds(theirs, ours, rounds);
+  return more_is_better(quantity) ? statistics::paired_ratio(ours, theirs)
+                                  : statistics::paired_ratio(theirs, ours);
 }
 
 // The numbers of a table row that must follow from the turns.

@@ -20,7 +20,7 @@ struct RunClass {
   size_t processes = 1;  // processes of each contender, one after the other
   double budget = 300;   // seconds for which the processes of a contender may run in all; then it is out
   // Rounds of a block where a scenario's turn may be short. Only with 12 blocks may there be several, since
-  // the number of blocks follows from that of turns (benchmarking/turns.hpp).
+  // the number of blocks follows from that of turns (benchmarking/rounds.hpp).
   size_t rounds = 1;
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512},

@@ -43,6 +43,7 @@
 #include <tinymlperf/judge/scenarios/scenario.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/benchmarking/paired_auc.hpp>
+#include <tinytorch/benchmarking/rounds.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 #include <vector>
 
@@ -153,14 +154,14 @@ inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRec
     if (&c == &baseline) return Interval{1, 1, 1};
     return times_faster(c.training, baseline.training);
   }
-  return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
+  return tinytorch::benchmarking::times_better_of_rounds(quantity_of(s), c.turns, baseline.turns);
 }
 
-// The median of a contender's turns; empty before its first. For training runs the mean without the fastest
-// and the slowest.
+// The median of a contender's turns, or of its blocks of several rounds; empty before its first. For training
+// runs the mean without the fastest and the slowest.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return summarize(c.training).seconds;
-  return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
+  return tinytorch::benchmarking::value_of(quantity_of(s), tinytorch::benchmarking::pooled_turns(c.turns));
 }
 
 // The upper bound of the scenario's percentile at 99 % (benchmarking/turns.hpp); empty if the scenario has

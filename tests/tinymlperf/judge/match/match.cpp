@@ -180,7 +180,7 @@ TEST_CASE("a block of several rounds has short turns of all contenders, where th
     CHECK(c.record.turns.size() == 24);
   }
   DigitsBenchmark set;
-  set.draw(10, 1);
+  set.draw(10, 77);
   rounds.blocks = 6;
   CHECK_THROWS_WITH(Match({set, set}, Scenario::single_stream, rounds, 5),
                     doctest::Contains("needs 12 blocks"));
