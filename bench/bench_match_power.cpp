@@ -1,16 +1,13 @@
 // Coverage and power of the ranks of a ranked match, in simulated matches of two entries:
 //
 //     bench_match_power --json bench/results/match_power.json
-//     bench_match_power --record 240     also on the noise of this machine, which is recorded for so many
-//     seconds;
-//                                        a match takes about 120
+//     bench_match_power --record 240     also on the noise of this machine, recorded for so many seconds
 //
 // Two equal entries must have different ranks in at most 5 % of the matches (and two standard errors of that
 // share), and entries that differ by 5 % must be ranked in their order in at least 90 %; otherwise the exit
-// status is 1. Entries take 2, 5 and 35 ms
-// for a query. The simulated noise has drift, bursts in spells, heavy tails, and an offset of each process
-// (tests/support/simulated_match.hpp). Recorded noise is that of a fixed piece of work that this program
-// repeats; it has no offsets of processes of its own.
+// status is 1. Entries take 2, 5 and 35 ms for a query. The simulated noise has drift, bursts in spells,
+// heavy tails, and an offset of each process (tests/support/simulated_match.hpp). Recorded noise is that of a
+// fixed piece of work that this program repeats, for longer than a match, which takes about 120 s.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -30,12 +27,12 @@ constexpr double kSlice = 1e-3;
 // Seconds of a piece of work that takes about `kSlice`, as shares of their median.
 std::vector<double> record_noise(double seconds) {
   const tinytorch::benchmarking::SteadyClock clock;
-  volatile double sink = 0;
+  volatile double number = 3;  // the compiler must not know it, since all others follow from it
   const auto work = [&](int64_t steps) {
     const double start = clock();
-    double x = 1;
+    double x = number;
     for (int64_t i = 0; i < steps; ++i) x = x * 0.5 + 0.5;
-    sink = sink + x;
+    number = x + 2;
     return clock() - start;
   };
   double best = 1;
