@@ -80,3 +80,15 @@ TEST_CASE(
   CHECK(equal >= 930);
   CHECK(equal <= 975);  // 95 %: an interval that always contained 1 would be too wide
 }
+
+TEST_CASE("blocks of several rounds count as the median of their rounds") {
+  Costs costs(2);
+  for (int round = 0; round < 36; ++round) {
+    const double machine = 1 + 0.1 * round;
+    costs[0].push_back(machine);
+    costs[1].push_back(machine * (round % 3 == 0 ? 0.2 : 1.1));  // one round of three was disturbed
+  }
+  CHECK(ranks_of(st::rank_by_blocks(costs, 3)) == std::vector<int64_t>{1, 2});
+  // Six blocks are needed, however many rounds they have.
+  CHECK(ranks_of(st::rank_by_blocks(costs, 7)) == std::vector<int64_t>{1, 1});
+}

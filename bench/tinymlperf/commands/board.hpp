@@ -25,7 +25,7 @@ inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = 
         complaints.push_back(wrong);
     for (const std::string& c : complaints) fmt::print(out, "{}\n", c);
     if (!complaints.empty()) return kFailed;
-    board::Queries queries(store);
+    board::Queries queries(store, {.has_file = true});
     for (const board::TableKey& key : queries.table_keys())
       fmt::print(out, "{}\n", detail::text_of(queries.table(key).value()));
     if (const int64_t older = store.database().integer("SELECT count(*) FROM older_runs").value_or(0))

@@ -256,7 +256,8 @@ inline Action review_command(CLI::App& command) {
 inline Action course_roster_command(CLI::App& command) {
   const auto o = std::make_shared<RosterOptions>();
   command
-      .add_option("file", o->file, "CSV with the columns name, team, token and quota; only name is needed")
+      .add_option("file", o->file,
+                  "CSV with the columns name, team, token, quota and pseudonym; only name is needed")
       ->required();
   command.add_option("--tokens", o->tokens, "write the tokens of new users to this new file, for you alone");
   detail::board_option(command, o->board);
@@ -301,6 +302,13 @@ Action course_privacy_command(CLI::App& command) {
   return detail::board_action(o, run_course_privacy<is_private>);
 }
 
+inline Action course_pseudonyms_command(CLI::App& command) {
+  const auto o = std::make_shared<CoursePseudonymsOptions>();
+  command.add_option("state", o->state, "on or off")->required()->check(CLI::IsMember({"on", "off"}));
+  detail::board_option(command, o->board);
+  return detail::board_action(o, run_course_pseudonyms);
+}
+
 inline Action course_grades_command(CLI::App& command) {
   const auto o = std::make_shared<GradesOptions>();
   command.add_option("--out", o->out, "the CSV file to write (default: the terminal)");
@@ -318,6 +326,7 @@ inline Action course_command(CLI::App& command) {
       {"deadline", "after this moment nobody submits", course_deadline_command},
       {"private", "hide sources until the deadline", course_privacy_command<true>},
       {"public", "show sources at once", course_privacy_command<false>},
+      {"pseudonyms", "show everybody but instructors other names of users", course_pseudonyms_command},
       {"grades", "one submission of each user in each table, as CSV", course_grades_command},
   };
   return one_of(command, kCommands);

@@ -33,6 +33,11 @@ struct CourseDeadlineOptions {
   std::string moment;  // "none": there is no deadline any more
 };
 
+struct CoursePseudonymsOptions {
+  std::filesystem::path board;
+  std::string state;  // "on" or "off"
+};
+
 struct GradesOptions {
   std::filesystem::path board;
   std::filesystem::path out;  // empty: the terminal
@@ -86,6 +91,9 @@ inline int run_course_roster(const RosterOptions& o, std::FILE* out = stdout) {
           if (tokens) tokens->keep("name,token\n" + text);
         });
     fmt::print(out, "{} users are new, {} were there already\n", done.added, done.changed);
+    if (done.pseudonyms > 0)
+      fmt::print(out, "pseudonyms are on, since the roster gives {}; `course pseudonyms off` shows names\n",
+                 done.pseudonyms);
     if (tokens)
       fmt::print(out, "{} tokens are in {}, and are shown nowhere else\n", done.tokens.size(),
                  o.tokens.string());
@@ -175,6 +183,22 @@ int run_course_privacy(const CourseBoardOptions& o, std::FILE* out = stdout) {
     board::Store store(o.board);
     board::Course(store).set_private(is_private);
     fmt::print(out, is_private ? "sources are hidden until the deadline\n" : "sources are shown\n");
+    return kPass;
+  });
+}
+
+inline int run_course_pseudonyms(const CoursePseudonymsOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    if (o.state != "on" && o.state != "off")
+      throw std::invalid_argument("course pseudonyms: expected on or off, found " + o.state);
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Course(store).set_pseudonyms(o.state == "on");
+    if (o.state == "on")
+      fmt::print(out,
+                 "everybody but instructors sees pseudonyms, and no sources; `user list` says who is who\n");
+    else
+      fmt::print(out, "everybody sees the names of users\n");
     return kPass;
   });
 }

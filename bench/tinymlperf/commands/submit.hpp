@@ -70,10 +70,14 @@ inline int run_user_list(const UserListOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
+    const bool named = board::Settings(store.database()).has_pseudonyms();
     tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions", "team", ""}};
-    for (const board::UserRow& u : store.users())
+    if (named) rows[0].push_back("pseudonym");
+    for (const board::UserRow& u : store.users()) {
       rows.push_back({u.name, std::to_string(u.quota), std::to_string(u.used_today),
                       std::to_string(u.submissions), u.team, u.has_token ? u.role : "token revoked"});
+      if (named) rows.back().push_back(u.pseudonym);
+    }
     fmt::print(out, "{}", tinytorch::document::text_table(rows));
     return kPass;
   });

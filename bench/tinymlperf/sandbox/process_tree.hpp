@@ -137,6 +137,16 @@ inline int64_t peak_bytes_of(const Member& m) {
   return m.copied ? 0 : detail::kilobytes_line(detail::proc(m.pid) + "/status", "VmHWM:");
 }
 
+// The memory that these processes have filled themselves, and which is resident now: without the pages of
+// programs and libraries.
+inline int64_t filled_bytes_of(const std::vector<Member>& members) {
+  int64_t sum = 0;
+  for (const Member& m : members)
+    for (const char* kind : {"RssAnon:", "RssShmem:"})
+      if (!m.copied) sum += detail::kilobytes_line(detail::proc(m.pid) + "/status", kind);
+  return sum;
+}
+
 // The memory of all these processes now. A page that several share counts once, if the system tells the judge
 // the shares, and else for each of them. Shares are asked for only where the sum is above `enough`, since the
 // kernel walks all pages for them.

@@ -100,6 +100,10 @@ TEST_CASE("memory is that of the process, its peak stays, and pages that are sha
   CHECK(peak_bytes_of(all[0]) == 0);
   all[0].copied = false;
   CHECK(peak_bytes_of(*find(all, child)) >= static_cast<int64_t>(kBytes));
+  // The copy of the first is the same pages, which each of them has filled.
+  const int64_t filled = filled_bytes_of(all);
+  CHECK(filled >= static_cast<int64_t>(2 * kBytes));
+  CHECK(filled <= bytes_of(all, int64_t{1} << 40));
   CHECK(bytes_of(all, int64_t{1} << 40) >= static_cast<int64_t>(2 * kBytes));
   const int64_t shared = bytes_of(all, 0);
   CHECK(shared >= static_cast<int64_t>(kBytes));
@@ -114,6 +118,7 @@ TEST_CASE("a process that is gone has no members, no time and no memory") {
   end(child);
   CHECK(members_of(child).empty());
   CHECK(peak_bytes_of({child}) == 0);
+  CHECK(filled_bytes_of({{child}}) == 0);
   CHECK(detail::nanoseconds_of(child) == 0);
   CHECK(detail::fields_of_stat(detail::proc(child)).empty());
 }

@@ -317,8 +317,8 @@ inline std::string withdrawal_form(const Submission& s) {
 inline std::string sealed_section(const Submission& s) {
   return "<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n<p>Sources are hidden "
          "until " +
-         (s.sealed_until->empty() ? "this board has had a deadline" : text(*s.sealed_until, 40)) + ".</p>\n" +
-         files_section(s) + "</section>\n";
+         (s.sealed_until->empty() ? "this board's instructor shows them" : text(*s.sealed_until, 40)) +
+         ".</p>\n" + files_section(s) + "</section>\n";
 }
 
 // What is left of the page of a hidden submission.

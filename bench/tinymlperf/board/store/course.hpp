@@ -1,4 +1,4 @@
-// What an instructor changes about a board: its roster, tokens, workers, deadline and privacy.
+// What an instructor changes about a board: its roster, tokens, workers, deadline, privacy and pseudonyms.
 #pragma once
 
 #include <string>
@@ -13,14 +13,15 @@ class Course {
  public:
   explicit Course(Store& store) : store_(store), db_(store.database()) {}
 
-  // Takes a whole roster, or nothing of it. `keep` gets the new tokens before they count. Throws
-  // std::invalid_argument with all complaints.
+  // Takes a whole roster, or nothing of it. If it gives pseudonyms, they are on from then. `keep` gets the
+  // new tokens before they count. Throws std::invalid_argument with all complaints.
   template <class Keep>
   Enrolled enroll(const std::vector<RosterLine>& roster, const std::string& file, Keep keep) {
     Transaction t(db_);
     const Enrolled out = board::enroll(db_, roster, file, store_.options().quota, store_.queue().now());
     store_.note("roster", {}, {},
                 std::to_string(out.added) + " new, " + std::to_string(out.changed) + " known");
+    if (out.pseudonyms > 0) turn_pseudonyms(true);
     keep(out);
     t.commit();
     return out;
@@ -74,8 +75,20 @@ class Course {
     store_.note("private", {}, {}, is ? "yes" : "no");
     t.commit();
   }
+  // While they are on, everybody but instructors sees pseudonyms instead of names, and no sources.
+  void set_pseudonyms(bool are) {
+    Transaction t(db_);
+    turn_pseudonyms(are);
+    t.commit();
+  }
 
  private:
+  void turn_pseudonyms(bool on) {
+    if (on) Users(db_).complete_pseudonyms();
+    Settings(db_).set_pseudonyms(on);
+    store_.note("pseudonyms", {}, {}, on ? "yes" : "no");
+  }
+
   Store& store_;
   Database& db_;
 };

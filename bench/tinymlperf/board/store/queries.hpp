@@ -11,6 +11,7 @@
 #include <tinymlperf/board/store/categories.hpp>
 #include <tinymlperf/board/store/line_diff.hpp>
 #include <tinymlperf/board/store/pareto.hpp>
+#include <tinymlperf/board/store/pseudonyms.hpp>
 #include <tinymlperf/board/store/run_views.hpp>
 #include <tinymlperf/board/store/sealing.hpp>
 #include <tinymlperf/board/store/store.hpp>
@@ -64,6 +65,7 @@ class Queries final : public Source {
       for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
     }
     const bool sealed = Settings(db_).sealed_until(store_.queue().now()).has_value();
+    Mask masked(db_, viewer_);
     for (Standing& s : standings(results(key), scenarios)) {
       t.rows.push_back(row(std::move(s)));
       std::string& why = t.rows.back().not_ranked;
@@ -72,6 +74,7 @@ class Queries final : public Source {
             at + judge::kOutText.size(), std::string::npos,
             seal(viewer_).reason(why.substr(at + judge::kOutText.size()), "entry", t.rows.back().submission));
       if (sealed) t.rows.back().note.clear();
+      mask(masked, t.rows.back());
     }
     mark_front(t, store_.baseline(key.benchmark, key.division, key.tier).value_or(0));
     return t;
@@ -79,11 +82,67 @@ class Queries final : public Source {
 
   std::vector<HistoryPoint> history(const TableKey& key) override {
     std::vector<HistoryPoint> points = leaders(results(key), scenarios_of(key));
-    for (HistoryPoint& p : points) p.name = facts(p.submission).manifest.name;
+    const Mask masked(db_, viewer_);
+    for (HistoryPoint& p : points) p.name = masked.entry(facts(p.submission).manifest.name);
     return points;
   }
 
   std::optional<Submission> submission(int64_t id, const Viewer& viewer = {}) override {
+    std::optional<Submission> out = named_submission(id, viewer);
+    Mask masked(db_, whom(viewer));
+    if (out) mask(masked, *out);
+    return out;
+  }
+
+  std::vector<Job> queue() override {
+    constexpr int kEnded = 50;
+    std::vector<Job> jobs = collect(db_.query("SELECT * FROM job_list WHERE state IN ('running', 'queued') "
+                                              "ORDER BY state = 'queued', turn, id"),
+                                    viewer_);
+    for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
+                                    "ORDER BY ended DESC, id DESC LIMIT ?",
+                                    kEnded),
+                          viewer_))
+      jobs.push_back(std::move(j));
+    return jobs;
+  }
+
+  std::optional<Job> job(int64_t id, const Viewer& viewer = {}) override {
+    auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id), whom(viewer));
+    if (jobs.empty()) return std::nullopt;
+    if (jobs.front().state == JobState::queued) estimate_wait(jobs.front());
+    return std::move(jobs.front());
+  }
+
+  // Everything on its page is only ever added, except for its jobs.
+  std::string revision(int64_t submission) override {
+    Rows r = db_.query(
+        "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
+        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT max(id) FROM hidings), "
+        "(SELECT group_concat(state || fault || progress || message || started || ended, '\n') "
+        "FROM jobs WHERE bundle = b.id) FROM bundles b WHERE b.id = ?",
+        submission);
+    std::string out;
+    const auto sealed = Settings(db_).sealed_until(store_.queue().now());
+    if (sealed) out = "sealed until " + *sealed + "\n";
+    if (Settings(db_).has_pseudonyms()) out += "as " + Mask(db_, {}).owner(submission) + "\n";
+    if (r.next())
+      for (int column = 0; column < 7; ++column) out += r.text(column) + "\n";
+    return out;
+  }
+
+  // All texts of a bundle that can be shown.
+  Texts texts(int64_t submission) {
+    Texts out;
+    for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
+         r.next();)
+      out[r.text(0)] = r.text(1);
+    return out;
+  }
+
+ private:
+  // With the names of users as they are.
+  std::optional<Submission> named_submission(int64_t id, const Viewer& viewer) {
     const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
     if (!digest) return std::nullopt;
     const bundle::Manifest m = store_.manifest(id).value();
@@ -134,52 +193,6 @@ class Queries final : public Source {
     return s;
   }
 
-  std::vector<Job> queue() override {
-    constexpr int kEnded = 50;
-    std::vector<Job> jobs = collect(db_.query("SELECT * FROM job_list WHERE state IN ('running', 'queued') "
-                                              "ORDER BY state = 'queued', turn, id"),
-                                    viewer_);
-    for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
-                                    "ORDER BY ended DESC, id DESC LIMIT ?",
-                                    kEnded),
-                          viewer_))
-      jobs.push_back(std::move(j));
-    return jobs;
-  }
-
-  std::optional<Job> job(int64_t id, const Viewer& viewer = {}) override {
-    auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id), whom(viewer));
-    if (jobs.empty()) return std::nullopt;
-    if (jobs.front().state == JobState::queued) estimate_wait(jobs.front());
-    return std::move(jobs.front());
-  }
-
-  // Everything on its page is only ever added, except for its jobs.
-  std::string revision(int64_t submission) override {
-    Rows r = db_.query(
-        "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
-        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT max(id) FROM hidings), "
-        "(SELECT group_concat(state || fault || progress || message || started || ended, '\n') "
-        "FROM jobs WHERE bundle = b.id) FROM bundles b WHERE b.id = ?",
-        submission);
-    std::string out;
-    const auto sealed = Settings(db_).sealed_until(store_.queue().now());
-    if (sealed) out = "sealed until " + *sealed + "\n";
-    if (r.next())
-      for (int column = 0; column < 7; ++column) out += r.text(column) + "\n";
-    return out;
-  }
-
-  // All texts of a bundle that can be shown.
-  Texts texts(int64_t submission) {
-    Texts out;
-    for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
-         r.next();)
-      out[r.text(0)] = r.text(1);
-    return out;
-  }
-
- private:
   // How many jobs are before it, and how long these take as the last ones did on as many workers as play now.
   // A job that is being played counts half.
   void estimate_wait(Job& j) {
@@ -350,7 +363,8 @@ class Queries final : public Source {
                      std::move(message), r.text(9), r.text(10), r.text(11)});
     }
     Seal sealed = seal(viewer);
-    for (Job& j : out) j.message = sealed.message(j);
+    const Mask masked(db_, viewer);
+    for (Job& j : out) j.message = sealed.message(j), mask(masked, j);
     return out;
   }
 

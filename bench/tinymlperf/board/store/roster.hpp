@@ -1,14 +1,16 @@
 // The roster of a class: a CSV file whose first line names the columns, in any order.
 //
-//   name,team,token,quota
-//   Ada Lovelace,Compilers,,20
-//   "Hopper, Grace",,a-token-of-16-bytes-or-more,
+//   name,team,token,quota,pseudonym
+//   Ada Lovelace,Compilers,,20,
+//   "Hopper, Grace",,a-token-of-16-bytes-or-more,,Debugger
 //
-// Only `name` is needed. A user who is on the board already gets the quota, team and token that the roster
-// gives; others are added, with a random token where it gives none. Either every line is taken or nothing is:
-// all complaints come together, each with its line.
+// Only `name` is needed. A user who is on the board already gets the quota, team, token and pseudonym that
+// the roster gives; others are added, with a random token and pseudonym where it gives none. Either every
+// line is taken or nothing is: all complaints come together, each with its line.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -26,6 +28,7 @@ struct RosterLine {
   NewUser user;                  // an empty token: none is given
   std::optional<int64_t> quota;  // empty: not given
   std::optional<std::string> team;
+  std::string pseudonym = {};  // empty: not given
 };
 
 // Complaints about a roster, each with the line that it is about.
@@ -85,8 +88,9 @@ inline RosterLine roster_line(int64_t number, const std::vector<std::string>& fi
     const auto column = columns.find(name);
     return column == columns.end() ? std::string() : fields[column->second];
   };
-  RosterLine out{number, {field("name"), 0, field("team"), "", field("token")}, {}, {}};
+  RosterLine out{number, {field("name"), 0, field("team"), "", field("token")}, {}, {}, {}};
   if (columns.contains("team")) out.team = out.user.team;
+  out.pseudonym = field("pseudonym");
   if (const std::string quota = field("quota"); !quota.empty()) {
     int64_t value = -1;
     const auto [end, error] = std::from_chars(quota.data(), quota.data() + quota.size(), value);
@@ -122,11 +126,12 @@ inline std::vector<RosterLine> parse_roster(std::string_view text, const std::st
     }
     if (columns.empty()) {
       for (const std::string& name : *fields) {
-        const bool known = name == "name" || name == "team" || name == "token" || name == "quota";
+        constexpr std::array kColumns{"name", "team", "token", "quota", "pseudonym"};
+        const bool known = std::ranges::find(kColumns, name) != kColumns.end();
         if (!known || !columns.emplace(name, columns.size()).second)
           throw std::invalid_argument(file + ":" + std::to_string(number) +
-                                      ": expected the columns name, team, token and quota, each at most "
-                                      "once, found " +
+                                      ": expected the columns name, team, token, quota and pseudonym, each "
+                                      "at most once, found " +
                                       tinymlperf::detail::show(Json(clean(name, 60))));
       }
       if (!columns.contains("name"))
@@ -151,9 +156,19 @@ inline std::vector<RosterLine> parse_roster(std::string_view text, const std::st
 }
 
 struct Enrolled {
-  int64_t added = 0, changed = 0;
+  int64_t added = 0, changed = 0, pseudonyms = 0;
   std::vector<std::pair<std::string, std::string>> tokens;  // names and random tokens of new users
 };
+
+namespace detail {
+
+inline void name_pseudonym(Users& users, int64_t user, const RosterLine& line, Enrolled& done) {
+  if (line.pseudonym.empty()) return;
+  users.name_pseudonym(user, line.pseudonym);
+  ++done.pseudonyms;
+}
+
+}  // namespace detail
 
 // Call it inside a transaction, and commit it only if nothing is thrown. `quota`: of those for whom the
 // roster gives none.
@@ -168,11 +183,12 @@ inline Enrolled enroll(Database& db, const std::vector<RosterLine>& roster, cons
       if (const auto known = users.of_name(u.name)) {
         users.change(*known, line.quota, line.team, u.token);
         ++out.changed;
+        detail::name_pseudonym(users, *known, line, out);
         continue;
       }
       u.quota = line.quota.value_or(quota);
       const std::string token = u.token.empty() ? random_word() : u.token;
-      users.add(u, token, now);
+      detail::name_pseudonym(users, users.add(u, token, now), line, out);
       if (u.token.empty()) out.tokens.emplace_back(u.name, token);
       ++out.added;
     } catch (const Refusal& r) {

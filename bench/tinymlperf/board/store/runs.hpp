@@ -252,13 +252,11 @@ inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const RunD
     return std::nullopt;
   if (d.scenario == judge::Scenario::time_to_quality)
     return judge::training_record(d.contenders[0].training, d.contenders[1].training);
-  const auto holder =
-      tinytorch::benchmarking::block_values(judge::quantity_of(d.scenario), d.contenders[0].turns);
-  const auto challenger =
-      tinytorch::benchmarking::block_values(judge::quantity_of(d.scenario), d.contenders[1].turns);
-  return judge::measure_of(d.scenario).higher_is_better
-             ? tinytorch::statistics::challenge_record(challenger, holder)
-             : tinytorch::statistics::challenge_record(holder, challenger);
+  const auto ratios =
+      tinytorch::statistics::block_ratios(judge::block_costs(d.scenario, d.contenders[0].turns),
+                                          judge::block_costs(d.scenario, d.contenders[1].turns),
+                                          tinytorch::benchmarking::rounds_of(d.contenders[0].turns.size()));
+  return tinytorch::statistics::challenge_record(ratios, std::vector<double>(ratios.size(), 1));
 }
 
 }  // namespace tinymlperf::board

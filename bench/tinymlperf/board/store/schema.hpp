@@ -14,8 +14,9 @@
 //   settings                                the deadline of a class, and whether sources are private
 //   hidings                                 submissions that were withdrawn or hidden, and the reasons
 //   workers                                 machines that may play matches over HTTP, and their keys
+//   pseudonyms                              the names under which everybody sees users, if they are on
 //
-// A board of schema 2, 3 or 4 is brought to this schema when it is opened, in one transaction. Runs keep
+// A board of schema 2 to 5 is brought to this schema when it is opened, in one transaction. Runs keep
 // their numbers and digests; those of schema 2 are listed as older ones.
 #pragma once
 
@@ -24,7 +25,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 5;
+constexpr int64_t kSchemaVersion = 6;
 
 namespace detail {
 
@@ -147,6 +148,10 @@ constexpr const char* kWorkers =
     "UNIQUE, key TEXT NOT NULL, created TEXT NOT NULL, hardware TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL "
     "DEFAULT '') STRICT";
 
+constexpr const char* kPseudonyms =
+    "CREATE TABLE pseudonyms(user INTEGER PRIMARY KEY REFERENCES users(id), pseudonym TEXT NOT NULL UNIQUE) "
+    "STRICT";
+
 constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "baselines",  "machines",
                                        "runs",    "turns",     "contenders",   "audits",     "records",
                                        "events",  "trainings", "fingerprints", "likenesses", "appeals",
@@ -181,10 +186,11 @@ inline void migrate_from_3(Database& db) {
 }
 
 inline void migrate_from_4(Database& db) { db.script(kWorkers); }
+inline void migrate_from_5(Database& db) { db.script(kPseudonyms); }
 
 }  // namespace detail
 
-// Creates the tables if there are none, and migrates those of schema 2, 3 or 4. Throws DatabaseError for a
+// Creates the tables if there are none, and migrates those of schema 2 to 5. Throws DatabaseError for a
 // file with other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even after a power failure. REPLACE counts as a deletion
@@ -199,11 +205,12 @@ inline void prepare(Database& db) {
   if (version >= 2 && version < kSchemaVersion && !empty) {
     if (version == 2) detail::migrate_from_2(db);
     if (version <= 3) detail::migrate_from_3(db);
-    detail::migrate_from_4(db);
+    if (version <= 4) detail::migrate_from_4(db);
+    detail::migrate_from_5(db);
   } else if (version == 0 && empty) {
     db.script(detail::kTables);
     for (const char* text : {detail::kOlderRuns, detail::kJobList, detail::kJobsOfUser, detail::kSettings,
-                             detail::kHidings, detail::kWorkers})
+                             detail::kHidings, detail::kWorkers, detail::kPseudonyms})
       db.script(text);
     for (const std::string table : detail::kAppendOnly) detail::forbid_changes(db, table);
   } else {

@@ -1,4 +1,5 @@
-// What an instructor decides about a whole board: its deadline, and whether sources are hidden until then.
+// What an instructor decides about a whole board: its deadline, whether sources are hidden until then, and
+// whether its users are shown under pseudonyms.
 //
 // After the deadline nobody submits or asks for a match; jobs that wait are still played. Until the deadline
 // of a private board, pages show which files a submission has, and neither their text nor what follows from
@@ -19,6 +20,7 @@ class Settings {
   // A moment such as "2026-12-24T23:59:59Z"; empty: there is none.
   std::string deadline() { return value("deadline"); }
   bool is_private() { return value("private") == "yes"; }
+  bool has_pseudonyms() { return value("pseudonyms") == "yes"; }
 
   // Call these inside a transaction. Throws Refusal.
   void set_deadline(const std::string& moment) {
@@ -35,6 +37,7 @@ class Settings {
     set("deadline", moment);
   }
   void set_private(bool is) { set("private", is ? "yes" : ""); }
+  void set_pseudonyms(bool are) { set("pseudonyms", are ? "yes" : ""); }
 
   // `now`: the present moment as a text; such texts sort like moments.
   bool is_over(const std::string& now) {
@@ -42,8 +45,9 @@ class Settings {
     return !end.empty() && now > end;
   }
   // Until when sources are hidden; empty: they are shown. A private board without a deadline hides them until
-  // it has one.
+  // it has one, and one with pseudonyms as long as these are on.
   std::optional<std::string> sealed_until(const std::string& now) {
+    if (has_pseudonyms()) return "";
     if (!is_private() || is_over(now)) return std::nullopt;
     return deadline();
   }

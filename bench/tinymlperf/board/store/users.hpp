@@ -1,5 +1,5 @@
-// The users of a board: who may submit, how much a day, and who teaches. A token is shown once; the board
-// keeps its digest alone.
+// The users of a board: who may submit, how much a day, who teaches, and each one's pseudonym
+// (pseudonyms.hpp). A token is shown once; the board keeps its digest alone.
 #pragma once
 
 #include <openssl/rand.h>
@@ -29,6 +29,7 @@ struct UserRow {
   int64_t quota = 0, used_today = 0, submissions = 0;
   std::string team, role;
   bool has_token = true;  // false: it was revoked
+  std::string pseudonym = {};
 };
 
 // What is known of somebody before he is on the board.
@@ -51,9 +52,27 @@ class Users {
     if (!u.team.empty()) require_name("team", u.team);
     if (of_name(u.name)) refuse("name", "a name that is not taken", tinymlperf::detail::show(Json(u.name)));
     require_free(token);
-    return db_.insert(
+    const int64_t user = db_.insert(
         "INSERT INTO users(name, token_sha256, quota, created, team, role) VALUES(?, ?, ?, ?, ?, ?)", u.name,
         bundle::sha256(token), u.quota, now, u.team, u.role);
+    set_pseudonym(user, random_pseudonym());
+    return user;
+  }
+
+  // Call these inside a transaction. Throws Refusal.
+  void name_pseudonym(int64_t user, const std::string& pseudonym) {
+    require_name("pseudonym", pseudonym);
+    if (of_name(pseudonym) || holder_of(pseudonym).value_or(user) != user)
+      refuse("pseudonym", "one that nobody has, and nobody's name",
+             tinymlperf::detail::show(Json(pseudonym)));
+    set_pseudonym(user, pseudonym);
+  }
+  // Users of an older board have none.
+  void complete_pseudonyms() {
+    std::vector<int64_t> without;
+    for (Rows r = db_.query("SELECT id FROM users WHERE id NOT IN (SELECT user FROM pseudonyms)"); r.next();)
+      without.push_back(r.integer(0));
+    for (const int64_t user : without) set_pseudonym(user, random_pseudonym());
   }
 
   // Changes what is given; an empty token is none. Call it inside a transaction. Throws Refusal.
@@ -110,15 +129,40 @@ class Users {
   std::vector<UserRow> all(const std::string& now) {
     std::vector<UserRow> out;
     for (Rows r = db_.query(
-             "SELECT u.id, u.name, u.quota, count(b.id), u.team, u.role, u.token_sha256 LIKE 'revoked %' "
-             "FROM users u LEFT JOIN bundles b ON b.user = u.id GROUP BY u.id ORDER BY u.id");
+             "SELECT u.id, u.name, u.quota, count(b.id), u.team, u.role, u.token_sha256 LIKE 'revoked %', "
+             "coalesce(p.pseudonym, '') FROM users u LEFT JOIN bundles b ON b.user = u.id LEFT JOIN "
+             "pseudonyms p ON p.user = u.id GROUP BY u.id ORDER BY u.id");
          r.next();)
       out.push_back({r.text(1), r.integer(2), used_today(r.integer(0), now), r.integer(3), r.text(4),
-                     r.text(5), r.integer(6) == 0});
+                     r.text(5), r.integer(6) == 0, r.text(7)});
     return out;
   }
 
  private:
+  std::optional<int64_t> holder_of(const std::string& pseudonym) {
+    return db_.integer("SELECT user FROM pseudonyms WHERE pseudonym = ?", pseudonym);
+  }
+  void set_pseudonym(int64_t user, const std::string& pseudonym) {
+    db_.run(
+        "INSERT INTO pseudonyms VALUES(?, ?) ON CONFLICT(user) DO UPDATE SET pseudonym = "
+        "excluded.pseudonym",
+        user, pseudonym);
+  }
+  // "brisk-otter", which nobody has. Nothing about it depends on the user or on the order of a roster.
+  std::string random_pseudonym() {
+    constexpr std::array kHow{"brisk", "calm",   "clever", "crisp", "eager",  "gentle", "keen",  "lively",
+                              "mild",  "nimble", "proud",  "quick", "silent", "steady", "swift", "witty"};
+    constexpr std::array kWho{"badger", "bison", "camel",  "dolphin", "ferret", "gecko",  "heron", "lynx",
+                              "marmot", "otter", "puffin", "raccoon", "tapir",  "turtle", "vole",  "walrus"};
+    for (;;) {
+      const std::string random = random_word();
+      const auto digits = [&](size_t at) { return std::stoul(random.substr(at, 2), nullptr, 16); };
+      const std::string pair =
+          std::string(kHow[digits(0) % kHow.size()]) + "-" + kWho[digits(2) % kWho.size()];
+      for (const std::string& out : {pair, pair + "-" + random.substr(4, 4)})
+        if (!holder_of(out) && !of_name(out)) return out;
+    }
+  }
   void require_free(const std::string& token) {
     constexpr size_t kShortest = 16, kLongest = 200;
     if (token.size() < kShortest || token.size() > kLongest ||

@@ -225,7 +225,7 @@ struct Submission {
   std::vector<Similarity> similarities = {};
   // With it, what the submission holds and how it was measured is not shown.
   std::optional<Hiding> hiding = {};
-  // Until this moment, or until there is a deadline if it is empty, texts of its files are not shown.
+  // Until this moment, or until the instructor decides if it is empty, texts of its files are not shown.
   std::optional<std::string> sealed_until = {};
 };
 

@@ -1,9 +1,10 @@
 // A match: contenders answer one scenario of one benchmark in turns, and are graded by the answers that are
 // timed.
 //
-//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that drift of
-//             the machine favours nobody. The others are stopped meanwhile. Some blocks begin with fresh
-//             processes
+//   blocks    each has one round or several. In a round every contender has two turns, in a random order and
+//             back (A B B A), so that drift of the machine favours nobody. The others are stopped meanwhile.
+//             Some blocks begin with fresh processes. Rounds are short where they can be, so that other work
+//             on the machine meets all contenders of a round
 //   warm-up   of each process, until two windows of queries have the same median (steady_state.hpp)
 //   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden
 //             set needs. A contender cannot tell which are timed: all have one form, and new samples and
@@ -27,6 +28,7 @@
 #include <tinymlperf/benchmarks/benchmark.hpp>
 #include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/match/audits.hpp>
+#include <tinymlperf/judge/match/cache_control.hpp>
 #include <tinymlperf/judge/match/compared_questions.hpp>
 #include <tinymlperf/judge/match/contender_process.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
@@ -69,7 +71,11 @@ class Match {
         class_(run_class),
         seed_(seed),
         machine_(std::move(machine)),
-        watcher_(std::move(watcher)) {}
+        watcher_(std::move(watcher)),
+        rounds_(rounds_of(class_, scenario)) {
+    if (rounds_ > 1 && class_.blocks != tinytorch::benchmarking::kMostBlocks)
+      throw std::invalid_argument("a class with several rounds in a block needs 12 blocks");
+  }
 
   void operator()(std::vector<Contender>& contenders) {
     for (Benchmark* set : {&sets_.main, &sets_.fresh}) set->vary_lengths(scenario_ == Scenario::generation);
@@ -81,16 +87,12 @@ class Match {
       c.budget = budget_of(class_, scenario_ == Scenario::server);
       attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
-    size_t step = 0;
+    size_t step = 0, round = 0;
     const size_t steps = class_.blocks + contenders.size();
-    for (const auto& block :
-         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
-      tell({scenario_, step, steps, step + 1, class_.blocks, {}});
-      if (is_fresh_process_due(step, class_.blocks, class_.processes))
-        for (Contender& c : contenders)
-          attempt(c, [&] { replace_process(c, [&](Contender& fresh) { prepare(fresh); }); });
-      ++step;
-      for (const size_t i : block) {
+    for (const auto& turns :
+         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks * rounds_, seed_)) {
+      if (round++ % rounds_ == 0) begin_block(contenders, step++, steps);
+      for (const size_t i : turns) {
         reference_.push_back(reference_seconds());
         attempt(contenders[i], [&] { take_turn(contenders[i]); });
       }
@@ -104,6 +106,13 @@ class Match {
   }
 
  private:
+  void begin_block(std::vector<Contender>& contenders, size_t block, size_t steps) {
+    tell({scenario_, block, steps, block + 1, class_.blocks, {}});
+    if (!is_fresh_process_due(block, class_.blocks, class_.processes)) return;
+    for (Contender& c : contenders)
+      attempt(c, [&] { replace_process(c, [&](Contender& fresh) { prepare(fresh); }); });
+  }
+
   void tell(const Progress& now) const {
     if (watcher_) watcher_(now);
   }
@@ -114,7 +123,7 @@ class Match {
   }
   // Samples of the hidden set that were asked once this turn of a contender has ended.
   int64_t due(size_t turn) const {
-    const auto turns = 2 * static_cast<int64_t>(class_.blocks);
+    const auto turns = 2 * static_cast<int64_t>(class_.blocks * rounds_);
     return (sets_.main.size() * static_cast<int64_t>(turn + 1) + turns - 1) / turns;
   }
 
@@ -161,14 +170,18 @@ class Match {
     const size_t turn = c.record.turns.size();
     c.session->resume();
     c.stream->only_new(false);
-    if (!offline || c.stream->asked() >= samples_per_query()) ask(c, questions, offline ? 1 : 3);
+    const bool is_short = offline || rounds_ > 1;
+    if (!offline || c.stream->asked() >= samples_per_query()) ask(c, questions, is_short ? 1 : 3);
     const int64_t before = turn > 0 ? static_cast<int64_t>(c.record.turns.back().latencies.size()) : 0;
     c.stream->only_new(offline);
+    const int64_t least = std::max<int64_t>(class_.queries / static_cast<int64_t>(rounds_), 3);
     for (std::optional<MixedStream>* s : {&c.stream, &c.prompts})
-      (*s)->spread(due(turn), std::max(before, class_.queries));
+      (*s)->spread(due(turn), std::max(before, rounds_ > 1 ? least : class_.queries));
     Plan plan{.scenario = scenario_,
-              .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks)),
-              .queries = offline ? 1 : class_.queries,
+              .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks * rounds_)),
+              .queries = offline       ? 1
+                         : rounds_ > 1 ? least
+                                       : class_.queries,
               .seed = seed_ + turn};
     c.marks.clear();
     c.record.turns.push_back(scenario_ == Scenario::server       ? server_turn(c, questions, plan)
@@ -317,8 +330,22 @@ class Match {
       if (accuses(a)) throw std::runtime_error("audit " + a.id + ", " + a.name + ": " + a.detail);
   }
 
-  // Asks the questions of A2 and A3 again, in turns that are pooled, while these audits are not decided.
+  // If repeated samples are too fast, an honest control of the same size says how much of it caches can gain.
   std::vector<AuditResult> decided_audits(Contender& c, std::optional<double> text_floor) {
+    std::vector<AuditResult> all = looked_audits(c, text_floor);
+    Evidence& evidence = c.record.evidence;
+    if (std::ranges::none_of(all, [](const AuditResult& a) { return is_about_gain(a) && accuses(a); }))
+      return all;
+    const ControlledWork work{.bytes = sandbox::filled_bytes_of(c.session->members()),
+                              .samples = sets_.main.size(),
+                              .samples_per_query = samples_per_query(),
+                              .seconds = seconds_of_new(evidence.fresh)};
+    evidence.caches = measure_cache_effect(work, seed_);
+    return measured_audits(scenario_, c.record.turns, evidence, text_floor);
+  }
+
+  // Asks the questions of A2 and A3 again, in turns that are pooled, while these audits are not decided.
+  std::vector<AuditResult> looked_audits(Contender& c, std::optional<double> text_floor) {
     const tinytorch::benchmarking::SteadyClock clock;
     const double start = clock();
     for (int look = 1;; ++look) {
@@ -352,6 +379,7 @@ class Match {
   uint64_t seed_;
   RemeasuredPeaks machine_;
   Watcher watcher_;
+  size_t rounds_;  // of a block
   std::vector<double> reference_;
 };
 

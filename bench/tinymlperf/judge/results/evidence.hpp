@@ -3,7 +3,9 @@
 // In run.json, for a contender that was audited:
 //   "evidence": {"answered": 512, "compared": 900, "tokens": 0, "least_seconds": 1e-7, "clock": [1e-4, ...],
 //                "known": [turn, ...], "same": [turn, ...], "fresh": [turn, ...],
-//                "first_time": ["100110", ...], "text_bits": []}
+//                "first_time": ["100110", ...], "text_bits": [],
+//                "caches": {"bytes": 268435456, "fresh": [2e-4, ...], "again": [...], "known": [...]}}
+// "caches" is there only if repeated samples were so much faster that a control was measured.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +21,15 @@ namespace tinymlperf::judge {
 
 using tinytorch::benchmarking::Turn;
 
+// Seconds of the honest control's queries (match/cache_control.hpp): new ones, ones that repeat the query
+// just before, and ones of samples that were asked among all others. Empty: it was not measured.
+struct CacheEffect {
+  int64_t bytes = 0;  // of its table
+  std::vector<double> fresh = {}, again = {}, known = {};
+
+  bool empty() const { return fresh.empty(); }
+};
+
 struct Evidence {
   int64_t answered = 0, compared = 0;  // samples with an answer; later answers that were compared with it
   int64_t tokens = 0;                  // tokens of a continuation, in the scenario `generation`; otherwise 0
@@ -29,6 +40,7 @@ struct Evidence {
   std::vector<std::string> first_time = {};
   // In the scenario `generation`, these are the bits of some tokens by the baseline's scores (audit A14).
   std::vector<double> text_bits = {};
+  CacheEffect caches = {};
 
   bool empty() const { return answered == 0 && known.empty(); }
 };
@@ -76,8 +88,28 @@ inline Json to_json(const Evidence& e) {
     for (const Turn& t : e.*detail::kEvidenceMembers[i]) turns.push_back(to_json(t));
     out[detail::kEvidenceTurns[i]] = turns;
   }
+  const CacheEffect& c = e.caches;
+  if (!c.empty())
+    out["caches"] = {{"bytes", c.bytes}, {"fresh", c.fresh}, {"again", c.again}, {"known", c.known}};
   return out;
 }
+
+namespace detail {
+
+inline CacheEffect read_caches(const Json& j, const std::string& of) {
+  CacheEffect c{whole(j.at("bytes")), j.at("fresh").get<std::vector<double>>(),
+                j.at("again").get<std::vector<double>>(), j.at("known").get<std::vector<double>>()};
+  bool good = c.bytes >= 0 && !c.empty() && c.fresh.size() <= 100;
+  for (const auto* times : {&c.fresh, &c.again, &c.known})
+    good = good && times->size() == c.fresh.size() &&
+           std::ranges::all_of(*times, [](double x) { return x > 0 && std::isfinite(x); });
+  if (!good)
+    throw std::invalid_argument("run file: " + of +
+                                ": its control of caches needs as many positive times of each kind");
+  return c;
+}
+
+}  // namespace detail
 
 // Throws std::invalid_argument; `of` is the name of the contender.
 inline Evidence read_evidence(const Json& j, const std::string& of) {
@@ -94,6 +126,7 @@ inline Evidence read_evidence(const Json& j, const std::string& of) {
   for (size_t i = 0; i < 3; ++i)
     for (const Json& t : j.at(detail::kEvidenceTurns[i]))
       (e.*detail::kEvidenceMembers[i]).push_back(detail::read_turn(t, of));
+  if (j.contains("caches")) e.caches = detail::read_caches(j.at("caches"), of);
   return e;
 }
 

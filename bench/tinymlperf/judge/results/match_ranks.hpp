@@ -33,8 +33,10 @@ inline std::vector<std::optional<int64_t>> match_ranks(const RunDocument& d) {
     }
     places.push_back(i);
   }
-  const auto order = d.scenario == Scenario::time_to_quality ? tinytorch::statistics::rank_with_ties(ratios)
-                                                             : tinytorch::statistics::rank_by_blocks(costs);
+  const auto order =
+      d.scenario == Scenario::time_to_quality
+          ? tinytorch::statistics::rank_with_ties(ratios)
+          : tinytorch::statistics::rank_by_blocks(costs, tinytorch::benchmarking::rounds_of(turns));
   for (const auto& [index, rank] : order) ranks[places[index]] = rank;
   return ranks;
 }

@@ -16,7 +16,7 @@
 //      "worker": "build/student/bin/tinymlperf",           -- a student's program that answers
 //      "compiled": true,                                   -- its forward pass ran by tt::compile
 //      "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,  -- 0: not known
-//      "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],  -- two of each block
+//      "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],  -- two of each round
 //      "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
 //      "evidence": {...},                                  -- their measurements (evidence.hpp)
 //      "value": 0.0081, "certified": 0.0083 or null,       -- the percentile and its 99 % bound
@@ -43,6 +43,7 @@
 #include <tinymlperf/judge/scenarios/scenario.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <tinytorch/benchmarking/paired_auc.hpp>
+#include <tinytorch/benchmarking/rounds.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 #include <vector>
 
@@ -88,7 +89,7 @@ inline double value_of(Scenario s, const Turn& turn) {
   return tinytorch::benchmarking::value_of(quantity_of(s), turn);
 }
 
-// Each block as one number of which less is better.
+// Each round as one number of which less is better.
 inline std::vector<double> block_costs(Scenario s, tinytorch::benchmarking::Turns turns) {
   std::vector<double> out = tinytorch::benchmarking::block_values(quantity_of(s), turns);
   if (tinytorch::benchmarking::more_is_better(quantity_of(s)))
@@ -120,7 +121,7 @@ struct ContenderRecord {
   tinytorch::statistics::PairWins wins = {};  // if quality is an area under the ROC curve; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
   int64_t multiply_adds = 0;  // for one sample, if the judge can count them; otherwise 0
-  std::vector<Turn> turns;    // two of each block, in the order of time
+  std::vector<Turn> turns;    // two of each round, in the order of time
   TrainingRuns training;      // instead of turns, in time_to_quality
   std::vector<AuditResult> audits;
   std::vector<std::string> replaced =
@@ -153,14 +154,14 @@ inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRec
     if (&c == &baseline) return Interval{1, 1, 1};
     return times_faster(c.training, baseline.training);
   }
-  return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
+  return tinytorch::benchmarking::times_better_of_rounds(quantity_of(s), c.turns, baseline.turns);
 }
 
-// The median of a contender's turns; empty before its first. For training runs the mean without the fastest
-// and the slowest.
+// The median of a contender's turns, or of its blocks of several rounds; empty before its first. For training
+// runs the mean without the fastest and the slowest.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return summarize(c.training).seconds;
-  return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
+  return tinytorch::benchmarking::value_of(quantity_of(s), tinytorch::benchmarking::pooled_turns(c.turns));
 }
 
 // The upper bound of the scenario's percentile at 99 % (benchmarking/turns.hpp); empty if the scenario has
@@ -179,11 +180,11 @@ inline std::optional<double> time_to_first_token(const ContenderRecord& c) {
   return tinytorch::statistics::median(turns);
 }
 
-// One value for each turn or training run, in the order of time.
+// One value for each turn, block of several rounds, or training run, in the order of time.
 inline std::vector<double> values_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return seconds_of(c.training);
   std::vector<double> out;
-  for (const Turn& t : c.turns) out.push_back(value_of(s, t));
+  for (const Turn& t : tinytorch::benchmarking::pooled_turns(c.turns)) out.push_back(value_of(s, t));
   return out;
 }
 

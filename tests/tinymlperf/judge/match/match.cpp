@@ -143,6 +143,49 @@ TEST_CASE("a class with several processes starts fresh ones between blocks; what
   CHECK_FALSE(contenders[1].record.out.empty());
 }
 
+TEST_CASE("a block of several rounds has short turns of all contenders, where the scenario allows it") {
+  const test::Scene scene;
+  RunClass rounds{"tiny", 0.4, 30, 12, 256};
+  rounds.rounds = 3, rounds.processes = 4;
+  const auto played = [&](Scenario s) {
+    DigitsBenchmark benchmark, fresh;
+    benchmark.draw(rounds.hidden, 77), fresh.draw(rounds.hidden, 78);
+    std::vector<Contender> contenders(2);
+    std::vector<std::string> told;
+    int starts = 0;
+    for (Contender& c : contenders) {
+      c.start = [&] {
+        ++starts;
+        return std::make_unique<channel::Session>(scene.child({"stripes", "honest", "100"}), scene.policy,
+                                                  machine());
+      };
+      c.session = c.start();
+    }
+    Match({benchmark, fresh}, s, rounds, 5, {},
+          [&](const Progress& now) { told.push_back(now.text()); })(contenders);
+    CHECK(starts == 8);
+    CHECK(told.size() == 14);  // twelve blocks and two audits
+    return contenders;
+  };
+  for (const Contender& c : played(Scenario::single_stream)) {
+    REQUIRE_MESSAGE(c.record.out.empty(), c.record.out);
+    REQUIRE(c.record.turns.size() == 72);
+    CHECK(c.record.credit.size() == 256);
+    CHECK(c.record.evidence.first_time.size() == 72);
+    for (const Turn& t : c.record.turns) CHECK(t.latencies.size() >= 10);
+    CHECK(values_of(Scenario::single_stream, c.record).size() == 12);
+  }
+  for (const Contender& c : played(Scenario::offline)) {
+    REQUIRE_MESSAGE(c.record.out.empty(), c.record.out);
+    CHECK(c.record.turns.size() == 24);
+  }
+  DigitsBenchmark set;
+  set.draw(10, 77);
+  rounds.blocks = 6;
+  CHECK_THROWS_WITH(Match({set, set}, Scenario::single_stream, rounds, 5),
+                    doctest::Contains("needs 12 blocks"));
+}
+
 TEST_CASE("a process that is slow at first is warm before its first turn") {
   const test::Scene scene;
   DigitsBenchmark benchmark, fresh;
