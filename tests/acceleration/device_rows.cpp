@@ -27,8 +27,7 @@ Tensors plain_softmax(const Tensors& x) {
 }
 Tensors plain_norm(const Tensors& x) {
   const Tensor d = x[0] - mean(x[0], {-1}, true), v = mean(d * d, {-1}, true);
-  return {d * rsqrt(v + 0.01) * x[2] +
-          x[3]};  // 0.01: two equal numbers of a short row are no rounding errors
+  return {d * rsqrt(v + 0.01) * x[2] + x[3]};  // 0.01 bounds the factor by which rounding errors of d grow
 }
 
 }  // namespace

@@ -69,6 +69,8 @@ TEST_CASE("gaps: parts that do not fit are refused, and memory that is not align
   CHECK(code([] { tt::to_gaps(tt::ones({2, 3, 4})); }) == "TT-SHAPE-02");
   CHECK(code([] { tt::to_gaps(tt::Tensor()); }) == "TT-TENSOR-01");
 
+  // An empty tensor of offsets is no matrix of -1 rows.
+  CHECK(with(tt::zeros({0}), tt::zeros({0}, tt::u8), tt::zeros({0}, tt::i64), 5) == "TT-PRUNE-05");
   const tt::Tensor longer = tt::cat({tt::zeros({1}), s.values()}, 0);
   const tt::GapMatrix moved(longer.slice(0, 1), s.gaps(), s.offsets(), 70);
   CHECK(reinterpret_cast<uintptr_t>(moved.view().values) % 16 == 0);

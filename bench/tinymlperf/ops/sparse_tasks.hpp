@@ -3,9 +3,8 @@
 // reads either.
 //
 //   values   f16 [n, 2 g]: the kept numbers of a row in order
-//   places   u8 [n, 2 ceil(g / 4)]: bits 2 (i % 4) and 2 (i % 4) + 1 of byte i / 4 of a row say at which
-//   place
-//            in its four, 0 to 3, kept number i is; the two places of a four ascend
+//   places   u8 [n, 2 ceil(g / 4)]: bits 2 (i % 4) and 2 (i % 4) + 1 of byte i / 4 of a row say at
+//            which place in its four, 0 to 3, kept number i is; the two places of a four ascend
 //   strips   u8 [ceil(n / 16), 1152 ceil(g / 16)]: both in the order in which sparse tensor cores read them,
 //            16 rows in a strip, 64 columns in a part of 1152 bytes; bytes_in_strips() says where
 //

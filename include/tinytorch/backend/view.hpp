@@ -30,6 +30,13 @@ struct View {
 };
 
 // The transposed view of a matrix: [R, C] as [C, R].
+// Rows first to first + count - 1 of a matrix.
+inline View rows_of(const View& v, int64_t first, int64_t count) {
+  View part = v;
+  part.data = static_cast<uint8_t*>(v.data) + first * v.strides[0] * static_cast<int64_t>(size_of(v.dtype));
+  part.shape[0] = count;
+  return part;
+}
 inline View transposed(const View& v) {
   return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
 }

@@ -31,7 +31,7 @@ class BsrMatrix {
                           "values [blocks, B, B] for B = 16, 32 or 64, indices i32 [blocks], which ascend in "
                           "a row of blocks and are below ceil(K / B), offsets i64 [ceil(N / B) + 1]",
                           loc);
-    if (reinterpret_cast<uintptr_t>(values_.view_of().data) % 16 != 0) values_ = values_.clone(loc);
+    values_ = pruning::aligned_part(values_, loc);
   }
 
   static bool is_block(int64_t B) { return B == 16 || B == 32 || B == 64; }

@@ -4,7 +4,7 @@
 //   Tensor back = s.dense();           // the same numbers
 //
 // With 16-bit numbers an entry has 20 bits, whatever its column: at a density of one half this is 0.63 of the
-// dense matrix (a bitmap: 0.56), at 0.2 it is 0.26 (0.26), at 0.05 it is 0.09 (0.11). It is made for GPUs: a
+// dense matrix (a bitmap: 0.56), at 0.2 it is 0.26 (0.26), at 0.05 it is 0.11 (0.11). It is made for GPUs: a
 // warp reads whole lines of entries and finds their columns by a sum over its lanes, so that every lane has
 // as many numbers to multiply as every other. Runs of more than 15 zeros take an entry of the number 0 each.
 #pragma once
@@ -25,17 +25,17 @@ class GapMatrix {
         offsets_(std::move(offsets)),
         columns_(columns),
         rows_(offsets_.defined() && offsets_.rank() == 1 ? offsets_.size(0) - 1 : 0) {
-    const bool shapes = columns >= 0 && columns <= INT32_MAX && values_.defined() && values_.rank() == 1 &&
-                        values_.is_contiguous() && pruning::is_part(gaps_, DType::u8, {values_.numel() / 2});
+    // Kernels count rows and the entries of a row in 32 bits.
+    const bool shapes = columns >= 0 && columns <= INT32_MAX - 8 && rows_ <= INT32_MAX && values_.defined() &&
+                        values_.rank() == 1 && values_.is_contiguous() &&
+                        pruning::is_part(gaps_, DType::u8, {values_.numel() / 2});
     pruning::require_part(shapes && pruning::are_offsets(offsets_, rows_, values_.numel(), loc) && fit(loc),
                           "gap",
                           "values [entries], gaps u8 [entries / 2], offsets i64 [N + 1], multiples of 8; "
                           "numbers other than 0 lie "
                           "below column K, and the entries behind them at most 7 columns beyond",
                           loc);
-    // Kernels read 16 bytes at once.
-    if (reinterpret_cast<uintptr_t>(values_.raw()) % 16 != 0) values_ = values_.clone();
-    if (reinterpret_cast<uintptr_t>(gaps_.raw()) % 16 != 0) gaps_ = gaps_.clone();
+    values_ = pruning::aligned_part(values_, loc), gaps_ = pruning::aligned_part(gaps_, loc);
   }
 
   bool defined() const { return values_.defined(); }

@@ -52,12 +52,17 @@ inline bool is_part(const Tensor& t, DType dtype, const Shape& shape) {
 }
 // Whether offsets [n + 1] begin with 0, never descend, and end with `last`. Reads them from any device.
 inline bool are_offsets(const Tensor& offsets, int64_t n, int64_t last, Loc loc) {
-  if (!is_part(offsets, DType::i64, {n + 1})) return false;
+  if (n < 0 || !is_part(offsets, DType::i64, {n + 1})) return false;
   const Tensor here = offsets.to(cpu, loc);
   const auto* const at = here.data<int64_t>();
   for (int64_t i = 0; i < n; ++i)
     if (at[i] > at[i + 1]) return false;
   return at[0] == 0 && at[n] == last;
+}
+
+// The part, or a copy of it if it begins between multiples of 16 bytes, which kernels read at once.
+inline Tensor aligned_part(const Tensor& t, Loc loc) {
+  return reinterpret_cast<uintptr_t>(t.view_of().data) % 16 == 0 ? t : t.clone(loc);
 }
 
 // The bytes of a part; 0 if it is undefined.

@@ -5,10 +5,10 @@
 //   StripsMatrix w = to_strips(two);                       // once per weight
 //   Tensor y = linear(x, w, bias);                         // half of the products of the dense weight
 //
-// It has 9/16 of the bytes of the dense matrix, so a product with up to 16 rows of x is faster than with the
-// dense weight: 1.7 times for one row on an H100. With more rows the kernel is slower than the dense product
-// so far (bench/results/sparse_h100.json), although tensor cores need half of the steps. On the CPU the
-// results are the same, but not faster.
+// It has 9/16 of the bytes of the dense matrix, so a product with few rows of x is faster than with the dense
+// weight: 1.6 times for one row on an H200. With many rows the tensor cores need half of the steps: 1.27 to
+// 1.39 times as fast from 512 rows on. Between 16 and 128 rows it is slower so far
+// (bench/results/sparse_h200.json). On the CPU the results are the same, but not faster.
 #pragma once
 
 #include <cstring>
@@ -33,6 +33,7 @@ class StripsMatrix {
         "strips u8 [ceil(N / 16), 1152 ceil(K / 64)] of a matrix [N, K] of bf16 or f16 with "
         "K % 4 = 0",
         loc);
+    strips_ = pruning::aligned_part(strips_, loc);
   }
 
   bool defined() const { return strips_.defined(); }

@@ -175,6 +175,11 @@ TEST_CASE("many rows of x: partial tiles, depths and layouts" * needs_devices())
     check_product(fresh, t, 130, 70, 128);
     check_product(fresh, t, 257, 140, 64 * 4 + 8, Layout::offset);
     check_product(fresh, t, 300, 65, 64 * 9, Layout::gaps, Layout::gaps);
+#if !TINYTORCH_CUDA_SIM  // clusters of two blocks, each with several tiles, the last without rows of the
+                         // weight
+    check_product(fresh, t, 1100, 4700, 72);
+    check_product(fresh, t, 600, 9000, 64 * 5);
+#endif
   }
 }
 

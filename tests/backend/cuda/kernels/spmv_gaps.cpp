@@ -90,6 +90,21 @@ TEST_CASE("products with gaps: any size, density, dtype and layout" * needs_devi
   check(fresh, f32, 2, 9, 130, 0.5, Layout::gaps, f16);
 }
 
+TEST_CASE("gaps: more rows of x than a grid has along y, and values that no kernel reads" * needs_devices()) {
+  Fresh fresh;
+  spmv_gaps_tests::check(fresh, f16, 65536 + 3, 2, 8, 0.5);
+  spmv_gaps_tests::Gaps w(fresh, f32, 3, 8, 0.5);
+  w.view.dtype = DType::f64;
+  DeviceArray x = fresh.array(f64, {1, 8}), out(f64, {1, 3});
+  std::string code;
+  try {
+    kernels::spmv_gaps(out.view(), x.view(), w.view);
+  } catch (const Error& e) {
+    code = e.code();
+  }
+  CHECK(code == "TT-DTYPE-02");
+}
+
 TEST_CASE("gaps without rows, columns or numbers" * needs_devices()) {
   Fresh fresh;
   for (const DType t : {f32, bf16}) {

@@ -284,7 +284,7 @@ TEST_CASE("a board of schema 4 gets the table of workers") {
   {
     Store store(f.path, test::Board::with_clock({}));
     store.add_user("Ada");
-    store.database().script("DROP TABLE workers; PRAGMA user_version = 4");
+    store.database().script("DROP TABLE workers; DROP TABLE pseudonyms; PRAGMA user_version = 4");
   }
   Store store(f.path, test::Board::with_clock({}));
   CHECK(store.users().size() == 1);

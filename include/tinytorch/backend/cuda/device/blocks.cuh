@@ -115,11 +115,25 @@ struct PairOf {
   static constexpr unsigned kMinusBaseAnd8 = kMinusBase + 0x00080008u;    // -136, or -1032
   static constexpr unsigned kMinusBaseAnd128 = kMinusBase + 0x00800080u;  // f16: -1152
 };
-// Two codes of 4 bits, minus `zero`, which is 0 or 8, as two numbers of type T. Exact.
+// Bytes 2 i and 2 i + 1 of a word, which are below 128, added to the base of T.
+template <class T>
+__device__ __forceinline__ unsigned two_bytes_on_base(unsigned word, int i) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(word, PairOf<T>::kBase, i == 0 ? 0x5150 : 0x5352);  // the base's low bytes are 0
+#else
+  return two_bytes(word, i) | PairOf<T>::kBase;
+#endif
+}
+// Two codes of 4 bits on the base of T, minus it and `zero`, which is 0 or 8, as two numbers of type T.
+// Exact.
+template <class T, int zero>
+__device__ __forceinline__ unsigned pair_less_base(unsigned codes) {
+  return multiply_add_two<T>(codes, PairOf<T>::kOne,
+                             zero == 0 ? PairOf<T>::kMinusBase : PairOf<T>::kMinusBaseAnd8);
+}
 template <class T, int zero>
 __device__ __forceinline__ unsigned pair_of_nibbles(unsigned codes) {
-  return multiply_add_two<T>(codes | PairOf<T>::kBase, PairOf<T>::kOne,
-                             zero == 0 ? PairOf<T>::kMinusBase : PairOf<T>::kMinusBaseAnd8);
+  return pair_less_base<T, zero>(codes | PairOf<T>::kBase);
 }
 // Two signed bytes as two numbers of type T. Exact: with bf16, the low 7 bits minus the sign bit.
 template <class T>
@@ -202,8 +216,8 @@ __device__ __forceinline__ void pairs_of_nibbles(unsigned word, unsigned (&out)[
   const unsigned low = word & 0x0f0f0f0fu, high = word >> 4 & 0x0f0f0f0fu;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    out[i] = pair_of_nibbles<T, zero>(two_bytes(low, i));
-    out[2 + i] = pair_of_nibbles<T, zero>(two_bytes(high, i));
+    out[i] = pair_less_base<T, zero>(two_bytes_on_base<T>(low, i));
+    out[2 + i] = pair_less_base<T, zero>(two_bytes_on_base<T>(high, i));
   }
 }
 struct DeviceQ4_0 : GroupBlock<18> {

@@ -28,6 +28,14 @@ struct LaunchConfig {
   return ceil_div(a, b);
 }
 
+inline constexpr int64_t kMostGridRows = 65535;  // of a grid, along y
+
+// Calls work(first, count) for parts of at most `most` of n things.
+template <class F>
+void for_each_part(int64_t n, int64_t most, F&& work) {
+  for (int64_t first = 0; first < n; first += most) work(first, n - first < most ? n - first : most);
+}
+
 // A grid with one thread per element and `block` threads per block.
 inline LaunchConfig over(int64_t elements, unsigned block) {
   return {dim3(static_cast<unsigned>(ceil_div(elements, block))), dim3(block)};

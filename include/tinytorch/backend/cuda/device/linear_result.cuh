@@ -30,7 +30,7 @@ struct LinearResult {
   }
   // Whether 8 results that begin at a multiple of 8 are 16 bytes of T at a multiple of 16.
   template <class T>
-  __device__ __forceinline__ bool has_vectors() const {
+  __host__ __device__ __forceinline__ bool has_vectors() const {
     return dtype == dtype_of<T> && step == 1 && row % 8 == 0 && reinterpret_cast<uintptr_t>(out) % 16 == 0;
   }
   __device__ __forceinline__ void store(int64_t m, int64_t n, float sum) const {

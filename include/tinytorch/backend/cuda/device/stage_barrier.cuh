@@ -63,8 +63,8 @@ class StageBarriers {
                  : "memory");
 #endif
   }
-  // One arrival at the same barrier of another block of the cluster. It orders no memory but what the
-  // arriving thread has read.
+  // One arrival at the same barrier of another block of the cluster, which says that this thread has read the
+  // stage. What it wrote is not published.
   __device__ __forceinline__ void arrive_at([[maybe_unused]] unsigned block, RingPlace at) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(

@@ -149,4 +149,26 @@ __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
   }
 }
 
+// 16 or 4 bytes at p that no kernel writes and that are read once: they do not displace others from the L1
+// cache.
+__device__ __forceinline__ void load_once(unsigned (&out)[4], const uint8_t* p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "l"(p));
+#else
+  const uint4 four = *reinterpret_cast<const uint4*>(p);
+  out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+#endif
+}
+__device__ __forceinline__ unsigned load_word_once(const uint8_t* p) {
+#ifdef __CUDA_ARCH__
+  unsigned word;
+  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(word) : "l"(p));
+  return word;
+#else
+  return *reinterpret_cast<const unsigned*>(p);
+#endif
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

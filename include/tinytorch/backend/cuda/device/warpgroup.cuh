@@ -30,11 +30,29 @@ inline constexpr bool kHasWarpgroups = true;
 inline constexpr bool kHasWarpgroups = false;
 #endif
 
+// A kernel that tells by its limit of threads whether the program was compiled for sm_90a: the code for sm_90
+// runs on the same device, and its kernels of warpgroups are empty.
+#if !TINYTORCH_CUDA_SIM
+static __global__ void __launch_bounds__(kHasWarpgroups ? 64 : 32) warpgroups_probe() {}
+#endif
+inline bool compiled_for_warpgroups() {
+#if TINYTORCH_CUDA_SIM
+  return true;
+#else
+  static const bool compiled = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, warpgroups_probe), "asking for the limits of a kernel");
+    return attributes.maxThreadsPerBlock == 64;
+  }();
+  return compiled;
+#endif
+}
 // True on devices with wgmma. TINYTORCH_CUDA_WARPGROUPS=0 disables it, to test or to compare the kernels of
 // single warps.
 inline bool has_warpgroups() {
   const char* const asked = std::getenv("TINYTORCH_CUDA_WARPGROUPS");
-  return properties(current_device()).major == 9 && !(asked && std::strcmp(asked, "0") == 0);
+  return properties(current_device()).major == 9 && !(asked && std::strcmp(asked, "0") == 0) &&
+         compiled_for_warpgroups();
 }
 
 // Makes this thread's writes to shared memory visible to the tensor cores (the async proxy), after the next

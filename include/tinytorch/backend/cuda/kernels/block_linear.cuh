@@ -126,7 +126,8 @@ inline bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t
 template <class F, class T>
 bool block_linear_by_tiles(BlockLinearArguments a, const View& x) {
   const int64_t K = x.shape[1];
-  const bool usable = x.strides[1] == 1 && x.strides[0] % 8 == 0 && is_multiple_of_16(x.data);
+  const bool usable =
+      x.strides[1] == 1 && x.strides[0] % 8 == 0 && x.strides[0] >= K && is_multiple_of_16(x.data);
   const DeviceScratch<T> own(usable ? 0 : a.M * K);
   if (!usable) copy({own.data(), x.dtype, x.shape, {K, 1}}, x);
   a.x = usable ? x.data : own.data();

@@ -58,7 +58,8 @@ void strips24_int4(const View& codes, const View& scales, const View& values, co
 void linear_sparse24(const View& out, const View& x, const View& strips, const View& bias);
 void linear_sparse24_int4(const View& out, const View& x, const View& codes, const View& scales,
                           const View& bias);
-// spmv: products with bitmaps (backend/cpu/spmv.hpp); values of w are f32, bf16 or f16
+// spmv: products with bitmaps and with gaps (backend/cpu/spmv.hpp, spmv_gaps.hpp); values of w are f32, bf16
+// or f16, TT-DTYPE-02 for others
 void spmv_bitmap(const View& out, const View& x, const BitmapView& w);
 void spmv_gaps(const View& out, const View& x, const GapView& w);
 // spmm_bsr: products with blocks (backend/cpu/spmm.hpp) on tensor cores; blocks are of bf16 or f16, and b is

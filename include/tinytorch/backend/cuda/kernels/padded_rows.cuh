@@ -13,7 +13,8 @@ class PaddedRows {
  public:
   explicit PaddedRows(const View& x)
       : usable_(x.dtype == dtype_of<T> && x.strides[1] == 1 && x.strides[0] % kEach == 0 &&
-                x.shape[1] % kEach == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0),
+                x.strides[0] >= x.shape[1] && x.shape[1] % kEach == 0 &&
+                reinterpret_cast<uintptr_t>(x.data) % 16 == 0),
         columns_(ceil_div(x.shape[1], kEach) * kEach),
         own_(usable_ ? 0 : x.shape[0] * columns_),
         data_(usable_ ? x.as<const T>() : own_.data()),

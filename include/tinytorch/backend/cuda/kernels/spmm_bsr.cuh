@@ -237,8 +237,7 @@ void spmm_bsr(const View& c, const BsrView& w, const View& b) {
     const PaddedRows<T> rows(x);
     const LinearResult to(out, {});
     if (multiply_bsr_by_groups<T>(w, rows, x.shape[0], to)) return;
-    const bool vectors = out.dtype == dtype_of<T> && out.strides[1] == 1 && out.strides[0] % 8 == 0 &&
-                         reinterpret_cast<uintptr_t>(out.data) % 16 == 0;
+    const bool vectors = to.has_vectors<T>();
     const BsrProduct<T> p{rows.data(),  static_cast<const T*>(w.values),
                           w.columns_of, w.offsets,
                           x.shape[0],   w.rows,

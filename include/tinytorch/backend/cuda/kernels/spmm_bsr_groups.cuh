@@ -17,6 +17,7 @@
 #include <tinytorch/backend/cuda/device/transposed_result.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup_wide.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm_int8_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/padded_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -239,6 +239,11 @@ void launch_spmv_bitmap(const BitmapView& w, const PaddedRows<T>& x, int64_t M, 
 
 void spmv_bitmap(const View& out, const View& x, const BitmapView& w) {
   if (out.numel() == 0) return;
+  if (x.shape[0] > kMostGridRows) {
+    return for_each_part(x.shape[0], kMostGridRows, [&](int64_t first, int64_t count) {
+      spmv_bitmap(rows_of(out, first, count), rows_of(x, first, count), w);
+    });
+  }
   dispatch_stored(w.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<Compute<T>, float>) {
       const PaddedRows<T> rows(x);
@@ -247,6 +252,9 @@ void spmv_bitmap(const View& out, const View& x, const BitmapView& w) {
       if (w.rows >= int64_t{16} * properties(current_device()).multiprocessors)
         return launch_spmv_bitmap<T, 2, 1>(w, rows, x.shape[0], to);
       return launch_spmv_bitmap<T, 2, kSpmvWarps>(w, rows, x.shape[0], to);
+    } else {
+      fail("TT-DTYPE-02",
+           std::string("spmv_bitmap: on CUDA the values must be f32, bf16 or f16, got ") + name_of(w.dtype));
     }
   });
 }

@@ -26,7 +26,7 @@ inline constexpr int kGapPadding = kGapStep + 8;  // zeros behind x, which entri
 template <class T>
 struct GapStep {
   static constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
-  uint4 values[kWords];
+  unsigned values[kWords][4];
   unsigned gaps;
 
   // Entries first + 8 lane and the next seven; the number 0 from `count` entries on.
@@ -34,10 +34,14 @@ struct GapStep {
     const int ahead = static_cast<int>(threadIdx.x % kWarp) * 8;
     const bool exists = ahead < count;
     const int64_t at = first + ahead;
-    gaps = exists ? reinterpret_cast<const unsigned*>(w.gaps)[at / 8] : 0u;
+    gaps = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) values[i][0] = values[i][1] = values[i][2] = values[i][3] = 0;
+    if (!exists) return;
+    gaps = load_word_once(w.gaps + at / 2);
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
-      values[i] = exists ? reinterpret_cast<const uint4*>(static_cast<const T*>(w.values) + at)[i] : uint4{};
+      load_once(values[i], static_cast<const uint8_t*>(w.values) + at * static_cast<int>(sizeof(T)) + i * 16);
   }
   // The number of columns that the entries advance.
   __device__ __forceinline__ unsigned advance() const {
@@ -65,7 +69,7 @@ __device__ __forceinline__ void add_step(float (&sum)[2], const GapStep<T>& step
   for (int i = 0; i < 8; ++i) {
     at += step.gaps >> (4 * i) & 15u;
     constexpr int kEach = 16 / static_cast<int>(sizeof(T));
-    const T value = reinterpret_cast<const T*>(&step.values[i / kEach])[i % kEach];
+    const T value = reinterpret_cast<const T*>(step.values[i / kEach])[i % kEach];
     const float v = to<float>(value);
     if (!kCareful || v != 0) sum[i % 2] = fmaf(v, *at, sum[i % 2]);
     ++at;
@@ -102,13 +106,23 @@ struct GapOperand {
     __syncthreads();
     float* const own = dynamic_shared<float>();
     bool finite = true;
+    const auto keep = [&](int64_t k, float number) {
+      own[k] = number;
+      finite = finite && fabsf(number) < INFINITY;
+    };
     for_stored<float>(dtype, [&]<class T>(T*) {
       const T* const from = static_cast<const T*>(x) + m * row;
-      for (int64_t k = threadIdx.x; k < columns; k += blockDim.x) {
-        const float number = to<float>(from[k * step]);
-        own[k] = number;
-        finite = finite && fabsf(number) < INFINITY;
+      constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+      // Vectors, as far as they are aligned: a block waits for x before anything else.
+      const bool vectors = step == 1 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
+      const int64_t whole = vectors ? columns / kEach * kEach : 0;
+      for (int64_t k = int64_t{threadIdx.x} * kEach; k < whole; k += int64_t{blockDim.x} * kEach) {
+        float few[kEach];
+        load(few, from + k);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) keep(k + i, few[i]);
       }
+      for (int64_t k = whole + threadIdx.x; k < columns; k += blockDim.x) keep(k, to<float>(from[k * step]));
     });
     for (int64_t k = columns + threadIdx.x; k < columns + kGapPadding; k += blockDim.x) own[k] = 0;
     if (!finite) atomicOr(&infinite, 1u);
@@ -132,7 +146,7 @@ struct LongGapOperand {
 // A warp computes whole rows. The first step of the next row is loaded during the last of this one.
 template <bool kCareful, class T, int kThreads>
 __device__ __forceinline__ void multiply_rows(const GapView& w, const float* x, const LinearResult& to) {
-  // Rows and the entries of a row are counted in 32 bits: few registers let 1536 threads be resident.
+  // Rows and the entries of a row are counted in 32 bits: so that registers do not limit the threads.
   const int rows = static_cast<int>(w.rows), warps = static_cast<int>(gridDim.x) * (kThreads / kWarp);
   int row = static_cast<int>(blockIdx.x) * (kThreads / kWarp) + static_cast<int>(threadIdx.x) / kWarp;
   if (row >= rows) return;
@@ -232,7 +246,7 @@ void launch_spmv_gaps(Kernel* kernel, int64_t blocks, const GapView& w, const Op
 
 template <class T, class Operand>
 void launch_spmv_gaps(const GapView& w, const Operand& x, int64_t M, const LinearResult& to) {
-  constexpr int kThreads = sizeof(T) == 2 ? 768 : 1024, kFew = 256, kResident = sizeof(T) == 2 ? 2 : 1;
+  constexpr int kThreads = 512, kFew = 256, kResident = 2;
   if (w.rows >= int64_t{16} * properties(current_device()).multiprocessors) {
     launch_spmv_gaps<kThreads>(spmv_gaps_kernel<T, Operand, kThreads, kResident>,
                                ceil_div(w.rows, kThreads / kWarp), w, x, M, to);
@@ -243,6 +257,11 @@ void launch_spmv_gaps(const GapView& w, const Operand& x, int64_t M, const Linea
 
 void spmv_gaps(const View& out, const View& x, const GapView& w) {
   if (out.numel() == 0) return;
+  if (x.shape[0] > kMostGridRows) {
+    return for_each_part(x.shape[0], kMostGridRows, [&](int64_t first, int64_t count) {
+      spmv_gaps(rows_of(out, first, count), rows_of(x, first, count), w);
+    });
+  }
   dispatch_stored(w.dtype, [&]<class T>(T*) {
     if constexpr (std::is_same_v<Compute<T>, float>) {
       const int64_t M = x.shape[0], K = w.columns, pitch = K + kGapPadding;
@@ -255,6 +274,9 @@ void spmv_gaps(const View& out, const View& x, const GapView& w) {
       fill({own.data(), DType::f32, {M, pitch}, {pitch, 1}}, 0.0);
       copy({own.data(), DType::f32, {M, K}, {pitch, 1}}, x);
       launch_spmv_gaps<T>(w, LongGapOperand{own.data(), pitch}, M, to);
+    } else {
+      fail("TT-DTYPE-02",
+           std::string("spmv_gaps: on CUDA the values must be f32, bf16 or f16, got ") + name_of(w.dtype));
     }
   });
 }
