@@ -63,12 +63,13 @@ TEST_CASE("scales of 8-bit codes, and no other part of a weight, keep f32 in a m
 
 TEST_CASE("gaps that are made from their parts on a device equal those of the CPU") {
   const tt::Device here = tt::default_device();
-  const tt::GapMatrix s = tt::to_gaps(sparse_matrix(40, 70, 0.3, 4));
+  const tt::Tensor w = sparse_matrix(40, 70, 0.3, 4), x = sparse_matrix(5, 70, 1, 6);
+  const tt::GapMatrix s = tt::to_gaps(w.to(tt::cpu));
   const tt::GapMatrix moved(s.values().to(here), s.gaps().to(here), s.offsets().to(here), 70);
-  CHECK(same_values(moved.dense().to(tt::cpu), s.dense()));
-  const tt::Tensor x = sparse_matrix(5, 70, 1, 6);
-  CHECK(tt::max(tt::abs(tt::sparse_linear(x.to(here), moved).to(tt::cpu) - tt::matmul(x, s.dense().t())))
-            .item<float>() < 1e-4f);
+  CHECK(same_values(moved.dense().to(tt::cpu), w.to(tt::cpu)));
+  const tt::Tensor y = tt::sparse_linear(x.to(here), tt::SparseWeight(moved)).to(tt::cpu);
+  const tt::Tensor wanted = tt::matmul(x.to(tt::f64), w.to(tt::f64).t());
+  CHECK(tt::max(tt::abs(y.to(tt::f64) - wanted.to(tt::cpu))).item<double>() < 1e-4);
 }
 
 TEST_CASE("blocks of a slice that begins inside of 16 bytes are multiplied on every device") {
