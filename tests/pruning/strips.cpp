@@ -75,6 +75,21 @@ TEST_CASE("strips are the same bytes on the CPU and on the device, and x may hav
   CHECK(tt::linear(tt::zeros({0, 84}, tt::bf16, tt::default_device()), there).shape() == tt::Shape{0, 37});
 }
 
+TEST_CASE("strips that begin between multiples of 16 bytes, and x with one row for all, are multiplied") {
+  const tt::NoGrad no_grad;
+  const tt::Device here = tt::default_device();
+  const tt::Tensor w = random_matrix(20, 64, tt::bf16, 4).to(here),
+                   row = random_matrix(1, 64, tt::bf16, 5).to(here);
+  const tt::StripsMatrix s = tt::to_strips(tt::compress_two_four(w));
+  const int64_t bytes = s.strips().numel();
+  const tt::Tensor memory = tt::cat({tt::zeros({1}, tt::u8, here), s.strips().reshape({bytes})}, 0);
+  const tt::Tensor later = tt::slice(memory, 0, 1, bytes + 1).reshape(s.strips().shape());
+  const tt::StripsMatrix moved(later, tt::bf16, 20, 64);
+  const tt::Tensor x = tt::expand(row, {70, 64});  // a stride of 0
+  const tt::Tensor y = tt::linear(x, moved);
+  CHECK(distance(y, x.contiguous(), s.dense(), {}) < 1.5);
+}
+
 TEST_CASE("operands that do not fit are refused") {
   const tt::Tensor w = random_matrix(8, 16, tt::bf16, 6);
   const tt::StripsMatrix s = tt::to_strips(tt::compress_two_four(w));

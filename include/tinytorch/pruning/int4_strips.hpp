@@ -30,6 +30,7 @@ class Int4StripsMatrix {
         "codes u8 [ceil(N / 16), 384 ceil(K / 64)] and scales f16 [ceil(N / 16), 16 ceil(K / "
         "128)] of a matrix [N, K] with K % 4 = 0, on one device",
         loc);
+    codes_ = pruning::aligned_part(codes_, loc), scales_ = pruning::aligned_part(scales_, loc);
   }
 
   bool defined() const { return codes_.defined(); }
