@@ -118,7 +118,7 @@ tinymlperf::judge::RunDocument simulated_match(const tinymlperf::judge::RunClass
   return d;
 }
 
-// Of many matches: how often two have different ranks, and in the right order.
+// Counts over many matches: in how many two entries had different ranks, and the right order.
 struct Separation {
   int64_t matches = 0, apart = 0, in_order = 0;
   double share() const { return static_cast<double>(apart) / static_cast<double>(matches); }

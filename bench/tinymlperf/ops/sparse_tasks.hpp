@@ -138,7 +138,7 @@ inline KernelTask spmm_24_task() {
     fill_places(s, d == D::extreme, in[2].mutable_values<uint8_t>(), random);
     fill_strips(s, in[1].values<uint16_t>(), in[2].values<uint8_t>(), in[3].mutable_values<uint8_t>());
   };
-  // Of the two forms the one that has fewer bytes.
+  // A kernel reads one of the two forms; the smaller one is counted.
   t.traffic = [](const Shape& sides) -> Traffic {
     const SparseSides s(sides);
     return {static_cast<double>(8 * s.m * s.g + s.n * (4 * s.g + s.place_bytes())),

@@ -65,8 +65,8 @@ __device__ inline float quarter_of_row(const float* row, int n) {
   return sum;
 }
 
-// Of each four neighbours in a row of a 2:4 sparse weight two are kept. The place of kept number i within its
-// four has 2 bits.
+// The place, 0 to 3, of kept number i in its four: a 2:4 sparse row keeps two of each four neighbours, and a
+// place has 2 bits.
 __device__ inline int place_24(const unsigned char* places, int i) { return places[i / 4] >> i % 4 * 2 & 3; }
 
 // x times a row with `kept` numbers, whose places are place(i).

@@ -125,21 +125,22 @@ void dot_bits(T* y, const BitmapView& w, int64_t n, const T* x) {
   std::copy_n(total, kM, y);
 }
 
-inline constexpr int64_t kSpmvRows = 4;          // rows of x for which a word is decoded once
+inline constexpr int64_t kSpmvRows = 4;          // rows of x for which a row of w is decoded once
 inline constexpr int64_t kSpmvElements = 32768;  // elements of w, stored or not, that are worth a thread
 
-template <class T, class S>
-void spmv_bitmap_as(const View& out, const View& x, const BitmapView& w) {
-  const int64_t M = x.shape[0], K = w.columns, N = w.rows;
+// out [M, N] = x [M, K] w^T in the compute type T. dot(count, sums, n, x) gives row n of w times count.value
+// rows of x, which are contiguous. A thread computes at least `grain` rows of w.
+template <class T, class Dot>
+void multiply_by_rows(const View& out, const View& x, int64_t grain, Dot&& dot) {
+  const int64_t M = x.shape[0], K = x.shape[1], N = out.shape[1];
   const ContiguousInput<T> rows(x);
   ContiguousOutput<T> y(out);
-  const int64_t grain = ceil_div(kSpmvElements, std::max<int64_t>(1, K * std::min(M, kSpmvRows)));
   parallel_for(N, grain, [&](int64_t begin, int64_t end) {
     int64_t m = 0;
     const auto run = [&](auto count) {
       for (int64_t n = begin; n < end; ++n) {
         T sums[count.value];
-        dot_bits<count.value, T, S>(sums, w, n, rows.data() + m * K);
+        dot(count, sums, n, rows.data() + m * K);
         for (int64_t i = 0; i < count.value; ++i) y.data()[(m + i) * N + n] = sums[i];
       }
     };
@@ -148,21 +149,26 @@ void spmv_bitmap_as(const View& out, const View& x, const BitmapView& w) {
   });
   y.write_back();
 }
+// Calls f with null pointers of the compute type and of the stored type of floating values.
+template <class F>
+void dispatch_values(const char* op, DType values, F&& f) {
+  float* const single = nullptr;
+  if (values == DType::f32) return f(single, single);
+  if (values == DType::bf16) return f(single, static_cast<BFloat16*>(nullptr));
+  if (values == DType::f16) return f(single, static_cast<Half*>(nullptr));
+  if (values == DType::f64) return f(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
+  fail("TT-DTYPE-02", std::string(op) + ": the values must be floating, got " + name_of(values));
+}
 
 TT_API void spmv_bitmap(const View& out, const View& x, const BitmapView& w) {
   if (out.numel() == 0) return;
-  switch (w.dtype) {
-    case DType::f32:
-      return spmv_bitmap_as<float, float>(out, x, w);
-    case DType::bf16:
-      return spmv_bitmap_as<float, BFloat16>(out, x, w);
-    case DType::f16:
-      return spmv_bitmap_as<float, Half>(out, x, w);
-    case DType::f64:
-      return spmv_bitmap_as<double, double>(out, x, w);
-    default:
-      fail("TT-DTYPE-02", std::string("spmv_bitmap: the values must be floating, got ") + name_of(w.dtype));
-  }
+  const int64_t grain =
+      ceil_div(kSpmvElements, std::max<int64_t>(1, w.columns * std::min(x.shape[0], kSpmvRows)));
+  dispatch_values("spmv_bitmap", w.dtype, [&]<class T, class S>(T*, S*) {
+    multiply_by_rows<T>(out, x, grain, [&](auto count, T* sums, int64_t n, const T* rows) {
+      dot_bits<count.value, T, S>(sums, w, n, rows);
+    });
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -5,8 +5,7 @@
 // bitmap (spmv.hpp) is several times as fast there.
 #pragma once
 
-#include <tinytorch/backend/sparse_view.hpp>
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/cpu/spmv.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -19,13 +18,9 @@ TT_API void spmv_gaps(const View& out, const View& x, const GapView& w);
 
 #if TT_BODIES(PRODUCTS)
 #include <algorithm>
-#include <tinytorch/backend/cpu/loops/contiguous.hpp>
-#include <tinytorch/core/parallel.hpp>
-#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kGapRows = 4;         // rows of x for which an entry is decoded once
 inline constexpr int64_t kGapEntries = 16384;  // entries of w that are worth a thread
 
 // y[m] = row n of w times x[m * K ...] for kM rows of x, in the compute type T. S: the type of the values.
@@ -43,41 +38,16 @@ void dot_gaps(T* y, const GapView& w, int64_t n, const T* x) {
   std::copy_n(total, kM, y);
 }
 
-template <class T, class S>
-void spmv_gaps_as(const View& out, const View& x, const GapView& w) {
-  const int64_t M = x.shape[0], N = w.rows;
-  const ContiguousInput<T> rows(x);
-  ContiguousOutput<T> y(out);
-  const int64_t each = std::max<int64_t>(1, w.entries / std::max<int64_t>(1, N) * std::min(M, kGapRows));
-  parallel_for(N, ceil_div(kGapEntries, each), [&](int64_t begin, int64_t end) {
-    int64_t m = 0;
-    const auto run = [&](auto count) {
-      for (int64_t n = begin; n < end; ++n) {
-        T sums[count.value];
-        dot_gaps<count.value, T, S>(sums, w, n, rows.data() + m * w.columns);
-        for (int64_t i = 0; i < count.value; ++i) y.data()[(m + i) * N + n] = sums[i];
-      }
-    };
-    for (; m + kGapRows <= M; m += kGapRows) run(std::integral_constant<int64_t, kGapRows>{});
-    for (; m < M; ++m) run(std::integral_constant<int64_t, 1>{});
-  });
-  y.write_back();
-}
-
 TT_API void spmv_gaps(const View& out, const View& x, const GapView& w) {
   if (out.numel() == 0) return;
-  switch (w.dtype) {
-    case DType::f32:
-      return spmv_gaps_as<float, float>(out, x, w);
-    case DType::bf16:
-      return spmv_gaps_as<float, BFloat16>(out, x, w);
-    case DType::f16:
-      return spmv_gaps_as<float, Half>(out, x, w);
-    case DType::f64:
-      return spmv_gaps_as<double, double>(out, x, w);
-    default:
-      fail("TT-DTYPE-02", std::string("spmv_gaps: the values must be floating, got ") + name_of(w.dtype));
-  }
+  const int64_t each =
+      std::max<int64_t>(1, w.entries / std::max<int64_t>(1, w.rows) * std::min(x.shape[0], kSpmvRows));
+  dispatch_values("spmv_gaps", w.dtype, [&]<class T, class S>(T*, S*) {
+    multiply_by_rows<T>(out, x, ceil_div(kGapEntries, each),
+                        [&](auto count, T* sums, int64_t n, const T* rows) {
+                          dot_gaps<count.value, T, S>(sums, w, n, rows);
+                        });
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

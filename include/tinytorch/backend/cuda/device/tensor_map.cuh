@@ -4,9 +4,9 @@
 //   const TensorMap map = make_tensor_map(x, M, K, row_bytes, 256, 64, true);    on the host, once per launch
 //   copy_box(shared, map, k, m, full, at);     by one thread: rows m to m + 255, columns k to k + 63
 //
-// What lies outside of the matrix becomes zeros. With `swizzled`, a row of a box is 128 bytes, and its
-// 16-byte piece p is at place p ^ (row % 8), as warpgroup.cuh reads it; else rows follow each other without
-// gaps.
+// Devices with warpgroups have these copies (has_warpgroups()). What lies outside of the matrix becomes
+// zeros. With `swizzled`, a row of a box is 128 bytes, and its 16-byte piece p is at place p ^ (row % 8), as
+// warpgroup.cuh reads it; else rows follow each other without gaps.
 //
 // Source: NVIDIA, "PTX ISA", cp.async.bulk.tensor; "CUDA driver API", cuTensorMapEncodeTiled.
 #pragma once
@@ -98,9 +98,6 @@ TensorMap make_tensor_map(const T* data, int64_t rows, int64_t columns, int64_t 
   return map;
 #endif
 }
-
-// Whether the device has this kind of copy and the products of warpgroups, which read what it copies.
-inline bool has_bulk_copies() { return has_warpgroups(); }
 
 #if TINYTORCH_CUDA_SIM
 // The emulator copies at once.

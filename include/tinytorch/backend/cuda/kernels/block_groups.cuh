@@ -282,7 +282,7 @@ bool launch_block_product(const BlockLinearArguments& a) {
                   : launch_block_tile<F, T, BlockTile<F, 2, 2, 4, 2, kShort>>(a);
   }
   if (a.M <= 32 && !narrow) return launch_block_tile<F, T, BlockTile<F, 4, 4, 4, 2, kShort>>(a);
-  if (a.aligned && has_bulk_copies() && launch_block_groups<F, T>(a)) return true;
+  if (a.aligned && has_warpgroups() && launch_block_groups<F, T>(a)) return true;
   return a.M <= 64 && launch_block_tile<F, T, BlockTile<F, 8, 1, 8, 2, kShort>>(a);
 }
 

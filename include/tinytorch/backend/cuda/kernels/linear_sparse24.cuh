@@ -15,7 +15,7 @@ inline constexpr int64_t kFewRows24 = 32;
 
 template <class T>
 void multiply_strips24(const StripsProduct& p, const LinearResult& to) {
-  if (p.M > kFewRows24 && p.parts > 0 && has_bulk_copies()) return launch_gemm_sparse24<T>(p, to);
+  if (p.M > kFewRows24 && p.parts > 0 && has_warpgroups()) return launch_gemm_sparse24<T>(p, to);
   if (p.M <= 8) return launch_gemv_sparse24<T, 1>(p, to);
   if (p.M <= 16) return launch_gemv_sparse24<T, 2>(p, to);
   launch_gemv_sparse24<T, 4>(p, to);

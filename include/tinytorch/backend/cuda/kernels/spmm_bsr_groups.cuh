@@ -235,8 +235,7 @@ void launch_spmm_bsr_groups(const BsrView& w, const PaddedRows<T>& x, int64_t M,
 // Returns false if this kernel cannot multiply these operands.
 template <class T>
 bool multiply_bsr_by_groups(const BsrView& w, const PaddedRows<T>& x, int64_t M, const LinearResult& to) {
-  if (!has_bulk_copies() || w.block != 64 || w.blocks == 0 ||
-      w.block_columns() > BsrGroup<1, 8>::kMostColumns)
+  if (!has_warpgroups() || w.block != 64 || w.blocks == 0 || w.block_columns() > BsrGroup<1, 8>::kMostColumns)
     return false;
   if (M <= 64) {
     launch_spmm_bsr_groups<T, BsrGroup<1, 8>>(w, x, M, to);
