@@ -100,7 +100,8 @@ json forward_seconds(const tt::Gpt2Config& config, int64_t batch, int64_t length
   const double first = seconds_of([&] { f(x); }), pass = tt::statistics::median(passes);
   return {{"first_call_seconds", first}, {"pass_seconds", pass}, {"compile_seconds", first - 3 * pass}};
 }
-// The same in fresh processes: with an empty cache of kernels, and with what the first process left there.
+// Measures forward passes in fresh processes: with an empty cache of kernels, and with what the first process
+// left there.
 json forward_cold_and_warm(int64_t batch, int64_t length, int64_t layers) {
   namespace fs = std::filesystem;
   const fs::path cache = fs::temp_directory_path() / fmt::format("bench_compile_step_{}", ::getpid());

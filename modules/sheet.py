@@ -14,7 +14,7 @@ EVERYWHERE = ("core/shape.hpp", "core/dtype.hpp", "core/error.hpp", "core/random
               "backend/parameters.hpp", "tensor/tensor.hpp", "tensor/operators.hpp", "tensor/functions.hpp")
 # Many functions in one header: their names; `tt api NAME` describes each.
 NAMES_ONLY = ("tensor/functions.hpp",)
-# Of these headers, the names that a task needs.
+# Headers of which a task needs a few names only, and these names.
 OF_THESE = {"core/error.hpp": ("Error", "fail", "todo")}
 SHORT = 110  # characters of a comment
 

@@ -55,7 +55,7 @@ TEST_CASE("the format with the largest ratio is chosen by the sparsity of elemen
   CHECK(tt::choose_format(with(0.5), t) == "bitmap");
   CHECK(tt::choose_format(with(0.9), t) == "csr");
   CHECK(tt::choose_format(with(0.5), t, 2.5).empty());
-  // Of 16 blocks one is used, with all its numbers; elements are at 0.9375.
+  // One of 16 blocks is used, with all its numbers; elements are at 0.9375.
   tt::Tensor block = tt::zeros({64, 64});
   block.slice(0, 16, 32).slice(1, 32, 48).fill_(1);
   CHECK(tt::pruning::block_sparsity(block, 16) == doctest::Approx(15.0 / 16));

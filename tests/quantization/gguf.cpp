@@ -163,7 +163,7 @@ TEST_CASE("parts of one layer may have different formats" * test::long_on_emulat
       return std::string(name.find("blk") == 0 ? "Q4_0" : "");
     });
     const auto loaded = load_packed_gguf(folder / "m.gguf", {.activations = Activations::floats});
-    // The same model with the decoded weights.
+    // This model has the decoded weights.
     GgufLoadOptions decode;
     decode.values = [](const GgufFile& file, const GgufTensorInfo& t) {
       return gguf::decoded(file, t, Loc::current());

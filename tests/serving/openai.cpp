@@ -293,7 +293,7 @@ TEST_CASE("the log probabilities of a stream come with the text of their tokens"
       events += stream.add(end);
       whole.keep(end);
     }
-    // Of each choice: the lists of its log probabilities, joined.
+    // These are the lists of the log probabilities of each choice, joined.
     const std::vector<const char*> names =
         chat ? std::vector{"content"}
              : std::vector{"tokens", "token_logprobs", "top_logprobs", "text_offset"};

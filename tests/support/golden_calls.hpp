@@ -30,7 +30,7 @@ inline void check_equal(const tinytorch::Tensor& got, const nlohmann::json& want
   REQUIRE(got.shape() == shape_of(want));
   check_values(got.detach().to_vector<double>(), want["values"], tolerance);
 }
-// The same values with gaps in memory.
+// Returns the same values with gaps in memory.
 inline tinytorch::Tensor strided(const tinytorch::Tensor& x) {
   const int last = x.rank() - 1;
   return tinytorch::stack({x, x * 0 + 7}, x.rank()).select(last + 1, 0);

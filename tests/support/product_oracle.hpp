@@ -10,7 +10,8 @@
 
 namespace test {
 
-// The error that is allowed to an element: of_sum |sum| + of_terms (the sum of its terms' magnitudes).
+// The error that is allowed to an element: of_sum |sum| + of_terms (the sum of its terms' magnitudes), and
+// half of the smallest number of f16, 2^-25, because a result of f16 may be subnormal.
 struct ProductBound {
   double of_sum = 0, of_terms = 0;
 };
@@ -30,7 +31,7 @@ inline double worst_of_product(const std::vector<double>& got, const std::vector
         sum += p, terms += std::abs(p);
       }
       const double off = std::abs(at(got, m * N + n) - sum) /
-                         (bound.of_sum * std::abs(sum) + bound.of_terms * terms + 1e-30);
+                         (bound.of_sum * std::abs(sum) + bound.of_terms * terms + 0x1p-25);
       if (std::isnan(off)) return std::numeric_limits<double>::infinity();
       if (off > worst) worst = off;
     }

@@ -59,8 +59,8 @@ inline tinytorch::Tensor random_reduction(tinytorch::Generator& random, const ti
   }
 }
 
-// The same operations for the same seed. Arguments: x [.., n], y of the same shape, a line [n], a number for
-// each row [.., 1]. Two results: one with all elements, and one number for each row.
+// Returns the same operations for the same seed. Arguments: x [.., n], y of the same shape, a line [n], a
+// number for each row [.., 1]. Two results: one with all elements, and one number for each row.
 struct RowFunction {
   uint64_t seed;
   int steps = 12;

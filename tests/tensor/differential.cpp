@@ -411,7 +411,7 @@ std::vector<double> values_of(Draw& d, int64_t count, const Case& c, bool whole)
   return out;
 }
 
-// The same values in another memory layout.
+// Returns the same values in another memory layout.
 Tensor laid_out(Draw& d, const Tensor& x) {
   const int64_t kind = d.from(0, 4);
   if (kind == 1 && x.rank() >= 2) return x.transpose(0, -1).contiguous().transpose(0, -1);

@@ -102,7 +102,7 @@ GoldenCases load_cases() {
   return cases;
 }
 
-// The same values with strides: dimensions in reverse order in memory, with gaps between elements.
+// Returns the same values with strides: dimensions in reverse order in memory, with gaps between elements.
 Tensor strided(const Tensor& t) {
   Shape spread;
   for (int d = t.rank() - 1; d >= 0; --d) spread.push_back(t.shape()[d]);

@@ -114,8 +114,8 @@ class Answer {
   struct Choice {
     Utf8Pieces pieces{};
     ReplyText kept{};
-    // Of a stream with log probabilities: tokens whose text was not sent, the place of the first of them, and
-    // the number of all tokens so far.
+    // A stream with log probabilities keeps the tokens whose text was not sent, the place of the first of
+    // them, and the number of all tokens so far.
     std::vector<ReplyToken> unsent{};
     TextPlace place{};
     size_t seen = 0;

@@ -102,9 +102,9 @@ class PrimitiveBase {
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
   // Number of results, counted from the first one, whose gradients vjp takes into account.
   virtual size_t differentiable_outputs() const { return 1; }
-  // The same results by operations that can be differentiated any number of times, or nothing. An operation
-  // whose vjp is a fused kernel has it, and grad() uses it for a derivative that will be differentiated again
-  // (autograd/grad.hpp). `inputs` are those that were saved.
+  // Computes the same results by operations that can be differentiated any number of times, or returns
+  // nothing. An operation whose vjp is a fused kernel has it, and grad() uses it for a derivative that will
+  // be differentiated again (autograd/grad.hpp). `inputs` are those that were saved.
   virtual Tensors composed(const Tensors& /*inputs*/) const { return {}; }
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
 };

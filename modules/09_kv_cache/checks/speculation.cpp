@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// The same drafts each time, and a record of what was asked.
+// Returns the same drafts each time, and records what was asked.
 class Fixed : public DraftSource {
  public:
   explicit Fixed(Proposal proposal = {}) : proposal_(std::move(proposal)) {}
@@ -164,7 +164,7 @@ TEST_CASE("9.11 a draft behind a wrong one counts for nothing, even if it is rig
     Known drafts(whole, wrong);
     const SpeculativeText out = generate_speculative(model, prompt, greedy_options(30), drafts, always(5));
     expect_tokens("30 tokens", out.tokens, text);
-    // The same by hand: a pass ends at the first wrong draft, whose place the model's own token takes.
+    // By hand, a pass ends at the first wrong draft, whose place the model's own token takes.
     int64_t proposed = 0, accepted = 0, passes = 1;
     for (size_t at = prompt.size() + 1; at < whole.size(); ++at, ++passes) {
       const size_t most = std::min<size_t>(5, whole.size() - at - 1);

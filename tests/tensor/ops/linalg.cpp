@@ -37,7 +37,7 @@ void check_orthonormal(const Tensor& Q, double tolerance) {
   check_close(tt::matmul(mT(Q), Q), I + tt::zeros_like(tt::matmul(mT(Q), Q)), tolerance);
 }
 
-// The same functions of the factors as in make_linalg.py, whose results do not depend on signs.
+// These are the same functions of the factors as in make_linalg.py, whose results do not depend on signs.
 Tensor call(const std::string& name, const json& options, const Tensors& in) {
   const Tensor& x = in[0];
   if (name == "solve") return linalg::solve(x, in[1]);

@@ -40,7 +40,7 @@ float quantize_row(int8_t* out, const S* x, int64_t step, int64_t D) {
   return largest / 127;
 }
 
-// The same as numbers of 8 bits.
+// Writes a row as numbers of 8 bits (fp8) and returns its scale.
 template <class S>
 float quantize_row(Float8* out, const S* x, int64_t step, int64_t D) {
   float largest = 0, total = 0;

@@ -22,7 +22,7 @@ TT_API UniqueValues unique(const Tensor& x, TT_LOC);
 // The distinct slices of x along dim in lexicographic order: values has the shape of x with K along dim;
 // inverse is i64 [size of dim]. The order is found on the CPU. Errors: TT-SHAPE-10 for slices of no elements.
 TT_API UniqueValues unique(const Tensor& x, int dim, TT_LOC);
-// The same as unique, but only neighbours in row-major order are compared, and nothing is sorted.
+// Works like unique, but compares only neighbours in row-major order and sorts nothing.
 TT_API UniqueValues unique_consecutive(const Tensor& x, TT_LOC);
 
 // 0, ..., n - 1 in random order. The dtype must hold n - 1. Errors: TT-SHAPE-01, TT-DTYPE-07.

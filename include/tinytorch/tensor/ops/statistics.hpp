@@ -17,7 +17,7 @@ namespace tinytorch::inline TT_BUILD {
 // The middle of all values as a scalar; of an even number of values the lower one of the two in the middle. A
 // NaN makes the result NaN. Errors: TT-SHAPE-10 for no elements.
 TT_API Tensor median(const Tensor& x, TT_LOC);
-// The same along dim, with the positions in x (of the first NaN, if there is one).
+// The medians along dim, and their positions in x (that of the first NaN, if there is one).
 TT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
 // The value below which a share q of the values lies, 0 <= q <= 1, linearly interpolated between the two
 // nearest ranks; along dim, or of all values. x is floating point. A NaN makes its result NaN. Errors:

@@ -124,7 +124,7 @@ TEST_CASE("residual_norm equals the definition for rows that are not aligned to 
   INFO(fresh.text());
   constexpr int64_t kRows = 3, C = 64;
   const Shape shape{kRows, C};
-  // The same values, one element later in memory.
+  // These are the same values, one element later in memory.
   const auto moved = [](const Values& values) {
     Values more{0};
     more.insert(more.end(), values.begin(), values.end());

@@ -24,7 +24,7 @@ TEST_CASE("in 300 ranked matches equal entries are seldom told apart, and 5 % is
   CAPTURE(slower.power());
   CHECK(equal.share() <= 0.08);  // 5 % and two and a half standard errors
   CHECK(slower.power() >= 0.95);
-  // The same seconds in one long round a block find it in a third of the matches.
+  // One long round a block, which takes the same seconds, finds it in a third of the matches.
   RunClass long_rounds = kRanked;
   long_rounds.rounds = 1;
   CHECK(separation(long_rounds, {20e-3, 1.05}, 300, 6, kMachine).power() < 0.6);

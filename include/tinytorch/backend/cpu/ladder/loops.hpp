@@ -42,8 +42,8 @@ void product_ijk(const C& c, const A& a, const B& b) {
   }
 }
 
-// The same, one row of b after the other: for each i, row i of c becomes 0; then for each k, a(i, k) times
-// row k of b is added to it. Each sum still runs over k in order.
+// Computes c = a b, one row of b after the other: for each i, row i of c becomes 0; then for each k, a(i, k)
+// times row k of b is added to it. Each sum still runs over k in order.
 template <class C, class A, class B>
 void product_ikj(const C& c, const A& a, const B& b) {
   for (int64_t i = 0; i < c.rows; ++i) {

@@ -45,8 +45,8 @@ void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, in
   }
 }
 
-// The same for blocks of rows: calls f(offset, rows, length), where rows are strides[rank - 2] apart. So a
-// few calls cover many short rows.
+// Calls f(offset, rows, length) for blocks of rows that are strides[rank - 2] apart, so that a few calls
+// cover many short rows.
 template <class F>
 void for_each_block(const Shape& shape, const Strides& strides, int64_t linear, int64_t n, F&& f) {
   if (n <= 0) return;
@@ -356,7 +356,7 @@ inline void unpack(const View& v, int64_t linear, const void* buffer, DType dtyp
   }
 }
 
-// The same for a buffer of T.
+// read_flat() into a buffer of T.
 template <class T>
 void read_flat(T* buffer, const View& v, int64_t first, int64_t n) {
   read_flat(buffer, dtype_of<T>, v, first, n);

@@ -57,6 +57,8 @@ __device__ __forceinline__ void record_fault(FaultRecord* record, int64_t ticket
 static __global__ void __launch_bounds__(kFaultThreads)
     range_kernel(const __grid_constant__ Operands<1> o, int64_t size, bool excepts, int64_t except,
                  int64_t ticket, FaultRecord* record) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t none = o.count;
   int64_t position = none, found = 0;  // first invalid index of this thread
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
@@ -133,7 +135,8 @@ void check_range(const View& index, int64_t size, std::optional<int64_t> except,
   config.grid.x =
       std::min(config.grid.x,
                static_cast<unsigned>(properties(current_device()).multiprocessors) * unsigned{kFaultBlocks});
-  launch(range_kernel, config, plan.operands, size, except.has_value(), except.value_or(0), ticket, record);
+  launch(range_kernel, early(config), plan.operands, size, except.has_value(), except.value_or(0), ticket,
+         record);
 }
 
 void raise_faults(Loc loc) { FaultLog::instance().raise(loc); }

@@ -8,7 +8,7 @@
 // and for the emulator.
 #pragma once
 
-#include <tinytorch/backend/cuda/runtime/native.cuh>
+#include <tinytorch/backend/cuda/device/dependent_launch.cuh>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -21,6 +21,7 @@ struct LaunchConfig {
   size_t shared_bytes = 0;   // dynamic shared memory per block
   unsigned cluster = 1;      // cluster size: neighbouring blocks in x that run at the same time (cluster.cuh)
   bool cooperative = false;  // cooperative launch: all blocks run at the same time (team.cuh)
+  bool early = false;        // the kernel calls wait_for_previous_kernel() (dependent_launch.cuh)
 };
 
 // The old name of ceil_div (core/shape.hpp), kept for one version.
@@ -41,13 +42,22 @@ inline LaunchConfig over(int64_t elements, unsigned block) {
   return {dim3(static_cast<unsigned>(ceil_div(elements, block))), dim3(block)};
 }
 
+// The configuration of the same grid, launched early.
+inline LaunchConfig early(LaunchConfig config) {
+  config.early = true;
+  return config;
+}
+
 #if !TINYTORCH_CUDA_SIM
-// The native configuration, with the cooperative or the cluster attribute. `attribute` must outlive the
-// result.
+// The native configuration, with the cooperative, the cluster or the early attribute. `attribute` must
+// outlive the result.
 inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchAttribute& attribute) {
   if (config.cooperative) {
     attribute.id = cudaLaunchAttributeCooperative;
     attribute.val.cooperative = 1;
+  } else if (config.early && config.cluster == 1) {
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
   } else {
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {config.cluster, 1, 1};
@@ -72,14 +82,15 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                 [=] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   allow_shared_memory(kernel, config.shared_bytes);
-  if (config.cluster == 1 && !config.cooperative) {
+  const bool early = config.early && config.cluster == 1 && pays_to_start_early(config.grid);
+  if (config.cluster == 1 && !config.cooperative && !early) {
     kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
         static_cast<Parameters>(arguments)...);
   } else {
     cudaLaunchAttribute attribute{};
     const cudaLaunchConfig_t all = with_attribute(config, attribute);
     check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...),
-          "launching a cooperative grid or clusters");
+          "launching a cooperative grid, clusters or a dependent kernel");
   }
 #endif
   check_launch(entry);

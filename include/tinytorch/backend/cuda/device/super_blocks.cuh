@@ -62,8 +62,8 @@ struct DeviceQ4_K : SuperBlock<144, 8> {
   }
 };
 
-// Of 128 numbers, byte i of 64 holds the low 4 bits of codes i and i + 64, and byte i of 32 the high 2 bits
-// of codes i, i + 32, i + 64 and i + 96.
+// A block holds its numbers in groups of 128: byte i of 64 has the low 4 bits of codes i and i + 64, and byte
+// i of 32 more has the high 2 bits of codes i, i + 32, i + 64 and i + 96.
 struct DeviceQ6_K : SuperBlock<210, 8> {
   static __device__ __forceinline__ float value(Group g, int i) {
     const int code = (low_bits(g)[i] >> low_shift(g) & 15) | (high_bits(g)[i] >> high_shift(g) & 3) << 4;
@@ -98,7 +98,7 @@ struct DeviceQ6_K : SuperBlock<210, 8> {
   }
   static __device__ __forceinline__ int low_shift(Group g) { return g.index % 4 / 2 * 4; }
   static __device__ __forceinline__ int high_shift(Group g) { return g.index % 4 * 2; }
-  // Of 16 numbers.
+  // The scale of 16 numbers.
   static __device__ __forceinline__ float scale(Group g, int half) {
     const auto s = static_cast<int8_t>(g.block[192 + 2 * g.index + half]);
     return half_at(g.block + 208) * static_cast<float>(s);

@@ -142,7 +142,8 @@ __device__ __forceinline__ void copy_box([[maybe_unused]] unsigned shared,
       : "memory");
 #endif
 }
-// The same to the same place of all kBlocks blocks of the cluster, each of which has announced the bytes.
+// Starts one copy that arrives at the same place in all kBlocks blocks of the cluster, each of which has
+// announced the bytes.
 template <int kBlocks>
 __device__ __forceinline__ void copy_box_to_cluster([[maybe_unused]] unsigned shared,
                                                     [[maybe_unused]] const TensorMap& map,

@@ -351,6 +351,8 @@ static __global__ void __launch_bounds__(kDecodeThreads)
   constexpr int kWarps = kDecodeThreads / kWarp;
   __shared__ int64_t row_of_token[kDecodeSplit];
   __shared__ A meeting[kWarps][kRows][kPartialHead + kHead];
+  start_next_kernel();
+  wait_for_previous_kernel();
   const DecodePlace at(kv, call, kRows);
   if (!at.exists(call, 0) || (at.begin >= at.end && at.split > 0)) return;
   for (int64_t t = at.begin + threadIdx.x; t < at.end; t += kDecodeThreads) {

@@ -294,6 +294,8 @@ static __global__ void __launch_bounds__(kDecodeThreads, Plan::kBlocks)
                                   const __grid_constant__ KvView kv,
                                   const __grid_constant__ DecodeCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
+  start_next_kernel();
+  wait_for_previous_kernel();
   const DecodeSpan at(kv, call, Plan::kRows, Plan::kSplit);
   if (!at.exists()) return;
   using Tiles = DecodeTiles<Plan>;

@@ -23,6 +23,8 @@ static __global__ void __launch_bounds__(kMergeWarps* kWarp)
                         const __grid_constant__ DecodeCall call) {
   constexpr int kColumns = kHead / kWarp;
   __shared__ A tops[kMergeWarps], meeting[kMergeWarps][kHead + 1];
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t D = kv.head_size, H = kv.groups * call.shared, n = blockIdx.x / H, h = blockIdx.x % H;
   const int64_t b = sequence_of(kv, n), size = kPartialHead + D;
   if (n >= kv.first_row[b + 1]) return;
@@ -70,10 +72,15 @@ void launch_splits(Kernel* kernel, int rows, size_t shared_bytes, const View& ou
   call.row_groups = ceil_div(kv.most_rows * call.shared, rows);
   const int64_t blocks = call.splits * call.row_groups * kv.groups * kv.batch;
   const DeviceScratch<A> partial(call.splits > 1 ? N * H * call.splits * (kPartialHead + kv.head_size) : 0);
-  launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(kDecodeThreads), shared_bytes}, partial.data(),
-         StepRows<A>(out), StepRows<A>(q), kv, call);
+  launch(kernel,
+         {.grid = dim3(static_cast<unsigned>(blocks)),
+          .block = dim3(kDecodeThreads),
+          .shared_bytes = shared_bytes,
+          .early = true},
+         partial.data(), StepRows<A>(out), StepRows<A>(q), kv, call);
   if (call.splits == 1) return;
-  launch(merge_splits_kernel<A, kHead>, {dim3(static_cast<unsigned>(N * H)), dim3(kMergeWarps * kWarp)},
+  launch(merge_splits_kernel<A, kHead>,
+         {.grid = dim3(static_cast<unsigned>(N * H)), .block = dim3(kMergeWarps * kWarp), .early = true},
          StepRows<A>(out), static_cast<const A*>(partial.data()), kv, call);
 }
 

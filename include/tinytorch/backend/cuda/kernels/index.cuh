@@ -36,6 +36,8 @@ template <class Word>
 static __global__ void __launch_bounds__(kIndexThreads)
     take_rows_kernel(Word* out, const Word* x, const int64_t* index, int64_t count, int64_t n, int64_t size,
                      int64_t inner) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t row = i / inner, from = index[row % n];
@@ -51,7 +53,7 @@ void take_rows(const View& out, const View& x, const View& index, int64_t outer,
   const int64_t words = vectorized ? inner * bytes / 16 : inner;
   dispatch_width(vectorized ? 16 : bytes, [&]<class Word>(Word*) {
     const int64_t count = outer * n * words;
-    launch(take_rows_kernel<Word>, over(count, kIndexThreads), out.as<Word>(), x.as<const Word>(),
+    launch(take_rows_kernel<Word>, early(over(count, kIndexThreads)), out.as<Word>(), x.as<const Word>(),
            index.as<const int64_t>(), count, n, size, words);
   });
 }

@@ -135,6 +135,8 @@ __device__ __forceinline__ void append_row(const KvView& kv, void* pool, void* s
 template <class A, class K>
 static __global__ void __launch_bounds__(kAppendWarps* kWarp)
     kv_append_kernel(const __grid_constant__ KvView kv, StepRows<A> k, StepRows<A> v, int64_t rows) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t line = static_cast<int64_t>(blockIdx.x) * kAppendWarps + threadIdx.x / kWarp;
   const int64_t n = line / kv.groups, g = line % kv.groups;
   if (n >= rows) return;
@@ -180,7 +182,8 @@ void kv_append(const KvView& kv, const View& k, const View& v) {
   dispatch_cache(k.dtype, kv, [&]<class A, class K>(A*, K*) {
     const int64_t rows = k.shape[0];
     const auto blocks = static_cast<unsigned>(ceil_div(rows * kv.groups, kAppendWarps));
-    launch(kv_append_kernel<A, K>, {dim3(blocks, 2), dim3(kAppendWarps * kWarp)}, kv, StepRows<A>(k),
+    launch(kv_append_kernel<A, K>,
+           {.grid = dim3(blocks, 2), .block = dim3(kAppendWarps * kWarp), .early = true}, kv, StepRows<A>(k),
            StepRows<A>(v), rows);
   });
 }

@@ -1,5 +1,6 @@
 // Batched matrix products and x W^T + b, by cuBLASLt if possible, else by gemm.cuh (contract:
-// backend/cpu/matmul.hpp).
+// backend/cpu/matmul.hpp). Linear layers of few rows in 16 bits have a kernel of their own
+// (linear_few_rows.cuh).
 //
 // cuBLASLt computes floating-point products whose matrices have a unit stride in rows or columns. It is
 // column-major, so a row-major out = a b is passed as out^T = b^T a^T, and transposes are free. Other
@@ -13,6 +14,7 @@
 #include <tinytorch/backend/cuda/kernels/blas_plan.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/linear_few_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -208,13 +210,17 @@ void linear(const View& out, const View& x, const View& weight, const View& bias
 
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                      const View& residual) {
-  multiply(out, x, transposed(weight), Contiguous(bias).view(), false, residual);
+  if (out.numel() == 0) return;
+  const Contiguous b(bias);
+  if (linear_few_rows(Activation::none, out, x, weight, b.view(), residual)) return;
+  multiply(out, x, transposed(weight), b.view(), false, residual);
 }
 
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias) {
   if (out.numel() == 0) return;
   const Contiguous b(bias);
+  if (!z.data && linear_few_rows(fn, out, x, weight, b.view(), {})) return;
   const View w = transposed(weight);
   // cuBLASLt has only the tanh form of gelu, with 16-bit accuracy; it can store z for gelu, but only one bit
   // of it for relu.

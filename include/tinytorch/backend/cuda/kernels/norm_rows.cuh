@@ -69,12 +69,21 @@ __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n
   return {mean, A(1) / std::sqrt(group_reduce<R::kGroup>(squares, Sum()) / n + eps)};
 }
 
+inline constexpr unsigned kFewNormBlocks = 64;
+
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
     norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t columns) {
   using A = Compute<T>;
   constexpr int kGroup = R::kGroup, kVectorSize = R::kVectorSize;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
+  start_next_kernel();
+  if (gridDim.x <= kFewNormBlocks) {  // the time of few rows is that of their first loads
+    const int64_t at = static_cast<int64_t>(threadIdx.x) * (32 / static_cast<int64_t>(sizeof(T)));
+    if (a.weight && at < columns) fetch_to_l2(a.weight + at);
+    if (a.bias && at < columns) fetch_to_l2(a.bias + at);
+  }
+  wait_for_previous_kernel();
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {
     const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
@@ -133,6 +142,7 @@ template <class T, class Source>
 bool norm_rows_on_chip(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
+    config.early = true;
     if (R::kPersistent) {
       const int64_t most = whole_phases<T>(resident_blocks(norm_rows<R, Source>, config));
       config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));

@@ -72,6 +72,8 @@ static __global__ void __launch_bounds__(kReduceThreads)
 template <class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     finish_reduce(const __grid_constant__ ReduceOutput<typename Fold::A> out, int64_t chunks, Fold fold) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t r = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
   typename Fold::A sum = fold.neutral();
@@ -95,13 +97,13 @@ void finish(const Fold& fold, const ReduceOutput<typename Fold::A>& out, int64_t
   const auto kernel =
       group == 1 ? finish_reduce<Fold, 1>
                  : (group == kWarp ? finish_reduce<Fold, kWarp> : finish_reduce<Fold, kReduceThreads>);
-  launch(kernel, over(out.out.count * group, kReduceThreads), out, chunks, fold);
+  launch(kernel, early(over(out.out.count * group, kReduceThreads)), out, chunks, fold);
 }
 
 template <class C, class Fold, int kGroup>
 void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold::A>& out, const Fold& fold) {
   const auto kernel = reduce_rows<C, Fold, kGroup>;
-  LaunchConfig config = over(l.kept.count * l.chunks * kGroup, kReduceThreads);
+  LaunchConfig config = early(over(l.kept.count * l.chunks * kGroup, kReduceThreads));
   if (kGroup <= kWarp) {
     const int64_t most = 4 * resident_blocks(kernel, config);
     config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));

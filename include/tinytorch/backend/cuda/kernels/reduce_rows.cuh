@@ -88,6 +88,8 @@ static __global__ void __launch_bounds__(kReduceThreads)
     reduce_rows(const __grid_constant__ ReduceLayout x,
                 const __grid_constant__ ReduceOutput<typename Fold::A> out, Fold fold) {
   using A = typename Fold::A;
+  start_next_kernel();
+  wait_for_previous_kernel();
   constexpr int kGroups = kReduceThreads / kGroup;
   const int64_t tasks = x.kept.count * x.chunks, group = threadIdx.x / kGroup;
   for (int64_t begin = static_cast<int64_t>(blockIdx.x) * kGroups; begin < tasks;

@@ -85,6 +85,8 @@ template <class C, int kGroup>
 static __global__ void __launch_bounds__(kScanThreads)
     arg_extreme_kernel(const __grid_constant__ Lines l, int64_t chunk, int64_t chunks, Candidate<C>* partial,
                        bool largest) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   constexpr int kInFlight = 8;
   const int64_t group = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kGroup;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
@@ -123,6 +125,8 @@ template <class C>
 static __global__ void __launch_bounds__(kScanThreads)
     best_of_chunks(const __grid_constant__ Lines l, int64_t chunks, const Candidate<C>* partial,
                    bool largest) {
+  start_next_kernel();
+  wait_for_previous_kernel();
   const int64_t line = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   Candidate<C> best{C(0), -1};
@@ -244,9 +248,10 @@ void arg_extreme(const View& out, const View& x, int dim, bool largest) {
     const int64_t chunks = ceil_div(l.length, chunk);
     const DeviceScratch<Candidate<C>> partial(chunks > 1 ? l.start.count * chunks : 0);
     launch(by_warps ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
-           over(l.start.count * chunks * group, kScanThreads), l, chunk, chunks, partial.data(), largest);
+           early(over(l.start.count * chunks * group, kScanThreads)), l, chunk, chunks, partial.data(),
+           largest);
     if (chunks > 1) {
-      launch(best_of_chunks<C>, over(l.start.count * kWarp, kScanThreads), l, chunks, partial.data(),
+      launch(best_of_chunks<C>, early(over(l.start.count * kWarp, kScanThreads)), l, chunks, partial.data(),
              largest);
     }
   });

@@ -28,8 +28,8 @@ __device__ RunningSum<C> join(RunningSum<C> a, RunningSum<C> b) {
 
 // Some more elements: their own maximum and sum first, which wait for nothing, then joined to the others.
 //
-// Of -infinity alone, s is NaN, and join leaves the set out. With +infinity or NaN among them the line has no
-// softmax: x - m is NaN there, and so is s, now and later.
+// If all elements are -infinity, s is NaN, and join leaves the set out. With +infinity or NaN among them the
+// line has no softmax: x - m is NaN there, and so is s, now and later.
 template <class C, int kCount>
 __device__ RunningSum<C> include(RunningSum<C> sum, const C (&x)[kCount]) {
   RunningSum<C> more = {x[0], C(0)};

@@ -1,0 +1,76 @@
+// Programmatic dependent launch (compute capability 9.0): the blocks of a kernel are placed while the kernel
+// before it in the stream still runs, and wait for its end there. This hides most of the 1 to 2 us between
+// two kernels, which is half of the time of a small one.
+//
+//   launch(kernel, {.grid = ..., .block = ..., .early = true}, ...)
+//
+//   static __global__ void kernel(...) {
+//     start_next_kernel();         // blocks of the next kernel may be placed from now on
+//     fetch_to_l2(address);        // optional; reads nothing into registers, so it is right whoever writes
+//     there wait_for_previous_kernel();  // the kernels before this one are done, and their writes are
+//     visible
+//
+// Rule: each block of a kernel that is launched early calls wait_for_previous_kernel() before its first
+// access to global memory and before it ends. The kernel after it waits for the end of this one alone. On
+// other devices and in the emulator, kernels run one after the other and these functions do nothing.
+// Source: NVIDIA, "CUDA C++ Programming Guide", programmatic dependent launch and synchronization.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <tinytorch/backend/cuda/runtime/native.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// True if this compilation has the instructions.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+inline constexpr bool kHasDependentLaunch = true;
+#else
+inline constexpr bool kHasDependentLaunch = false;
+#endif
+
+__device__ __forceinline__ void start_next_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Asks for the 32 bytes around the address in L2.
+__device__ __forceinline__ void fetch_to_l2([[maybe_unused]] const void* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+#if !TINYTORCH_CUDA_SIM
+// A kernel that tells by its limit of threads for which devices the program was compiled: code for older ones
+// also runs on a new one, but its kernels do not wait.
+static __global__ void __launch_bounds__(kHasDependentLaunch ? 64 : 32) dependent_launch_probe() {}
+inline bool compiled_for_dependent_launch() {
+  static const bool compiled = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, dependent_launch_probe), "asking for the limits of a kernel");
+    return attributes.maxThreadsPerBlock == 64;
+  }();
+  return compiled;
+}
+// True if a kernel with this grid is launched early: its blocks fit beside those of the kernel before. Blocks of
+// a larger grid would take the places of the next blocks of that kernel. TINYTORCH_CUDA_EARLY=0 disables early
+// launches, to test or to compare.
+inline bool pays_to_start_early(const dim3& grid) {
+  static const bool wanted = [] {
+    const char* const asked = std::getenv("TINYTORCH_CUDA_EARLY");
+    return !(asked && std::strcmp(asked, "0") == 0);
+  }();
+  const DeviceProperties& device = properties(current_device());
+  const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
+  return wanted && device.major >= 9 && blocks <= int64_t{2} * device.multiprocessors &&
+         compiled_for_dependent_launch();
+}
+#endif
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
