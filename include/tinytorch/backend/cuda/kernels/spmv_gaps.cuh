@@ -1,11 +1,11 @@
 // Products with a weight stored as numbers and gaps (contract: backend/cpu/spmv_gaps.hpp), for few rows of x.
 //
 // x is in shared memory as f32. A warp computes one row of the weight after the other, 256 entries in a step:
-// each lane has 8 neighbouring entries, 16 bytes of 16-bit numbers and a word of gaps, which it loaded two
-// steps before. The sum of a lane's gaps, and a scan over the lanes, say in which column its first entry
-// lies. So all lanes multiply 8 numbers, however the zeros lie, and a number takes six instructions. If the
-// weight has few rows, the warps of a block share them: each has a part of the entries, and adds up the gaps
-// before its part first.
+// each lane has 8 neighbouring entries, 16 bytes of 16-bit numbers and a word of gaps, which it loaded one
+// step before. The sum of a lane's gaps, and a scan over the lanes, say in which column its first entry lies.
+// So all lanes multiply 8 numbers, however the zeros lie, and a number takes six instructions. If the weight
+// has few rows, the warps of a block share them: each has a part of the entries, and adds up the gaps before
+// its part first.
 //
 // Limit: bytes of the entries over copy bandwidth. Below it, conflicts of banks: the columns of 32 lanes are
 // random, so that a request for x takes 3.5 passes.
@@ -143,68 +143,38 @@ struct LongGapOperand {
   size_t shared_bytes(int64_t) const { return 0; }
 };
 
-// Loads the steps of a warp's rows, one after the other. It is some steps ahead of the products, across the
-// ends of rows, and reads the offsets of a row while the row before it is loaded.
-template <class T>
-class GapReader {
- public:
-  // Rows first, first + warps, ...
-  __device__ __forceinline__ GapReader(const GapView& w, int first, int warps)
-      : w_(w), row_(first), warps_(warps) {
-    open(row_, at_, left_);
-    row_ += warps_;
-    open(row_, next_at_, next_left_);
-  }
-  // Returns whether the step is the last one of its row. Behind the last row, it has no entries.
-  __device__ __forceinline__ bool load(GapStep<T>& step) {
-    step.load(w_, at_, left_);
-    at_ += kGapStep, left_ -= kGapStep;
-    if (left_ > 0) return false;
-    at_ = next_at_, left_ = next_left_;
-    row_ += warps_;
-    open(row_, next_at_, next_left_);
-    return true;
-  }
-
- private:
-  __device__ __forceinline__ void open(int row, int64_t& first, int& count) const {
-    first = 0, count = 0;
-    if (row < static_cast<int>(w_.rows))
-      first = w_.offsets[row], count = static_cast<int>(w_.offsets[row + 1] - first);
-  }
-  const GapView& w_;
-  int row_, warps_, left_ = 0, next_left_ = 0;
-  int64_t at_ = 0, next_at_ = 0;
-};
-
-// A warp computes whole rows.
+// A warp computes whole rows. The first step of the next row is loaded during the last of this one.
 template <bool kCareful, class T, int kThreads>
 __device__ __forceinline__ void multiply_rows(const GapView& w, const float* x, const LinearResult& to) {
   // Rows and the entries of a row are counted in 32 bits: so that registers do not limit the threads.
   const int rows = static_cast<int>(w.rows), warps = static_cast<int>(gridDim.x) * (kThreads / kWarp);
   int row = static_cast<int>(blockIdx.x) * (kThreads / kWarp) + static_cast<int>(threadIdx.x) / kWarp;
   if (row >= rows) return;
-  GapReader<T> reader(w, row, warps);
-  constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;  // f32 has as many bytes in one step
-  GapStep<T> steps[kAhead + 1];
-  bool last[kAhead + 1];
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) last[i] = reader.load(steps[i]);
+  const auto open = [&](int n, int64_t& first, int& count) {
+    first = w.offsets[n], count = static_cast<int>(w.offsets[n + 1] - first);
+  };
+  int64_t at, next_at = 0;
+  int left, next_left = 0;
+  open(row, at, left);
+  if (rows - row > warps) open(row + warps, next_at, next_left);
+  GapStep<T> now, later;
+  now.load(w, at, left);
   float sum[2] = {};
   unsigned column = 0;
 #pragma unroll 1
   while (true) {
-#pragma unroll
-    for (int i = 0; i <= kAhead; ++i) {  // the places take turns
-      last[(i + kAhead) % (kAhead + 1)] = reader.load(steps[(i + kAhead) % (kAhead + 1)]);
-      add_step<kCareful>(sum, steps[i], column, x);
-      if (!last[i]) continue;
-      const float total = warp_reduce(sum[0] + sum[1], Sum());
-      if (threadIdx.x % kWarp == 0) to.store(blockIdx.y, row, total);
-      if (rows - row <= warps) return;
-      row += warps, column = 0;
-      sum[0] = sum[1] = 0;
-    }
+    at += kGapStep, left -= kGapStep;
+    const bool last = left <= 0;
+    later.load(w, last ? next_at : at, last ? next_left : left);
+    add_step<kCareful>(sum, now, column, x);
+    now = later;
+    if (!last) continue;
+    const float total = warp_reduce(sum[0] + sum[1], Sum());
+    if (threadIdx.x % kWarp == 0) to.store(blockIdx.y, row, total);
+    if (rows - row <= warps) return;
+    row += warps, at = next_at, left = next_left;
+    sum[0] = sum[1] = 0, column = 0, next_left = 0;
+    if (rows - row > warps) open(row + warps, next_at, next_left);
   }
 }
 template <class T, class Operand, int kThreads, int kResident>
