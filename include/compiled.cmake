@@ -1,6 +1,6 @@
-# The compiled library consists of four generated files. Each includes headers and defines one macro, which makes their
-# bodies visible: the CPU kernels other than matrix products, the matrix products, the tensor functions, and the layers
-# with the file formats of checkpoints.
+# The compiled library consists of five generated files. Each includes headers and defines one macro, which makes their
+# bodies visible: the CPU kernels other than matrix products, the matrix products, the tensor functions, their
+# factorizations of matrices, and the layers with the file formats of checkpoints.
 function(tinytorch_bodies name define)
   set(text "#define ${define} 1\n")
   foreach(pattern IN LISTS ARGN)
@@ -23,9 +23,11 @@ tinytorch_bodies(backend_bodies TINYTORCH_IMPLEMENT_BACKEND "backend/cpu/*.hpp")
 tinytorch_bodies(products_bodies TINYTORCH_IMPLEMENT_PRODUCTS "backend/cpu/*.hpp")
 tinytorch_bodies(tensor_bodies TINYTORCH_IMPLEMENT_TENSOR "tensor/*.hpp" "autograd/*.hpp")
 tinytorch_bodies(layers_bodies TINYTORCH_IMPLEMENT_LAYERS "io/json.hpp" "io/safetensors.hpp" "layers/*.hpp")
+tinytorch_bodies(linalg_bodies TINYTORCH_IMPLEMENT_LINALG "tensor/ops/linalg.hpp")
 add_library(tinytorch_compiled STATIC "${PROJECT_BINARY_DIR}/generated/backend_bodies.cpp"
                                       "${PROJECT_BINARY_DIR}/generated/products_bodies.cpp"
                                       "${PROJECT_BINARY_DIR}/generated/tensor_bodies.cpp"
+                                      "${PROJECT_BINARY_DIR}/generated/linalg_bodies.cpp"
                                       "${PROJECT_BINARY_DIR}/generated/layers_bodies.cpp")
 add_library(tinytorch::compiled ALIAS tinytorch_compiled)
 set_target_properties(tinytorch_compiled PROPERTIES EXPORT_NAME compiled OUTPUT_NAME tinytorch POSITION_INDEPENDENT_CODE ON)

@@ -51,7 +51,7 @@ TEST_CASE("equal channels leave rounding to nearest; dead channels give no NaN")
   tt::Generator g(3);
   const tt::Tensor w = tt::randn({8, 64}, tt::f32, tt::cpu, g);
   const tt::AwqWeight equal = tt::awq(w, observed(tt::ones({4, 64})), kFourBits);
-  CHECK(same_bits(tt::dequantize(equal), tt::dequantize(tt::scaled_codes(w, kFourBits))));
+  CHECK(same_numbers(tt::dequantize(equal), tt::dequantize(tt::scaled_codes(w, kFourBits))));
   tt::Tensor x = tt::randn({50, 64}, tt::f32, tt::cpu, g);
   x.slice(1, 10, 13).zero_();
   for (const tt::Tensor& input : {x, tt::zeros({50, 64})}) {
@@ -67,12 +67,12 @@ TEST_CASE("the same bits again, and for batches; other dtypes and layouts; no ro
   halves.observe(layer.x.slice(0, 77));
   const tt::Tensor w = layer.w.slice(0, 0, 16);
   const tt::AwqWeight once = tt::awq(w, observed(layer.x), kFourBits), again = tt::awq(w, halves, kFourBits);
-  CHECK(same_bits(once.weight.codes, again.weight.codes));
-  CHECK(same_bits(once.weight.scales, again.weight.scales));
-  CHECK(same_bits(once.channel_scales, again.channel_scales));
+  CHECK(same_numbers(once.weight.codes, again.weight.codes));
+  CHECK(same_numbers(once.weight.scales, again.weight.scales));
+  CHECK(same_numbers(once.channel_scales, again.channel_scales));
   const tt::Tensor turned = layer.w.to(tt::bf16).t().slice(0, 0, 16);
-  CHECK(same_bits(tt::awq(turned, halves).weight.codes,
-                  tt::awq(turned.to(tt::f32).contiguous(), halves).weight.codes));
+  CHECK(same_numbers(tt::awq(turned, halves).weight.codes,
+                     tt::awq(turned.to(tt::f32).contiguous(), halves).weight.codes));
   CHECK(tt::awq(tt::empty({0, 256}), halves).weight.codes.shape() == tt::Shape{0, 256});
 }
 

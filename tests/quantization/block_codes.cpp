@@ -102,7 +102,7 @@ TEST_CASE("clipping never has a larger weighted error than rounding, and gains o
       const tt::Tensor row = w.slice(0, r, r + 1);
       CHECK(squared_error(row, clipped.rows(r, r + 1), ones) <=
             squared_error(row, plain.rows(r, r + 1), ones));
-      CHECK(same_bits(tt::quantize_clipped(row, *f).dequantize(), clipped.rows(r, r + 1).dequantize()));
+      CHECK(same_numbers(tt::quantize_clipped(row, *f).dequantize(), clipped.rows(r, r + 1).dequantize()));
     }
   }
   CHECK(squared_error(w, tt::quantize_clipped(w, tt::block_format("Q4_0")), ones) <
@@ -146,9 +146,9 @@ TEST_CASE("GPTQ rounds each row on its own, and inputs without correlation to ne
   const tt::InputStatistics inputs = observed(x);
   const tt::BlockFormat& f = tt::block_format("Q4_0");
   const tt::QuantizedTensor all = tt::gptq_pack(w, inputs, f);
-  CHECK(same_bits(tt::gptq_pack(w, inputs, f).blocks(), all.blocks()));
+  CHECK(same_numbers(tt::gptq_pack(w, inputs, f).blocks(), all.blocks()));
   for (const int64_t r : {0, 15, 16, 255})
-    CHECK(same_bits(tt::gptq_pack(w.slice(0, r, r + 1), inputs, f).blocks(), all.rows(r, r + 1).blocks()));
+    CHECK(same_numbers(tt::gptq_pack(w.slice(0, r, r + 1), inputs, f).blocks(), all.rows(r, r + 1).blocks()));
   // X^T X is a multiple of the identity: no column can answer for another one.
   const tt::InputStatistics apart = observed(tt::eye(64, tt::f32, tt::cpu) * 3.0);
   for (const char* const name : {"Q4_0", "Q8_0", "NVFP4"}) {
@@ -170,10 +170,10 @@ TEST_CASE("GPTQ into blocks: dead channels, bf16, no rows, and formats without s
   const tt::InputStatistics inputs = observed(x);
   for (const float v : tt::gptq_pack(w, inputs, f).dequantize().to_vector()) CHECK(std::isfinite(v));
   const tt::Tensor half = w.to(tt::bf16);
-  CHECK(same_bits(tt::gptq_pack(half, inputs, f).blocks(),
-                  tt::gptq_pack(half.to(tt::f32), inputs, f).blocks()));
-  CHECK(same_bits(tt::gptq_pack(w.t().contiguous().t(), inputs, f).blocks(),
-                  tt::gptq_pack(w, inputs, f).blocks()));
+  CHECK(same_numbers(tt::gptq_pack(half, inputs, f).blocks(),
+                     tt::gptq_pack(half.to(tt::f32), inputs, f).blocks()));
+  CHECK(same_numbers(tt::gptq_pack(w.t().contiguous().t(), inputs, f).blocks(),
+                     tt::gptq_pack(w, inputs, f).blocks()));
   CHECK(tt::gptq_pack(tt::zeros({0, 32}), inputs, f).bytes() == 0);
   const auto code = [](auto&& run) { return errors::thrown_by(run).code; };
   CHECK(code([&] { tt::gptq_pack(w, inputs, tt::block_format("Q8_1")); }) == "TT-QUANT-10");

@@ -53,7 +53,7 @@ TEST_CASE("batches run in eval mode and without gradients, and each module gets 
       },
       tt::Loc::current());
   CHECK(outputs.size() == 2);
-  CHECK(same_bits(outputs[0], outputs[1]));  // no dropout
+  CHECK(same_numbers(outputs[0], outputs[1]));  // no dropout
   CHECK(net.training());
   CHECK(net.dropout.training());
   CHECK_FALSE(net.first.training());
@@ -71,16 +71,16 @@ TEST_CASE("statistics of each layer's inputs, whatever the batches, and the orde
       net, layers, {x.slice(0, 0, 7), x.slice(0, 0, 0), x.slice(0, 7, 30)}, as_is, tt::Loc::current());
   for (size_t i = 0; i < 2; ++i) {
     CHECK(parts.statistics[i].rows() == 30);
-    CHECK(same_bits(parts.statistics[i].gram(), all.statistics[i].gram()));
+    CHECK(same_numbers(parts.statistics[i].gram(), all.statistics[i].gram()));
   }
   tt::InputStatistics direct(8);
   direct.observe(x);
-  CHECK(same_bits(all.statistics[1].gram(), direct.gram()));
+  CHECK(same_numbers(all.statistics[1].gram(), direct.gram()));
   const q::LayerInputs doubled = q::observe_inputs(
       net, layers, {x}, [](size_t i, const tt::Tensor& v) { return i == 1 ? v * 2.0 : v; },
       tt::Loc::current());
-  CHECK(same_bits(doubled.statistics[1].gram(), direct.gram() * 4.0));
-  CHECK(same_bits(doubled.statistics[0].gram(), all.statistics[0].gram()));
+  CHECK(same_numbers(doubled.statistics[1].gram(), direct.gram() * 4.0));
+  CHECK(same_numbers(doubled.statistics[0].gram(), all.statistics[0].gram()));
 }
 
 TEST_CASE("statistics need finite rows, and an error leaves the model as it was") {

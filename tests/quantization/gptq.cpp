@@ -135,7 +135,7 @@ TEST_CASE("values lie on the grid of their scales, for every fit and for scales 
                                .scale_dtype = tt::f16};
       const tt::GptqWeight q = tt::gptq(w, inputs, {.scales = o, .act_order = act_order});
       CHECK(q.weight.scales.shape() == tt::Shape{5, 3});
-      CHECK(same_bits(q.weight.scales.to(tt::f16), q.weight.scales));
+      CHECK(same_numbers(q.weight.scales.to(tt::f16), q.weight.scales));
       const std::vector<int64_t> codes = q.weight.codes.to_vector<int64_t>();
       const std::vector<double> scales = q.weight.scales.to_vector<double>(),
                                 values = tt::dequantize(q.weight).to_vector<double>();
@@ -184,10 +184,10 @@ TEST_CASE("dead channels, inputs of zeros and fewer rows than features give no N
     for (const bool act_order : {false, true}) {
       const tt::Tensor q = tt::dequantize(tt::gptq(w, observed(x), {.scales = o, .act_order = act_order}));
       for (const double v : q.to_vector<double>()) CHECK(std::isfinite(v));
-      if (!act_order) CHECK(same_bits(q.slice(1, 3, 5), nearest.slice(1, 3, 5)));
+      if (!act_order) CHECK(same_numbers(q.slice(1, 3, 5), nearest.slice(1, 3, 5)));
     }
   }
-  CHECK(same_bits(tt::dequantize(tt::gptq(w, observed(tt::zeros({8, 40})), {.scales = o})), nearest));
+  CHECK(same_numbers(tt::dequantize(tt::gptq(w, observed(tt::zeros({8, 40})), {.scales = o})), nearest));
 }
 
 TEST_CASE("the same bits again, for batches, for any number of threads, and whatever the other rows are") {
@@ -196,22 +196,22 @@ TEST_CASE("the same bits again, for batches, for any number of threads, and what
   halves.observe(layer.x.slice(0, 0, 300));
   halves.observe(layer.x.slice(0, 300));
   const tt::GptqWeight all = tt::gptq(layer.w, observed(layer.x)), again = tt::gptq(layer.w, halves);
-  CHECK(same_bits(all.weight.codes, again.weight.codes));
-  CHECK(same_bits(all.weight.scales, again.weight.scales));
+  CHECK(same_numbers(all.weight.codes, again.weight.codes));
+  CHECK(same_numbers(all.weight.scales, again.weight.scales));
   const int threads = tt::thread_count();
   tt::set_thread_count(1);
   const tt::GptqWeight part = tt::gptq(layer.w.slice(0, 37, 60), halves);
   tt::set_thread_count(threads);
-  CHECK(same_bits(part.weight.codes, all.weight.codes.slice(0, 37, 60)));
-  CHECK(same_bits(part.weight.scales, all.weight.scales.slice(0, 37, 60)));
+  CHECK(same_numbers(part.weight.codes, all.weight.codes.slice(0, 37, 60)));
+  CHECK(same_numbers(part.weight.scales, all.weight.scales.slice(0, 37, 60)));
 }
 
 TEST_CASE("bf16 weights, transposed weights, and no rows") {
   const Layer layer = planted_layer(false);
   const tt::InputStatistics inputs = observed(layer.x);
   const tt::Tensor w = layer.w.to(tt::bf16).t();
-  CHECK(
-      same_bits(tt::gptq(w, inputs).weight.codes, tt::gptq(w.to(tt::f32).contiguous(), inputs).weight.codes));
+  CHECK(same_numbers(tt::gptq(w, inputs).weight.codes,
+                     tt::gptq(w.to(tt::f32).contiguous(), inputs).weight.codes));
   CHECK(tt::gptq(tt::empty({0, 256}), inputs).weight.codes.shape() == tt::Shape{0, 256});
 }
 

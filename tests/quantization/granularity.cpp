@@ -112,9 +112,9 @@ TEST_CASE("a row has the same codes alone and among others") {
   for (const Granularity granularity : {Granularity::row, Granularity::group}) {
     const tt::ScaleOptions o{.bits = 6, .granularity = granularity, .group = 16, .fit = Fit::mse};
     const tt::ScaledCodes all = tt::scaled_codes(x, o), one = tt::scaled_codes(x.slice(0, 39, 40), o);
-    CHECK(same_bits(all.codes.slice(0, 39, 40), one.codes));
-    CHECK(same_bits(all.scales.slice(0, 39, 40), one.scales));
-    CHECK(same_bits(tt::scaled_codes(x, o).codes, all.codes));
+    CHECK(same_numbers(all.codes.slice(0, 39, 40), one.codes));
+    CHECK(same_numbers(all.scales.slice(0, 39, 40), one.scales));
+    CHECK(same_numbers(tt::scaled_codes(x, o).codes, all.codes));
   }
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("scales of 16 bits are rounded before the codes are computed") {
   const tt::Tensor x = tt::randn({4, 64}, tt::f32, tt::cpu, generator);
   for (const tt::DType dtype : {tt::f16, tt::bf16}) {
     const tt::ScaledCodes q = tt::scaled_codes(x, {.granularity = Granularity::group, .scale_dtype = dtype});
-    CHECK(same_bits(q.scales.to(dtype).to(tt::f32), q.scales));
+    CHECK(same_numbers(q.scales.to(dtype).to(tt::f32), q.scales));
     CHECK(tt::sqnr_db(x, tt::dequantize(q)) > 40);
   }
   const tt::ScaleOptions half{.granularity = Granularity::row, .scale_dtype = tt::f16};

@@ -145,7 +145,7 @@ TEST_CASE("each method keeps a model close to the float one, with the head and w
       if (method == "nearest") rounding = error;
       CHECK(error < 0.06);
       CHECK(error < 1.5 * rounding + 1e-9);
-      CHECK(same_bits(model.token_embedding.weight, embedding));
+      CHECK(same_numbers(model.token_embedding.weight, embedding));
       CHECK(report.bytes == q::bytes_of(model));
       CHECK(report.method == method);
       CHECK(model.training() == false);
@@ -197,9 +197,9 @@ TEST_CASE("GPTQ sees the inputs that come from the layers quantized before") {
   const tt::backend::cpu::ProductsByRows by_rows;
   const tt::QuantizedTensor first = tt::gptq_pack(w1, seen(x), f);
   const tt::Tensor hidden = tt::relu(tt::linear(x, first, b1)), exact = tt::relu(tt::linear(x, w1, b1));
-  CHECK(same_bits(net.state_dict().at("first.weight"), first.blocks()));
-  CHECK(same_bits(net.state_dict().at("second.weight"), tt::gptq_pack(w2, seen(hidden), f).blocks()));
-  CHECK_FALSE(same_bits(net.state_dict().at("second.weight"), tt::gptq_pack(w2, seen(exact), f).blocks()));
+  CHECK(same_numbers(net.state_dict().at("first.weight"), first.blocks()));
+  CHECK(same_numbers(net.state_dict().at("second.weight"), tt::gptq_pack(w2, seen(hidden), f).blocks()));
+  CHECK_FALSE(same_numbers(net.state_dict().at("second.weight"), tt::gptq_pack(w2, seen(exact), f).blocks()));
 }
 
 TEST_CASE("each method answers the inputs that it is made for") {

@@ -59,7 +59,7 @@ inline double output_sqnr(const Layer& layer, const tt::Tensor& x, const tt::Ten
   return tt::sqnr_db(product(layer.x, layer.w), product(x, w));
 }
 
-inline bool same_bits(const tt::Tensor& a, const tt::Tensor& b) {
+inline bool same_numbers(const tt::Tensor& a, const tt::Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
 }
 

@@ -101,12 +101,27 @@ def largest(costs):
     return {name: round(total[name], 1) for name in sorted(total, key=lambda n: -total[n])[:KEPT] if total[name] >= 0.5}
 
 
+def shares_of(unit):
+    """{folder below tests/: its share of the lines} of a generated unit, which includes the test files of one or more folders."""
+    path, lines = Path(unit), {}
+    text = path.read_text(encoding="utf-8") if path.parent.name == "generated" and path.is_file() else ""
+    for folder, name in re.findall(r"^#include <(\w+)/(.+\.cpp)>$", text, re.M):
+        source = ROOT / "tests" / folder / name
+        lines[folder] = lines.get(folder, 0) + (source.read_text(encoding="utf-8").count("\n") if source.is_file() else 0)
+    return {folder: count / sum(lines.values()) for folder, count in lines.items() if count}
+
+
 def by_folder(costs):
     """{folder: processor seconds} of units and tests. The folder of a unit is its folder below tests/, or the name of the module
-    whose task it compiles."""
+    whose task it compiles. The cost of a unit of several folders is divided by their lines."""
     tasks = {task.slug: module.id[3:] for module in Course().modules for task in module.tasks}
     total = {}
     for what, cost in costs:
+        shares = shares_of(what)
+        for folder, share in shares.items():
+            total[folder] = total.get(folder, 0.0) + cost * share
+        if shares:
+            continue
         found = re.search(r"modules/\d\d_([a-z_]+)/|generated/test_(kv_cache|[a-z]+)|^test_(kv_cache|[a-z]+)", what)
         kernel = re.search(r"course/generated/(\w+)\.", what)
         folder = next(filter(None, found.groups())) if found else tasks.get(kernel[1]) if kernel else None

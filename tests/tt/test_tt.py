@@ -274,6 +274,15 @@ class Counting(WithFolder):
         expected[folder] = expected.get(folder, 0.0) + 5
         self.assertEqual(times.by_folder(costs), expected)
 
+    def test_the_cost_of_a_unit_of_several_folders_is_divided_by_their_lines(self):
+        with tempfile.TemporaryDirectory() as root, mock.patch.object(times, "ROOT", Path(root)):
+            for name, lines in (("layers/a.cpp", 3), ("vision/b.cpp", 1), ("build/sim/generated/test_layers_plain.cpp", 0)):
+                path = Path(root, "" if name.startswith("build") else "tests", name)
+                path.parent.mkdir(parents=True)
+                path.write_text("int line;\n" * lines)
+            path.write_text("#include <vector>\nnamespace a {\n#include <layers/a.cpp>\n}\nnamespace b {\n#include <vision/b.cpp>\n}\n")
+            self.assertEqual(times.by_folder([(str(path), 8.0), ("test_vision_b", 1.0)]), {"layers": 6.0, "vision": 3.0})
+
     def test_every_folder_stays_within_its_limit_in_the_first_ring(self):
         spent = times.first_ring_by_folder(times.record())
         self.assertEqual({folder: cost for folder, cost in spent.items() if cost > 2 * times.FOLDER_SECONDS and folder not in times.OTHER_FOLDERS}, {})

@@ -32,7 +32,8 @@
 // TINYTORCH_IMPLEMENT_<part> as 1:
 //   PRODUCTS   matrix products, convolutions and attention of backend/cpu
 //   BACKEND    all other kernels of backend/cpu
-//   TENSOR     tensor/ and autograd/
+//   TENSOR     tensor/ and autograd/, without linalg
+//   LINALG     tensor/ops/linalg.hpp, whose factorizations by Eigen compile longer than all of TENSOR
 //   LAYERS     layers, and the file formats that they are saved in
 // TINYTORCH_REPLACEABLE makes these functions weak symbols, so that a student's functions that are linked
 // beside the compiled library replace the library's.

@@ -140,10 +140,11 @@ TEST_CASE("parts of images are read and written in place") {
       check_close(values(part(y)), conv_reference(c, Wanted::out, xs, w.values(), dys, 6, 6), f64, 80);
       check_close(values(part(dx)), conv_reference(c, Wanted::dx, xs, w.values(), dys, 6, 6), f64, 80);
       check_close(dw.values(), conv_reference(c, Wanted::dw, xs, w.values(), dys, 6, 6), f64, 100);
+      const std::vector<double> after_y = y.values(), after_dx = dx.values();
       size_t changed_y = 0, changed_dx = 0;
       for (size_t i = 0; i < before.size(); ++i) {
-        changed_y += y.values()[i] != before[i] ? 1 : 0;
-        changed_dx += dx.values()[i] != before[i] ? 1 : 0;
+        changed_y += after_y[i] != before[i] ? 1 : 0;
+        changed_dx += after_dx[i] != before[i] ? 1 : 0;
       }
       CHECK(changed_y == 2 * 6 * 6 * 6);
       CHECK(changed_dx == 2 * 6 * 6 * 6);

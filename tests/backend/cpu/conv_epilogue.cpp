@@ -64,13 +64,15 @@ TEST_CASE("relu(residual - norm(conv)): the definition, and the bits of four ker
 
         std::vector<double> y(static_cast<size_t>(shape.numel()), 0.0);
         y = conv_reference(c, ConvOperand::out, x.values(), w.values(), y, OH, OW);
+        const std::vector<double> bias = b.values(), center = mean.values(), spread = var.values(),
+                                  factor = scale.values(), left = residual.values();
         double largest = 1;
         for (size_t i = 0; i < y.size(); ++i) {
           const size_t m = i / static_cast<size_t>(OH * OW) % static_cast<size_t>(c.M);
-          const double centered = y[i] + b.values()[m] - mean.values()[m];
-          const double z = centered / std::sqrt(var.values()[m] + 1e-5) * scale.values()[m];
+          const double centered = y[i] + bias[m] - center[m];
+          const double z = centered / std::sqrt(spread[m] + 1e-5) * factor[m];
           largest = std::max({largest, std::abs(centered), std::abs(z)});
-          y[i] = std::max(residual.values()[i] - z, 0.0);
+          y[i] = std::max(left[i] - z, 0.0);
         }
         // The results of the convolution and of the norm are rounded to 16 bits.
         const double of_type =

@@ -30,9 +30,10 @@ TEST_CASE("rows that are normalized together equal rows normalized alone, for an
                                  rstd1.view(), w.view());
         for (const double v : y1.values()) want_y.push_back(v);
         for (const double v : dx1.values()) want_dx.push_back(v);
+        const std::vector<double> dw1s = dw1.values(), db1s = db1.values();
         for (size_t i = 0; i < want_dw.size(); ++i) {
-          want_dw[i] += dw1.values()[i];
-          want_db[i] += db1.values()[i];
+          want_dw[i] += dw1s[i];
+          want_db[i] += db1s[i];
         }
       }
       const double gain = C == 1 ? 1 / std::sqrt(kEps) : 8;

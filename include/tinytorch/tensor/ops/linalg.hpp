@@ -63,7 +63,7 @@ TT_API Tensor matrix_norm(const Tensor& A, const std::string& order = "fro", TT_
 
 }  // namespace tinytorch::inline TT_BUILD::linalg
 
-#if TT_BODIES(TENSOR)
+#if TT_BODIES(LINALG)
 #include <algorithm>
 #include <cmath>
 #include <limits>

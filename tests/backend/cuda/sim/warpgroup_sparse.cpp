@@ -1,6 +1,7 @@
 // Sparse warpgroup products (wgmma.mma_async.sp): four warps multiply a 2:4 sparse matrix by 64, 128 or 256
 // rows in swizzled shared memory.
 #include <support/device_array.hpp>
+#include <support/few.hpp>
 
 #if TINYTORCH_CUDA_SIM
 #include <support/sparse_operand.hpp>
@@ -38,9 +39,9 @@ __global__ void group_product(float* out, const T* kept, const uint16_t* words, 
 
 TEST_CASE("products of a sparse matrix by a warpgroup are correct" * needs_devices()) {
   using tinytorch::BFloat16, tinytorch::Half;
-  check_product<BFloat16, 8>(group_product<BFloat16, 8>, 64, 8192, 1);
-  check_product<Half, 16>(group_product<Half, 16>, 64, 16384, 2);
-  check_product<BFloat16, 32>(group_product<BFloat16, 32>, 64, 32768, 3);
+  if (!test::left_out(3)) check_product<BFloat16, 8>(group_product<BFloat16, 8>, 64, 8192, 1);
+  if (!test::left_out(3)) check_product<Half, 16>(group_product<Half, 16>, 64, 16384, 2);
+  if (!test::left_out(3)) check_product<BFloat16, 32>(group_product<BFloat16, 32>, 64, 32768, 3);
 }
 
 #else
