@@ -58,9 +58,9 @@ inline bool compiled_for_dependent_launch() {
   }();
   return compiled;
 }
-// True if a kernel with this grid is launched early: its blocks fit beside those of the kernel before. Blocks of
-// a larger grid would take the places of the next blocks of that kernel. TINYTORCH_CUDA_EARLY=0 disables early
-// launches, to test or to compare.
+// True if a kernel with this grid is launched early: its blocks fit beside those of the kernel before. Blocks
+// of a larger grid would take the places of the next blocks of that kernel. TINYTORCH_CUDA_EARLY=0 disables
+// early launches, to test or to compare.
 inline bool pays_to_start_early(const dim3& grid) {
   static const bool wanted = [] {
     const char* const asked = std::getenv("TINYTORCH_CUDA_EARLY");
