@@ -129,7 +129,7 @@ def adamw_bandwidth(results):
     case = next(c for c in results.load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
     share = case["share_of_limit"]
     by_triad = results.load("ops_cpu.json").get("bandwidth") == "triad"
-    text = f"the same / {'a triad of' if by_triad else 'copying'} as many bytes"
+    text = f"AdamW, 10M parameters / {'a triad of' if by_triad else 'copying'} as many bytes"
     return text, 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
 
 
@@ -153,11 +153,11 @@ def rows(results):
     wanted = [
         (of_groups, "f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json",
          large, "times_best_blas", 0.97, 1.02),
-        (of_groups, "the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
-        (of_groups, "the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
+        (of_groups, "f32 product, the same shapes / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
+        (of_groups, "f32 product, the same shapes / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
         (small_products,),
         (of_groups, "product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
-        (of_groups, "the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
+        (of_groups, "product of bytes / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
         (bf16_products,),
         (weights, "f32", 0.85, 0.92),
         (weights, "bf16", 0.8, 0.88),
@@ -167,21 +167,22 @@ def rows(results):
         (grid, "grid: operands that lie across the result / PyTorch", "across "),
         (grid, "grid: rows far apart / PyTorch", "far apart "),
         (operations, "attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
-        (operations, "the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
+        (operations, "attention with its gradients, T=1024, heads of 64 / PyTorch", "attention", "+grad", 0.9, 1.2),
         (operations, "conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
-        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
-        (operations, "the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
-        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
+        (operations, "conv2d with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
+        (operations, "conv2d of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
+        (operations, "conv2d of channels-last images, with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
         (operations, "depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
-        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
+        (operations, "depthwise convolutions with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
         (operations, "depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
-        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
+        (operations, "depthwise convolutions of channels-last images, with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0,
+         "depthwise nhwc"),
         (members, "softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
-        (members, "the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
+        (members, "softmax, GELU, layer norm, with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
         (members, "COUNT functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
         (members, "COUNT reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
         (members, "AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
-        (members, "the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
+        (members, "AdamW, 10M parameters / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
         (adamw_bandwidth,),
         (members, "digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
         (gpt2,),

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # markers of a section of
 #   "ratio"    time of the fastest of the variants / our time
 #   "memory"   smallest peak memory of the variants / our peak memory
 #   "share"    bandwidth / bandwidth of the copy, for cases whose largest tensor has at least 64 MB
-#   "moved"    the same for cases that read and write at least 64 MB in all
+#   "moved"    like "share", for cases that read and write at least 64 MB in all
 #   "speed"    bandwidth / bandwidth of the only rival, by the same rounds
 ROWS = [
     (
@@ -26,7 +26,7 @@ ROWS = [
         1.3,
     ),
     (
-        "the same, tensors of 64 MB or more / copy bandwidth",
+        "softmax, layer norm, RMS norm forward, tensors of 64 MB or more / copy bandwidth",
         ["softmax", "layer_norm", "rms_norm"],
         "share",
         [],
@@ -89,7 +89,7 @@ ROWS = [
         0.85,
         1.1,
     ),
-    ("the same / eager", ["gpt2_step"], "ratio", ["eager"], 1.25, 1.6),
+    ("training step of GPT-2 124M bf16, as above / eager", ["gpt2_step"], "ratio", ["eager"], 1.25, 1.6),
     ("peak memory of that step / compile", ["gpt2_step"], "memory", ["compile"], 1.0, 1.25),
     ("rows of bf16 quantized to i8 or fp8, 64 MB or more moved / copy bandwidth", ["quantize_rows"], "moved", [], 0.80, 0.90),
     ("int8 product, i32 sums, 4096 and 8192 / _int_mm", ["int8_mm"], "ratio", ["eager"], 1.0, 1.2),
@@ -104,20 +104,20 @@ ROWS = [
     ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
     ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
     ("attention to a paged cache, bf16, pages of 64 tokens, 537 MB / copy bandwidth", ["decode"], "speed", ["copy"], 0.85, 0.95),
-    ("the same / own contiguous cache", ["decode"], "ratio", ["contiguous"], 0.95, 0.98),
-    ("the same, i8 cache / own bf16 cache", ["decode_i8"], "ratio", ["bf16"], 1.6, 1.8),
-    ("the same, fp8 cache / own bf16 cache", ["decode_fp8"], "ratio", ["bf16"], 1.6, 1.8),
-    ("the same, i4 cache / own bf16 cache", ["decode_i4"], "ratio", ["bf16"], 2.3, 2.8),
-    ("the same, contiguous cache / copy bandwidth", ["decode_contiguous"], "speed", ["copy"], None, None),
+    ("attention to a paged cache of 537 MB, bf16 / own contiguous cache", ["decode"], "ratio", ["contiguous"], 0.95, 0.98),
+    ("attention to a paged cache of 537 MB, i8 / own bf16 cache", ["decode_i8"], "ratio", ["bf16"], 1.6, 1.8),
+    ("attention to a paged cache of 537 MB, fp8 / own bf16 cache", ["decode_fp8"], "ratio", ["bf16"], 1.6, 1.8),
+    ("attention to a paged cache of 537 MB, i4 / own bf16 cache", ["decode_i4"], "ratio", ["bf16"], 2.3, 2.8),
+    ("attention to a contiguous cache, bf16 / copy bandwidth", ["decode_contiguous"], "speed", ["copy"], None, None),
 ]
 # Attention to caches of other shapes, and the kernel that writes a cache, without goals.
 for text, group, kind, rival in (
     ("attention to caches of other shapes, bf16 / copy bandwidth", "decode_shapes", "speed", "copy"),
-    ("the same / own contiguous cache", "decode_shapes", "ratio", "contiguous"),
-    ("the same, i8 cache / own bf16 cache", "decode_shapes_i8", "ratio", "bf16"),
-    ("the same, fp8 cache / own bf16 cache", "decode_shapes_fp8", "ratio", "bf16"),
-    ("the same, i4 cache / own bf16 cache", "decode_shapes_i4", "ratio", "bf16"),
-    ("the same, contiguous cache / copy bandwidth", "decode_shapes_contiguous", "speed", "copy"),
+    ("attention to caches of other shapes, bf16 / own contiguous cache", "decode_shapes", "ratio", "contiguous"),
+    ("attention to caches of other shapes, i8 / own bf16 cache", "decode_shapes_i8", "ratio", "bf16"),
+    ("attention to caches of other shapes, fp8 / own bf16 cache", "decode_shapes_fp8", "ratio", "bf16"),
+    ("attention to caches of other shapes, i4 / own bf16 cache", "decode_shapes_i4", "ratio", "bf16"),
+    ("attention to caches of other shapes, contiguous, bf16 / copy bandwidth", "decode_shapes_contiguous", "speed", "copy"),
     ("keys and values appended to a cache / copy bandwidth", "kv_append", "speed", "copy"),
 ):
     ROWS.append((text, [group], kind, [rival], None, None))
@@ -131,7 +131,7 @@ GRID = {
 }
 for group, kind in GRID.items():
     ROWS.append((f"grid: {kind} / compile", [group], "ratio", ["compile"], 0.85, 1.0))
-    ROWS.append(("the same where 64 MB or more are moved / copy bandwidth", [group], "moved", [], 0.75, 0.90))
+    ROWS.append((f"grid: {kind}, 64 MB or more moved / copy bandwidth", [group], "moved", [], 0.75, 0.90))
 ORDER = ["copy"] + list(dict.fromkeys(group for row in ROWS for group in row[1]))
 
 

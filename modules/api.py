@@ -211,7 +211,7 @@ class Library:
 
     def item(self, e):
         depth = "  " * (e.owner.count("::") + 1 if e.owner else 0)
-        text = f"{depth}- `{e.signature}` [{e.line}]({e.file}#L{e.line})"
+        text = f"{depth}- `{shortened(e.signature)}` [{e.line}]({e.file}#L{e.line})"
         notes = [escape(e.description)] if e.description else []
         notes += ["Dtypes: " + ", ".join(e.dtypes) + "."] if e.dtypes else []
         notes += ["Errors: " + ", ".join(f"`{c}`" for c in e.codes) + "."] if e.codes and e.kind == "function" else []
@@ -248,6 +248,12 @@ def words(name):
 
 def shown(entry):
     return "::".join(part for part in (entry.owner, entry.name) if part)
+
+
+def shortened(signature):
+    """The signature of an array without most of its elements."""
+    begin = signature.find("{")
+    return signature if begin < 0 or len(signature) - begin < 400 else signature[:begin + 80].rsplit(",", 1)[0] + ", ... }"
 
 
 def anchor(title):

@@ -105,7 +105,7 @@ inline std::string gpu_driver() {
                              tinytorch::backend::cuda::driver_version());
 }
 
-// In which tables its results stand.
+// Names the tables that list the results of this machine.
 inline std::string hardware_class(const Machine& m) { return m.threads == 1 ? "cpu-1t" : "cpu-mt"; }
 inline std::string hardware_class_of_device() {
   return "gpu(" + tinytorch::backend::cuda::properties(0).name + ")";

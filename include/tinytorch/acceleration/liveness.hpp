@@ -36,10 +36,10 @@ inline int64_t peak(std::span<const int64_t> timeline) {
   return timeline.empty() ? 0 : *std::ranges::max_element(timeline);
 }
 
-// The last step that reads each value, or writes it in place (OpGraph::writes_in_place), itself or through a
-// view of it; the number of steps for a result of the graph, which outlives it; -1 for a value that nothing
-// reads or writes later. Views have the entry of their root. A step that makes a view reads no element, and
-// operand -1 is none.
+// last_uses(graph)[v] is the number of the last step that reads value v or writes it in place
+// (OpGraph::writes_in_place), directly or through a view. It is the number of steps if v is a result of the
+// graph, which outlives it, and -1 if no step uses v. Views have the entry of their root. A step that makes a
+// view reads no element, and operand -1 stands for no value.
 inline std::vector<int> last_uses(const OpGraph& graph) {
   std::vector<int> last(graph.values.size(), -1);
   for (size_t s = 0; s < graph.steps.size(); ++s) {

@@ -59,8 +59,8 @@ struct CrossoverTable {
       if (std::find(out.begin(), out.end(), p.format) == out.end()) out.push_back(p.format);
     return out;
   }
-  // The ratio of a format at a sparsity: between two points its logarithm is linear, and beyond the last ones
-  // it is theirs. None for a format without points.
+  // The ratio of a format at a sparsity. Between two points its logarithm is interpolated; outside, the
+  // nearest point counts. A format without points has no ratio.
   std::optional<double> ratio(const std::string& format, double sparsity) const {
     const CrossoverPoint *below = nullptr, *above = nullptr;
     for (const CrossoverPoint& p : points) {

@@ -22,8 +22,8 @@ inline void require_groups(const char* op, const Tensor& w, int64_t N, int64_t M
        loc);
 }
 
-// scores [..., K] of any number dtype -> bool mask: the M - N smallest of each group are false. Of equal
-// scores the first go, and a NaN goes last.
+// scores [..., K] of any number dtype -> bool mask: the M - N smallest of each group are false. Among equal
+// scores, the first ones are removed, and a NaN is removed last.
 inline Tensor nm_mask_of_scores(const Tensor& scores, int64_t N, int64_t M, TT_LOC) {
   const NoGrad no_grad;
   require_groups("nm_mask_of_scores", scores, N, M, loc);

@@ -50,8 +50,8 @@ inline double sparsity_of(const Tensor& t, TT_LOC) {
   return 1 - sum(mask.to(DType::f64, loc)).item<double>() / static_cast<double>(t.numel());
 }
 
-// Clears the `count` smallest of scores [n] in keep [n]. Of equal scores the first go first; a NaN is greater
-// than all numbers, so that it is removed last and stays to be seen.
+// Clears the `count` smallest of scores [n] in keep [n]. Among equal scores, the first ones are removed. A
+// NaN is greater than all numbers, so that it is removed last and stays to be seen.
 inline void remove_smallest(const double* scores, int64_t n, int64_t count, bool* keep) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});

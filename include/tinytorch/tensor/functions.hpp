@@ -14,11 +14,16 @@
 namespace tinytorch::inline TT_BUILD {
 
 // --- creation ---
+// A tensor of this shape whose elements are all `value`.
 TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32,
                    Device device = default_device(), TT_LOC);
+// All elements are 0.
 TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
+// All elements are 1.
 TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
+// Zeros with the shape, dtype and device of x.
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
+// Ones with the shape, dtype and device of x.
 TT_API Tensor ones_like(const Tensor& x, TT_LOC);
 // start, start + step, ... while below stop (above stop if step is negative). The default dtype is i64 if all
 // three numbers are integers, else f32.
@@ -27,6 +32,7 @@ TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<D
 // `count` evenly spaced values, including both ends.
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f32,
                        Device device = default_device(), TT_LOC);
+// The identity matrix [n, n].
 TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 // Uniform on [0, 1).
 TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
@@ -45,31 +51,31 @@ TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32,
                         Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 
 // --- unary, elementwise ---
-TT_API Tensor neg(const Tensor& x, TT_LOC);
-TT_API Tensor abs(const Tensor& x, TT_LOC);
-TT_API Tensor sign(const Tensor& x, TT_LOC);
-TT_API Tensor square(const Tensor& x, TT_LOC);
-TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, TT_LOC);
-TT_API Tensor floor(const Tensor& x, TT_LOC);
-TT_API Tensor ceil(const Tensor& x, TT_LOC);
-TT_API Tensor round(const Tensor& x, TT_LOC);  // halfway values round to even
-TT_API Tensor logical_not(const Tensor& x, TT_LOC);
+TT_API Tensor neg(const Tensor& x, TT_LOC);                             // -x
+TT_API Tensor abs(const Tensor& x, TT_LOC);                             // |x|
+TT_API Tensor sign(const Tensor& x, TT_LOC);                            // -1, 0 or 1
+TT_API Tensor square(const Tensor& x, TT_LOC);                          // x^2
+TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, TT_LOC);  // min(max(x, low), high)
+TT_API Tensor floor(const Tensor& x, TT_LOC);                           // the next integer below
+TT_API Tensor ceil(const Tensor& x, TT_LOC);                            // the next integer above
+TT_API Tensor round(const Tensor& x, TT_LOC);                           // halfway values round to even
+TT_API Tensor logical_not(const Tensor& x, TT_LOC);                     // true where x is 0
 // The following functions take floating dtypes only, except relu, which takes integers too.
 TT_API Tensor exp(const Tensor& x, TT_LOC);
 TT_API Tensor log(const Tensor& x, TT_LOC);
-TT_API Tensor log1p(const Tensor& x, TT_LOC);  // log(1 + x), accurate near 0
-TT_API Tensor expm1(const Tensor& x, TT_LOC);  // e^x - 1, accurate near 0
-TT_API Tensor sqrt(const Tensor& x, TT_LOC);
-TT_API Tensor rsqrt(const Tensor& x, TT_LOC);
-TT_API Tensor reciprocal(const Tensor& x, TT_LOC);
-TT_API Tensor sin(const Tensor& x, TT_LOC);
-TT_API Tensor cos(const Tensor& x, TT_LOC);
-TT_API Tensor tanh(const Tensor& x, TT_LOC);
-TT_API Tensor sigmoid(const Tensor& x, TT_LOC);
-TT_API Tensor erf(const Tensor& x, TT_LOC);
-TT_API Tensor relu(const Tensor& x, TT_LOC);
-TT_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, TT_LOC);
-TT_API Tensor silu(const Tensor& x, TT_LOC);       // x sigmoid(x)
+TT_API Tensor log1p(const Tensor& x, TT_LOC);                            // log(1 + x), accurate near 0
+TT_API Tensor expm1(const Tensor& x, TT_LOC);                            // e^x - 1, accurate near 0
+TT_API Tensor sqrt(const Tensor& x, TT_LOC);                             // the root of x
+TT_API Tensor rsqrt(const Tensor& x, TT_LOC);                            // 1 / sqrt(x)
+TT_API Tensor reciprocal(const Tensor& x, TT_LOC);                       // 1 / x
+TT_API Tensor sin(const Tensor& x, TT_LOC);                              // x in radians
+TT_API Tensor cos(const Tensor& x, TT_LOC);                              // x in radians
+TT_API Tensor tanh(const Tensor& x, TT_LOC);                             // (e^2x - 1) / (e^2x + 1)
+TT_API Tensor sigmoid(const Tensor& x, TT_LOC);                          // 1 / (1 + e^-x)
+TT_API Tensor erf(const Tensor& x, TT_LOC);                              // the error function
+TT_API Tensor relu(const Tensor& x, TT_LOC);                             // max(x, 0)
+TT_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, TT_LOC);  // x for x > 0, slope x otherwise
+TT_API Tensor silu(const Tensor& x, TT_LOC);                             // x sigmoid(x)
 TT_API Tensor gelu(const Tensor& x, TT_LOC);       // x Phi(x) with the exact normal distribution
 TT_API Tensor gelu_tanh(const Tensor& x, TT_LOC);  // the tanh approximation, used by GPT-2
 TT_API Tensor softplus(const Tensor& x, double beta = 1, TT_LOC);  // log(1 + e^(beta x)) / beta, beta > 0
@@ -78,50 +84,59 @@ TT_API Tensor hardswish(const Tensor& x, TT_LOC);                  // x min(max(
 TT_API Tensor mish(const Tensor& x, TT_LOC);                       // x tanh(softplus(x))
 
 // --- binary, with broadcasting ---
-TT_API Tensor add(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor sub(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor mul(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor div(const Tensor& a, const Tensor& b, TT_LOC);  // floating dtypes only
-TT_API Tensor pow(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor maximum(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor minimum(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor eq(const Tensor& a, const Tensor& b, TT_LOC);  // comparisons return bool tensors
-TT_API Tensor ne(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor lt(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor le(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor gt(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor ge(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor logical_and(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor logical_or(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor add(const Tensor& a, const Tensor& b, TT_LOC);          // a + b
+TT_API Tensor sub(const Tensor& a, const Tensor& b, TT_LOC);          // a - b
+TT_API Tensor mul(const Tensor& a, const Tensor& b, TT_LOC);          // a b
+TT_API Tensor div(const Tensor& a, const Tensor& b, TT_LOC);          // floating dtypes only
+TT_API Tensor pow(const Tensor& a, const Tensor& b, TT_LOC);          // a^b
+TT_API Tensor maximum(const Tensor& a, const Tensor& b, TT_LOC);      // the larger one; NaN if one is NaN
+TT_API Tensor minimum(const Tensor& a, const Tensor& b, TT_LOC);      // the smaller one; NaN if one is NaN
+TT_API Tensor eq(const Tensor& a, const Tensor& b, TT_LOC);           // comparisons return bool tensors
+TT_API Tensor ne(const Tensor& a, const Tensor& b, TT_LOC);           // a != b
+TT_API Tensor lt(const Tensor& a, const Tensor& b, TT_LOC);           // a < b
+TT_API Tensor le(const Tensor& a, const Tensor& b, TT_LOC);           // a <= b
+TT_API Tensor gt(const Tensor& a, const Tensor& b, TT_LOC);           // a > b
+TT_API Tensor ge(const Tensor& a, const Tensor& b, TT_LOC);           // a >= b
+TT_API Tensor logical_and(const Tensor& a, const Tensor& b, TT_LOC);  // both are not 0
+TT_API Tensor logical_or(const Tensor& a, const Tensor& b, TT_LOC);   // one is not 0
 // Elementwise condition ? a : b. condition is bool; all three operands broadcast.
 TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, TT_LOC);
 // The number as a 0-dimensional tensor with the dtype and device of `like`.
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, TT_LOC);
 
 // --- reductions ---
+// Sums over dims, or over all dimensions if dims is empty; keepdim keeps them with size 1. So do all
+// reductions.
 TT_API Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-TT_API Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);  // sum / count
+TT_API Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);  // the product
+TT_API Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false,
+                  TT_LOC);  // the largest element; NaN if one is NaN
+TT_API Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false,
+                  TT_LOC);  // the smallest element; NaN if one is NaN
+TT_API Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false,
+                  TT_LOC);  // true if one element is not 0
+TT_API Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false,
+                  TT_LOC);  // true if no element is 0
 // Sum of squared deviations divided by n - correction (correction 1 gives the unbiased estimate).
 TT_API Tensor var(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
                   TT_LOC);
 TT_API Tensor stddev(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
                      TT_LOC);
+// log of the sum of e^x, without overflow.
 TT_API Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
 TT_API Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);  // Euclidean
 // Position (i64) of the first maximum or minimum along dim; NaN counts as both.
 TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
 TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
+// Each element is the sum of the elements up to it along dim.
 TT_API Tensor cumsum(const Tensor& x, int dim, TT_LOC);
 // Sums x over broadcast dimensions so that the result has `shape`: the derivative of broadcasting.
 TT_API Tensor sum_to(const Tensor& x, const Shape& shape, TT_LOC);
 
 // --- shape: views where the strides allow it ---
 TT_API Tensor reshape(const Tensor& x, const Shape& shape, TT_LOC);  // view if possible, else a copy
+// Dimensions start to end become one: a view if possible, else a copy.
 TT_API Tensor flatten(const Tensor& x, int start = 0, int end = -1, TT_LOC);
 TT_API Tensor transpose(const Tensor& x, int a, int b, TT_LOC);     // view
 TT_API Tensor permute(const Tensor& x, const Dims& order, TT_LOC);  // view
@@ -133,18 +148,26 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop = kEnd
 TT_API Tensor select(const Tensor& x, int dim, int64_t index, TT_LOC);      // view
 TT_API Tensors split(const Tensor& x, int64_t size, int dim = 0, TT_LOC);   // views, the last may be shorter
 TT_API Tensors chunk(const Tensor& x, int64_t count, int dim = 0, TT_LOC);  // views
+// x itself if its elements are in row-major order without gaps, else a copy that is.
 TT_API Tensor contiguous(const Tensor& x, TT_LOC);
+// A contiguous copy.
 TT_API Tensor clone(const Tensor& x, TT_LOC);
+// The elements converted to dtype.
 TT_API Tensor cast(const Tensor& x, DType dtype, TT_LOC);
 
 // --- rearranging and indexing ---
+// Joins tensors along an existing dimension; their other sizes are equal.
 TT_API Tensor cat(const Tensors& xs, int dim = 0, TT_LOC);
+// Joins tensors of one shape along a new dimension.
 TT_API Tensor stack(const Tensors& xs, int dim = 0, TT_LOC);
 // widths: (before, after) for each dimension, first dimension first.
 TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, Scalar value = 0,
                   TT_LOC);
+// A copy with the order of the elements along dims reversed.
 TT_API Tensor flip(const Tensor& x, const Dims& dims, TT_LOC);
+// A copy with zeros above the diagonal of each matrix; diagonal k > 0 lies k columns to the right.
 TT_API Tensor tril(const Tensor& x, int64_t diagonal = 0, TT_LOC);
+// A copy with zeros below the diagonal of each matrix.
 TT_API Tensor triu(const Tensor& x, int64_t diagonal = 0, TT_LOC);
 // The rows of x (along dim) whose numbers are in index, a vector of i64.
 TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, TT_LOC);
@@ -152,11 +175,13 @@ TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, TT_LOC
 TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, TT_LOC);
 // A copy of x with source added at the positions that gather(x, dim, index) reads.
 TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
+// A copy of x with `value` where mask, a bool tensor that broadcasts with x, is true.
 TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, TT_LOC);
 struct ValuesAndIndices {
   Tensor values, indices;  // indices: i64
 };
 TT_API ValuesAndIndices sort(const Tensor& x, int dim = -1, bool descending = false, TT_LOC);  // stable
+// The k largest elements along dim (or the smallest), sorted, and their positions.
 TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim = -1, bool largest = true, TT_LOC);
 
 // --- composed of other operations ---
@@ -209,16 +234,22 @@ struct Pool2dOptions {
   bool ceil_mode = false;  // the last window of a side may reach beyond the image, by less than a stride
   bool count_include_pad = true;  // avg_pool2d: padding counts as zeros; if false, it does not count
 };
+// x [N, C, H, W]: the maximum of each window.
 TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
+// x [N, C, H, W]: the mean of each window.
 TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
+// x [N, C, H, W] -> [N, C, out_h, out_w]: means of windows that divide the image as evenly as possible.
 TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, TT_LOC);
 
 // --- softmax and normalization ---
+// e^x divided by the sum of e^x along dim, without overflow. The result has the shape and dtype of x.
 TT_API Tensor softmax(const Tensor& x, int dim = -1, TT_LOC);
+// The logarithm of softmax(x, dim), computed without rounding a probability first.
 TT_API Tensor log_softmax(const Tensor& x, int dim = -1, TT_LOC);
 // Over the last dimension [..., C]; weight and bias [C] or undefined.
 TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
+// x [..., C] divided by the root of the mean of its squares over C, times weight [C] if it is defined.
 TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6, TT_LOC);
 // x [N, C, ...], weight and bias [C] or undefined. The statistics are over all dimensions but C. Returns {y,
 // mean [C], biased variance [C]}.
@@ -227,6 +258,7 @@ TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Ten
 // Batch normalization with the given mean [C] and var [C].
 TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
                                const Tensor& bias, double eps = 1e-5, TT_LOC);
+// x [N, C, ...], weight and bias [C] or undefined. The statistics are over each group of C / groups channels.
 TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
 
@@ -302,7 +334,9 @@ TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEnt
 // [...] -> f32, or f64 for f64 features.
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
                                    CrossEntropyOptions options = {}, int64_t rows = 0, TT_LOC);
+// (x - target)^2, averaged over all elements or reduced as asked.
 TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);
+// The binary cross-entropy of sigmoid(x) and target, without overflow.
 TT_API Tensor bce_with_logits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean,
                               TT_LOC);
 

@@ -6,7 +6,7 @@
 
 namespace course {
 
-// As expect(), with a text that is made only if it is needed.
+// Works like expect(), but makes the text only if the check fails.
 template <class Text>
 void expect_or(bool holds, Text&& text) {
   expect(holds ? std::string() : text(), holds);

@@ -69,7 +69,8 @@ struct UploadForm {
   std::string token, bundle;
 };
 
-// Empty: it ended early, or it holds other fields, one of them twice, or a token of more than 200 bytes.
+// The result is empty if the form ended early, or has an unknown or repeated field, or a token of more than
+// 200 bytes.
 inline std::optional<UploadForm> read_upload(const httplib::ContentReader& reader) {
   constexpr size_t kLongestToken = 200;
   UploadForm form;

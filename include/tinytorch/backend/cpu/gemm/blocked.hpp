@@ -45,7 +45,7 @@ struct ScalarOperand {
     pack_panels<kWidth>(panels, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
   }
 };
-// bf16, two to a word.
+// Packed bf16 operands store two numbers in a word of 32 bits.
 struct Bf16PairOperand {
   using Step = Bf16PairStep;
   static constexpr bool kPackOnce = false;

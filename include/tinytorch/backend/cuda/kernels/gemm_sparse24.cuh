@@ -71,9 +71,9 @@ __device__ __forceinline__ void fetch_sparse_tiles(const SparseTiles<Group>& til
   }
 }
 
-// The strip of a warp, part after part. Beyond the last part, and beyond the last strip, the last one comes
-// again: its products are not used. So loads are not conditional: else registers of operands would be set by
-// several instructions, and the compiler would serialize the products.
+// Loads a warp's strip in parts. After the last part, and beyond the last strip, it loads the last part
+// again, whose products are ignored, so that no load is conditional: a register of an operand that several
+// instructions may set makes the compiler serialize the products.
 class WarpStrip {
  public:
   __device__ __forceinline__ void open(const StripsProduct& p, int64_t n0) {
@@ -132,7 +132,7 @@ __device__ __forceinline__ void multiply_sparse_tiles(const SparseTiles<Group>& 
       strip.next(later);
       at.next(Group::kStages);
     };
-    // Four steps a turn, so that registers have fixed numbers.
+    // The loop is unrolled, so that register numbers are constants.
 #pragma unroll 1
     for (int i = 0; i < p.parts; i += kParts) {
 #pragma unroll

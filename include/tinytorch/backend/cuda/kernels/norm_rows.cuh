@@ -69,7 +69,16 @@ __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n
   return {mean, A(1) / std::sqrt(group_reduce<R::kGroup>(squares, Sum()) / n + eps)};
 }
 
+// Brings weight and bias into L2 before the kernel waits for its rows: the time of few rows is that of their
+// first loads.
 inline constexpr unsigned kFewNormBlocks = 64;
+template <class T>
+__device__ __forceinline__ void fetch_parameters_of_few_rows(const NormArrays<T>& a, int64_t columns) {
+  if (gridDim.x > kFewNormBlocks) return;
+  const int64_t at = static_cast<int64_t>(threadIdx.x) * (32 / static_cast<int64_t>(sizeof(T)));
+  if (a.weight && at < columns) fetch_to_l2(a.weight + at);
+  if (a.bias && at < columns) fetch_to_l2(a.bias + at);
+}
 
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
@@ -78,11 +87,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
   constexpr int kGroup = R::kGroup, kVectorSize = R::kVectorSize;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
   start_next_kernel();
-  if (gridDim.x <= kFewNormBlocks) {  // the time of few rows is that of their first loads
-    const int64_t at = static_cast<int64_t>(threadIdx.x) * (32 / static_cast<int64_t>(sizeof(T)));
-    if (a.weight && at < columns) fetch_to_l2(a.weight + at);
-    if (a.bias && at < columns) fetch_to_l2(a.bias + at);
-  }
+  fetch_parameters_of_few_rows(a, columns);
   wait_for_previous_kernel();
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {

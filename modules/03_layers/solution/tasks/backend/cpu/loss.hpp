@@ -48,8 +48,8 @@ void loss_grad_of_row(T* dx, const T* x, int64_t V, int64_t target, double lse, 
   }
 }
 
-// By what each row's loss is multiplied before they are added up: 1 for sum and none; for the mean 1 / the
-// number of targets that are not p.ignore_index. Rows to be ignored add nothing, and do not count.
+// The factor by which each row's loss is multiplied before the sum: 1 for sum and none; for the mean 1 / the
+// number of targets that are not p.ignore_index. Rows that are ignored add nothing, and do not count.
 inline double share_of_row(const std::vector<int64_t>& targets, const CrossEntropyParameters& p) {
   if (p.reduction != LossReduction::mean) return 1;
   int64_t count = 0;

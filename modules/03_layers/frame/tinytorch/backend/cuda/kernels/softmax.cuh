@@ -14,7 +14,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 inline constexpr int kShortThreads = 64, kLongThreads = 1024;
 inline constexpr int64_t kLongLine = 2048;
 
-// Some elements of a line: m is the largest, s the sum of e^(x - m). Of none: m = -infinity, s = 0.
+// Some elements of a line: m is the largest, s the sum of e^(x - m). An empty line has m = -infinity, s = 0.
 template <class C>
 struct RunningSum {
   C m, s;
