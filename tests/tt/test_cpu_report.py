@@ -42,7 +42,7 @@ class CpuReport(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 (pathlib.Path(folder) / "ops_cpu.json").write_text(json.dumps(dict(about, cases=[case])))
                 found = cpu_report.adamw_bandwidth(cpu_report.Results(pathlib.Path(folder)))
-            self.assertEqual(found[0], f"the same / {named} as many bytes")
+            self.assertEqual(found[0], f"AdamW, 10M parameters / {named} as many bytes")
 
     def test_the_mean_the_worst_case_and_the_verdict_are_computed(self):
         row = {"M": 8, "N": 9, "K": 10, "layout": "NT", "times_eigen": 4.0}
