@@ -63,7 +63,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
                                              unsigned b1) {
 #if TINYTORCH_CUDA_SIM
   sim::multiply_add<T>(sum, a, b0, b1);
-#else
+#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<T, BFloat16>) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -77,6 +77,8 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+#else
+  (void)sum, (void)a, (void)b0, (void)b1;
 #endif
 }
 
