@@ -5,28 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
+#include <support/made_turns.hpp>
 #include <support/noise.hpp>
 
 namespace bm = tinytorch::benchmarking;
 namespace st = tinytorch::statistics;
 using bm::Quantity, bm::Turn;
+using test::turn, test::turns;
 using tinytorch::Generator;
-
-namespace {
-
-// A turn with ten calls, which take `scale` times 1 .. 10 s.
-Turn turn(double scale) {
-  Turn t{55 * scale, 10, {}};
-  for (int i = 10; i > 0; --i) t.latencies.push_back(scale * i);
-  return t;
-}
-std::vector<Turn> turns(const std::vector<double>& scales) {
-  std::vector<Turn> out;
-  for (const double s : scales) out.push_back(turn(s));
-  return out;
-}
-
-}  // namespace
 
 TEST_CASE("more than 24 turns are twelve blocks of several rounds, whose turns are pooled for a value") {
   CHECK(bm::rounds_of(2) == 1);

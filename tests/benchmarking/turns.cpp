@@ -1,27 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <support/made_turns.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 
 namespace bm = tinytorch::benchmarking;
 using bm::Claim;
 using bm::Quantity;
 using bm::Turn;
-
-namespace {
-
-// A turn with ten calls, which take `scale` times 1 .. 10 s.
-Turn turn(double scale) {
-  Turn t{55 * scale, 10, {}};
-  for (int i = 10; i > 0; --i) t.latencies.push_back(scale * i);
-  return t;
-}
-std::vector<Turn> turns(const std::vector<double>& scales) {
-  std::vector<Turn> out;
-  for (const double s : scales) out.push_back(turn(s));
-  return out;
-}
-
-}  // namespace
+using test::turn, test::turns;
 
 TEST_CASE(
     "the value of a turn is its p90 latency or throughput; that of a contender the median of its turns") {

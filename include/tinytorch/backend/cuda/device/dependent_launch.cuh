@@ -6,9 +6,8 @@
 //
 //   static __global__ void kernel(...) {
 //     start_next_kernel();         // blocks of the next kernel may be placed from now on
-//     fetch_to_l2(address);        // optional; reads nothing into registers, so it is right whoever writes
-//     there wait_for_previous_kernel();  // the kernels before this one are done, and their writes are
-//     visible
+//     fetch_to_l2(address);        // optional: registers hold nothing yet, so a later write is not missed
+//     wait_for_previous_kernel();  // now the kernels before this one are done, and their writes visible
 //
 // Rule: each block of a kernel that is launched early calls wait_for_previous_kernel() before its first
 // access to global memory and before it ends. The kernel after it waits for the end of this one alone. On

@@ -1,7 +1,7 @@
 // x W^T + b for few rows of x, in 16 bits: the products of a decoding step (contract:
 // backend/cpu/matmul.hpp). Limit: bytes of W, each read once; for small W, the time between two kernels.
 //
-//   out[m, n] = fn(sum_k x[m, k] W[n, k] + bias[n] + residual[m, n])       m < 16
+//   out[m, n] = fn(sum_k x[m, k] W[n, k] + bias[n] + residual[m, n])       at most 16 rows m
 //
 // A block computes kTiles tiles of 8 rows of W. Its warps divide the depth: chunk c of 32 numbers belongs to
 // warp c % kWarps, so that a small product keeps every multiprocessor busy. A lane copies 16 bytes of a row
@@ -21,8 +21,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// All but the bias have unit strides along the rows of the operands x [M, K] and weight [N, K], which begin
-// at multiples of 16 bytes. The bias is contiguous. bias and residual may be null.
+// The rows of x [M, K] and weight [N, K] have unit strides and begin at multiples of 16 bytes. The bias is
+// contiguous; bias and residual may be null.
 template <class T>
 struct FewRows {
   const T *x, *weight, *bias, *residual;
