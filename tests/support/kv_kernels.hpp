@@ -7,8 +7,9 @@
 
 namespace test {
 
-// The two kernels of a backend, and the type of an array on its device.
-template <class Memory, auto kAppend, auto kAttend>
+// The two kernels of a backend, and the type of an array on its device. kBoth: the function that does the
+// work of both for a step, if the backend has one.
+template <class Memory, auto kAppend, auto kAttend, auto kBoth = nullptr>
 struct KvKernels {
   using Array = Memory;
   // The result for a case, whose queries depend on its seed alone. wanted: by the definition.
@@ -21,6 +22,21 @@ struct KvKernels {
     const double scale = 1 / std::sqrt(static_cast<double>(c.head_size));
     kAttend(out.view(), q.view(), scene.view(c.past, c.rows), scale, c.window);
     if (wanted) *wanted = scene.expected(q.values(), scale);
+    return out.values();
+  }
+  // The same result, bit by bit, by one function that appends the step's own tokens and attends.
+  static std::vector<double> attended_by_both(const KvCase& c, Layout layout) {
+    KvScene<Memory> scene(c);
+    const Shape shape{scene.rows(), c.heads, c.head_size};
+    Memory q = Memory::random(c.queries, shape, c.seed + 5, -3, 3, layout), out(c.queries, shape, layout);
+    const std::vector<double> zeros(c.past.size() * static_cast<size_t>(c.groups));
+    Memory arrivals = Memory::from(i32, {std::ssize(zeros)}, zeros);
+    const double scale = 1 / std::sqrt(static_cast<double>(c.head_size));
+    scene.fill(kAppend, [&](backend::KvView kv, const View& k, const View& v) {
+      kv.arrivals = arrivals.view().template as<int32_t>();
+      kBoth(out.view(), q.view(), k, v, kv, scale, c.window);
+    });
+    CHECK(arrivals.values() == zeros);
     return out.values();
   }
   static void check(const KvCase& c, Layout layout = Layout::dense) {
@@ -47,6 +63,9 @@ struct KvKernels {
     CAPTURE(got[first]);
     CAPTURE(wanted[first]);
     CHECK(wrong == 0);
+    if constexpr (!std::is_null_pointer_v<decltype(kBoth)>) {
+      if (c.queries == bf16 || c.queries == f16) CHECK(attended_by_both(c, layout) == got);
+    }
   }
   // Every kind of cache, dtype, grouping and length of a step. few: a part of the sizes.
   static void check_kinds(bool few) {

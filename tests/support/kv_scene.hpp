@@ -75,9 +75,13 @@ class KvScene {
   }
 
   // Appends the old tokens in steps of random lengths, then those of the step. append(kv, k, v) is the
-  // kernel.
+  // kernel, and last(kv, k, v) that of the step.
   template <class Append>
   void fill(Append&& append) {
+    fill(append, append);
+  }
+  template <class Append, class Last>
+  void fill(Append&& append, Last&& last) {
     Generator generator(case_.seed);
     std::vector<int64_t> past(case_.past.size(), 0);
     for (bool more = true; more;) {
@@ -90,7 +94,7 @@ class KvScene {
       }
       step(past, count, append);
     }
-    step(past, case_.rows, append);
+    step(past, case_.rows, last);
   }
 
   // The value of element d of the key or value (`which` 0 or 1) of a token's head, as the caller passes it.

@@ -136,6 +136,36 @@ TEST_CASE("prompts, forks and truncations between the steps") {
   }
 }
 
+TEST_CASE("tokens may be those of the device: each step takes the best ones of the last step") {
+  const tt::NoGrad no_grad;
+  tt::Gpt2 gpt2 = small_gpt2();
+  tt::PagedCache queued(gpt2.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                        {.pages = 200, .page = 4});
+  tt::ContiguousCache read = plain_cache(gpt2);
+  tt::GraphDecode ahead(gpt2, queued), decode(gpt2, read);
+  const std::vector<int64_t> counts = {1, 0, 1, 1, 0};
+  std::vector<int64_t> tokens = {3, 1, 4};
+  tt::DecodeStep step = ahead(counts, tokens);
+  for (int i = 0; i < 40; ++i) {
+    tt::HostCopy best(step.best), largest(step.largest);
+    step = ahead(counts, step.best);
+    const tt::DecodeStep wanted = decode(counts, tokens);
+    tokens = wanted.best.to_vector<int64_t>();
+    CHECK(best.get().to_vector<int64_t>() == tokens);
+    const auto a = largest.get().to_vector<double>(), b = wanted.largest.to_vector<double>();
+    for (size_t r = 0; r < a.size(); ++r) CHECK(std::abs(a[r] - b[r]) < 1e-4);
+    for (int64_t s = 0; s < kSequences; ++s)
+      CHECK(queued.length(s) == read.length(s) + counts[static_cast<size_t>(s)]);
+  }
+  const auto refused = [&](const std::vector<int64_t>& which, const tt::Tensor& given) {
+    test::expect_error("TT-KV-01", "one token i64 for each", [&] { (void)ahead(which, given); });
+  };
+  refused(counts, tt::slice(step.best, 0, 0, 2));
+  refused(counts, step.largest);
+  refused({2, 0, 1, 0, 0}, step.best);
+  refused({0, 0, 0, 0, 0}, tt::slice(step.best, 0, 0, 0));
+}
+
 TEST_CASE("steps that are no steps of single tokens are refused") {
   tt::Gpt2 gpt2 = small_gpt2();
   tt::ContiguousCache cache = plain_cache(gpt2);

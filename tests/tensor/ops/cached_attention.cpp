@@ -58,6 +58,22 @@ TEST_CASE("the last rows of causal attention, whatever the strides of q, k and v
   }
 }
 
+TEST_CASE("to append and to attend in one call is to do one after the other") {
+  tt::manual_seed(2);
+  for (const tt::DType dtype : {tt::f32, tt::bf16}) {
+    const auto rows = [&](int64_t heads) { return tt::randn({3, heads, 64}).to(dtype); };
+    const tt::Tensor q = rows(4), k = rows(2), v = rows(2);
+    tt::KvMemory apart = memory_of(5, 3, 2, 40, 64), together = memory_of(5, 3, 2, 40, 64);
+    for (tt::KvMemory* m : {&apart, &together}) m->keys = m->keys.to(dtype), m->values = m->values.to(dtype);
+    tt::kv_append(apart, k, v);
+    const tt::Tensor wanted = tt::cached_attention(q, apart, {.window = 4});
+    const tt::Tensor got = tt::append_and_attend(q, k, v, together, {.window = 4});
+    CHECK(got.to_vector<double>() == wanted.to_vector<double>());
+    CHECK(together.keys.to_vector<double>() == apart.keys.to_vector<double>());
+    CHECK(together.values.to_vector<double>() == apart.values.to_vector<double>());
+  }
+}
+
 TEST_CASE("operands that do not fit are refused") {
   const tt::KvMemory m = memory_of(3, 1, 2, 10, 8);
   const auto refused = [](const char* code, const std::function<void()>& f) {
@@ -67,6 +83,9 @@ TEST_CASE("operands that do not fit are refused") {
   refused("TT-SHAPE-02", [&] { tt::kv_append(m, tt::zeros({1, 2, 8}), tt::zeros({1, 2, 7})); });
   refused("TT-SHAPE-02", [&] { (void)tt::cached_attention(tt::zeros({1, 3, 8}), m); });
   refused("TT-SHAPE-02", [&] { (void)tt::cached_attention(tt::zeros({1, 8}), m); });
+  refused("TT-SHAPE-02", [&] {
+    (void)tt::append_and_attend(tt::zeros({1, 2, 8}), tt::zeros({1, 3, 8}), tt::zeros({1, 2, 8}), m);
+  });
   refused("TT-DTYPE-02", [&] { (void)tt::cached_attention(tt::zeros({1, 2, 8}, tt::i64), m); });
   refused("TT-RANGE-02", [&] { (void)tt::cached_attention(tt::zeros({1, 2, 8}), m, {.window = -1}); });
   CHECK_THROWS_WITH_AS((void)tt::cached_attention(tt::zeros({1, 2, 8}, tt::f64), m),

@@ -21,6 +21,7 @@ struct KvMemory {
   int64_t head_size = 0;  // D; 0 stands for the last dimension of keys, and does not fit i4
   // Known on the host: the longest sequence, the most rows of a sequence, and the tokens of all sequences.
   int64_t longest = 0, most_rows = 0, tokens = 0;
+  Tensor arrivals{};  // i32 [B, G] of zeros, or undefined: saves a CUDA kernel (backend::KvView)
 
   int64_t features() const { return head_size > 0 ? head_size : keys.size(3); }
   backend::KvView view() const;
@@ -38,6 +39,10 @@ struct CachedAttentionOptions {
 };
 TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory,
                                const CachedAttentionOptions& options = {}, TT_LOC);
+// kv_append(memory, k, v), then cached_attention(q, memory, options). A CUDA device does both in one kernel
+// where a step has few tokens of 16 bits.
+TT_API Tensor append_and_attend(const Tensor& q, const Tensor& k, const Tensor& v, const KvMemory& memory,
+                                const CachedAttentionOptions& options = {}, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
 
@@ -62,6 +67,7 @@ inline backend::KvView KvMemory::view() const {
   kv.sinks = sinks, kv.ring = ring;
   kv.lengths = lengths.view_of().as<const int64_t>(), kv.first_row = first_row.view_of().as<const int64_t>();
   kv.longest = longest, kv.most_rows = most_rows;
+  if (arrivals.defined()) kv.arrivals = arrivals.view_of().as<int32_t>();
   return kv;
 }
 
@@ -89,38 +95,74 @@ inline void refuse_gradient(const char* op, const Tensors& operands, Loc loc) {
        loc);
 }
 
+inline Cost cost_of_append(const Tensor& k, const Tensor& v) {
+  return {0, 2 * static_cast<double>(k.bytes() + v.bytes())};
+}
+inline void require_append(const char* op, const KvMemory& memory, const Tensor& k, const Tensor& v,
+                           Loc loc) {
+  require_step_rows(op, k, memory, true, loc);
+  require_step_rows(op, v, memory, true, loc);
+  refuse_gradient(op, {k, v}, loc);
+}
+// The factor of the scores.
+inline double require_attention(const char* op, const Tensor& q, const KvMemory& memory,
+                                const CachedAttentionOptions& options, Loc loc) {
+  require_step_rows(op, q, memory, false, loc);
+  refuse_gradient(op, {q}, loc);
+  if (options.window < 0) {
+    fail("TT-RANGE-02",
+         std::string(op) + ": window must not be negative, got " + std::to_string(options.window), loc);
+  }
+  return options.scale == 0 ? 1 / std::sqrt(static_cast<double>(q.size(2))) : options.scale;
+}
+inline Cost cost_of_attention(const Tensor& q, const KvMemory& memory) {
+  const int64_t D = q.size(2);
+  const auto tokens = static_cast<double>(memory.tokens), rows = static_cast<double>(q.size(0));
+  const backend::KvRowLayout row = backend::kv_row_layout(memory.format, memory.keys.dtype(), D);
+  const double per_token = 2 * static_cast<double>(memory.keys.size(1) * row.bytes());
+  const double pairs = tokens * rows / static_cast<double>(std::max<int64_t>(1, memory.lengths.size(0)));
+  return {4 * pairs * static_cast<double>(q.size(1) * D),
+          tokens * per_token + 2 * static_cast<double>(q.bytes())};
+}
+
 TT_API void kv_append(const KvMemory& memory, const Tensor& k, const Tensor& v, Loc loc) {
-  require_step_rows("kv_append", k, memory, true, loc);
-  require_step_rows("kv_append", v, memory, true, loc);
-  refuse_gradient("kv_append", {k, v}, loc);
+  require_append("kv_append", memory, k, v, loc);
   ObservedWork work("kv_append", k.device());
-  if (work.observed()) work.cost = {0, 2 * static_cast<double>(k.bytes() + v.bytes())};
+  if (work.observed()) work.cost = cost_of_append(k, v);
   const backend::cuda::DeviceGuard on_device(k.device(), loc);
   TT_KERNEL(k, kv_append(memory.view(), k.view_of(), v.view_of()));
 }
 
 TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory, const CachedAttentionOptions& options,
                                Loc loc) {
-  require_step_rows("cached_attention", q, memory, false, loc);
-  refuse_gradient("cached_attention", {q}, loc);
-  if (options.window < 0) {
-    fail("TT-RANGE-02",
-         "cached_attention: window must not be negative, got " + std::to_string(options.window), loc);
-  }
-  const int64_t D = q.size(2);
-  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(D)) : options.scale;
+  const double scale = require_attention("cached_attention", q, memory, options, loc);
   Tensor out = empty(q.shape(), q.dtype(), q.device(), loc);
   ObservedWork work("cached_attention", q.device());
-  if (work.observed()) {
-    const auto tokens = static_cast<double>(memory.tokens), rows = static_cast<double>(q.size(0));
-    const backend::KvRowLayout row = backend::kv_row_layout(memory.format, memory.keys.dtype(), D);
-    const double per_token = 2 * static_cast<double>(memory.keys.size(1) * row.bytes());
-    const double pairs = tokens * rows / static_cast<double>(std::max<int64_t>(1, memory.lengths.size(0)));
-    work.cost = {4 * pairs * static_cast<double>(q.size(1) * D),
-                 tokens * per_token + 2 * static_cast<double>(q.bytes())};
-  }
+  if (work.observed()) work.cost = cost_of_attention(q, memory);
   const backend::cuda::DeviceGuard on_device(q.device(), loc);
   TT_KERNEL(q, attention_decode(out.view_of(), q.view_of(), memory.view(), scale, options.window));
+  return out;
+}
+
+TT_API Tensor append_and_attend(const Tensor& q, const Tensor& k, const Tensor& v, const KvMemory& memory,
+                                const CachedAttentionOptions& options, Loc loc) {
+  require_append("append_and_attend", memory, k, v, loc);
+  const double scale = require_attention("append_and_attend", q, memory, options, loc);
+  if (q.device().is_cpu() || k.dtype() != q.dtype() || v.dtype() != q.dtype()) {
+    kv_append(memory, k, v, loc);
+    return cached_attention(q, memory, options, loc);
+  }
+  Tensor out = empty(q.shape(), q.dtype(), q.device(), loc);
+  ObservedWork work("append_and_attend", q.device());
+  if (work.observed()) {
+    const Cost append = cost_of_append(k, v), attention = cost_of_attention(q, memory);
+    work.cost = {attention.flops, append.bytes + attention.bytes};
+  }
+  const backend::cuda::DeviceGuard on_device(q.device(), loc);
+  if constexpr (TINYTORCH_WITH_CUDA) {
+    backend::cuda::append_and_attend(out.view_of(), q.view_of(), k.view_of(), v.view_of(), memory.view(),
+                                     scale, options.window);
+  }
   return out;
 }
 

@@ -310,6 +310,14 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_defined("copy_", loc, *this, source);
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
+  const bool crosses = source.device() != device() && !op_observer() && source.dtype() == dtype() &&
+                       source.shape() == shape() && source.is_contiguous() && is_contiguous();
+  if (crosses) {  // straight to its place
+    backend::cuda::copy_bytes(view_of().data, device(), source.view_of().data, source.device(),
+                              static_cast<size_t>(bytes()), loc);
+    count_write(*this, loc);
+    return *this;
+  }
   const Tensor near = without_overlap(*this, source.detach().to(device(), loc), loc);
   announce_write(Cast(near.dtype(), dtype()), *this, {near});
   TT_KERNEL(*this, copy(view_of(), near.view_of()));

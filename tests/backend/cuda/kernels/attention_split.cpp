@@ -7,7 +7,8 @@ using namespace test;
 
 #if TINYTORCH_WITH_CUDA
 
-using OnDevice = KvKernels<DeviceArray, kernels::kv_append, kernels::attention_decode>;
+using OnDevice =
+    KvKernels<DeviceArray, kernels::kv_append, kernels::attention_decode, kernels::append_and_attend>;
 
 TEST_CASE("attention to a cache equals the definition: every kind, dtype, grouping and length" *
           needs_devices()) {

@@ -1,5 +1,6 @@
 // Attention of a few new tokens to one split of a cache's tokens, on tensor cores: a block of four warps for
-// queries and caches of 16 bits or less. The merge of the splits is in attention_split.cuh.
+// queries and caches of 16 bits or less. It may append the step's own tokens before it reads them. The merge
+// of the splits is in attention_paged_merge.cuh.
 //
 // The rows of a product are the queries that share a head of keys, padded to 16. A warp computes its own
 // tiles of 16 tokens (attention_paged_tiles.cuh). Numbers of 8 and 4 bits become bf16 in registers; scales of
@@ -11,7 +12,7 @@
 // Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/attention_paged_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_paged_merge.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -234,7 +235,7 @@ __device__ __forceinline__ void meet(float* meeting, int rows,
       const float weight = warp_reduce<4>(state[m].weight[r], Sum());
       const int row = m * 16 + lane / 4 + 8 * r;
       if (row >= rows) continue;
-      float* const to = meeting + (warp * Plan::kRows + row) * kStride;
+      float* const to = meeting + (warp * rows + row) * kStride;
       if (lane % 4 == 0) to[Plan::kHead] = state[m].largest[r], to[Plan::kHead + 1] = weight;
 #pragma unroll
       for (int j = 0; j < Plan::kHead / 8; j += 2) {
@@ -251,34 +252,34 @@ __device__ __forceinline__ void meet(float* meeting, int rows,
   }
 }
 
-// Writes the block's sums, those of its warps in their order, to the result or to partial. A warp has every
-// fourth row.
+// Writes the block's sums of a split, those of its warps in their order, to the result or to partial. A warp
+// has every fourth row.
 template <class Plan>
 __device__ __forceinline__ void write_sums(const float* meeting, float* partial, const StepRows<float>& out,
-                                           const KvView& kv, const DecodeCall& call, const DecodeSpan& at) {
+                                           const KvView& kv, const DecodeCall& call, const DecodeSpan& at,
+                                           int split) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   constexpr int kStride = Plan::kMeetingStride;
   for (int r = warp; r < at.rows; r += Plan::kWarps) {
     const float* const from = meeting + r * kStride;
     float top = DecodeState<Plan>::kNone, weight = 0, factor[Plan::kWarps];
 #pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) top = fmaxf(top, from[w * Plan::kRows * kStride + Plan::kHead]);
+    for (int w = 0; w < Plan::kWarps; ++w) top = fmaxf(top, from[w * at.rows * kStride + Plan::kHead]);
     const float shift = top == DecodeState<Plan>::kNone ? 0.0f : top;
 #pragma unroll
     for (int w = 0; w < Plan::kWarps; ++w) {
-      const float* const its = from + w * Plan::kRows * kStride + Plan::kHead;
+      const float* const its = from + w * at.rows * kStride + Plan::kHead;
       factor[w] = exp2_approx(its[0] - shift);
       weight += factor[w] * its[1];
     }
-    const int64_t n = at.row(r), h = at.head(r),
-                  line = (n * kv.groups * at.shared + h) * call.splits + at.split;
+    const int64_t n = at.row(r), h = at.head(r), line = (n * kv.groups * at.shared + h) * call.splits + split;
     float* const to = partial + line * (kPartialHead + kv.head_size);
     if (call.splits > 1 && lane == 0) to[0] = top, to[1] = weight;
 #pragma unroll
     for (int d = lane; d < Plan::kHead; d += kWarp) {
       float sum = 0;
 #pragma unroll
-      for (int w = 0; w < Plan::kWarps; ++w) sum += factor[w] * from[w * Plan::kRows * kStride + d];
+      for (int w = 0; w < Plan::kWarps; ++w) sum += factor[w] * from[w * at.rows * kStride + d];
       if (d >= kv.head_size) continue;
       if (call.splits > 1)
         to[kPartialHead + d] = sum;
@@ -288,21 +289,24 @@ __device__ __forceinline__ void write_sums(const float* meeting, float* partial,
   }
 }
 
+// The operands of a step. k and v: its own tokens, or null if they are in the cache already. A block appends
+// those that it reads, so its rows must be all rows of the step (call.row_groups is 1).
+struct DecodeStepRows {
+  StepRows<float> out, q, k, v;
+};
+
+// Attention of the block's rows to the splits of a span. The copies of the next split's tiles are on the way
+// while the warps meet at the end of a split.
 template <class Plan>
-static __global__ void __launch_bounds__(kDecodeThreads, Plan::kBlocks)
-    attention_paged_tensor_kernel(float* partial, StepRows<float> out, StepRows<float> q,
-                                  const __grid_constant__ KvView kv,
-                                  const __grid_constant__ DecodeCall call) {
-#if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
-  start_next_kernel();
-  wait_for_previous_kernel();
-  const DecodeSpan at(kv, call, Plan::kRows, Plan::kSplit);
+__device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepRows& step, const KvView& kv,
+                                               const DecodeCall& call, const DecodeSpan& at) {
   if (!at.exists()) return;
   using Tiles = DecodeTiles<Plan>;
   auto* const memory = dynamic_shared<unsigned char>();
   const unsigned address = shared_address(memory);
   auto* const rows = reinterpret_cast<unsigned*>(memory + Plan::kTokensAt);
   Tiles::look_up(rows, kv, at);
+  if (step.k.data) append_own_tokens<Plan>(rows, step.k, step.v, kv, at);
   const Tiles tiles{kv, at, address, rows};
   // The tiles of this warp that have tokens of the block.
   constexpr int kEvery = Plan::kWarps * kTileTokens, kAhead = Plan::kStages - 1;
@@ -314,37 +318,59 @@ static __global__ void __launch_bounds__(kDecodeThreads, Plan::kBlocks)
     if (first + i < last) tiles.fetch(first + i);
     commit_copies();
   }
-  DecodeQueries<Plan>::write(memory + Plan::kQueriesAt, q, kv, at);
+  DecodeQueries<Plan>::write(memory + Plan::kQueriesAt, step.q, kv, at);
   const DecodeQueries<Plan> queries(address + Plan::kQueriesAt);
   const int all_begin = max(at.begin, at.number_of(at.first(at.rows - 1))),
             all_end = min(at.end, at.number_of(at.last(0)));
-  DecodeState<Plan> state[Plan::kTiles];
-  for (int tile = first; tile < last; ++tile) {
-    wait_for_copies<kAhead - 1>();
-    __syncwarp();  // the tile has arrived for all lanes, and none reads the one before it any more
-    if (tile + kAhead < last) tiles.fetch(tile + kAhead);
-    commit_copies();
-    const unsigned stage = tiles.stage(tile);
-    const unsigned char* const scales = memory + (stage - address) + 2 * Plan::kPlaneBytes;
-    const DecodeTile<Plan> now{stage, stage + Plan::kPlaneBytes, scales,
-                               scales + kTileTokens * Plan::kScaleBytes};
-    const int number = at.origin + Tiles::local(tile);
-    float score[Plan::kTiles][2][4] = {};
-    now.scores(score, queries);
+  auto* const meeting = reinterpret_cast<float*>(memory + Plan::kPipelineBytes);
+  const int every = (at.split < kShortSplits ? kShortSplit : Plan::kSplit) / kEvery;
+  for (int tile = first, split = at.split; split < at.split_end; ++split) {
+    DecodeState<Plan> state[Plan::kTiles];
+    const int stop = min(last, (split - at.split + 1) * every);
+    for (; tile < stop; ++tile) {
+      wait_for_copies<kAhead - 1>();
+      __syncwarp();  // the tile has arrived for all lanes, and none reads the one before it any more
+      if (tile + kAhead < last) tiles.fetch(tile + kAhead);
+      commit_copies();
+      const unsigned stage = tiles.stage(tile);
+      const unsigned char* const scales = memory + (stage - address) + 2 * Plan::kPlaneBytes;
+      const DecodeTile<Plan> now{stage, stage + Plan::kPlaneBytes, scales,
+                                 scales + kTileTokens * Plan::kScaleBytes};
+      const int number = at.origin + Tiles::local(tile);
+      float score[Plan::kTiles][2][4] = {};
+      now.scores(score, queries);
 #pragma unroll
-    for (int m = 0; m < Plan::kTiles; ++m) {
-      scale_and_mask<Plan>(score[m], at, static_cast<float>(call.scale), m, number,
-                           number >= all_begin && number + kTileTokens <= all_end);
-      state[m].exponentiate(score[m]);
+      for (int m = 0; m < Plan::kTiles; ++m) {
+        scale_and_mask<Plan>(score[m], at, static_cast<float>(call.scale), m, number,
+                             number >= all_begin && number + kTileTokens <= all_end);
+        state[m].exponentiate(score[m]);
+      }
+      now.add_values(state, score);
     }
-    now.add_values(state, score);
+    if (split > at.split) __syncthreads();  // no warp reads the sums of the split before any more
+    meet<Plan>(meeting, at.rows, state);
+    __syncthreads();
+    write_sums<Plan>(meeting, partial, step.out, kv, call, at, split);
   }
   wait_for_copies<0>();
-  __syncthreads();  // no warp reads its tiles any more
-  auto* const meeting = reinterpret_cast<float*>(memory);
-  meet<Plan>(meeting, at.rows, state);
-  __syncthreads();
-  write_sums<Plan>(meeting, partial, out, kv, call, at);
+  if (call.splits > 1 && call.arrivals)
+    merge_if_last<Plan>(step.out, partial, kv, call, at,
+                        *reinterpret_cast<MergeMemory<Plan::kHead>*>(memory));
+}
+
+// A block computes several spans in turn, so that all blocks are resident and may be launched early.
+template <class Plan>
+static __global__ void __launch_bounds__(kDecodeThreads, Plan::kBlocks)
+    attention_paged_tensor_kernel(float* partial, const __grid_constant__ DecodeStepRows step,
+                                  const __grid_constant__ KvView kv,
+                                  const __grid_constant__ DecodeCall call) {
+#if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
+  start_next_kernel();
+  wait_for_previous_kernel();
+  for (unsigned item = blockIdx.x; item < call.spans; item += gridDim.x) {
+    if (item != blockIdx.x) __syncthreads();  // no thread reads the shared memory of the span before
+    attend_to_span<Plan>(partial, step, kv, call, DecodeSpan(kv, call, item, Plan::kRows, Plan::kSplit));
+  }
 #endif
 }
 

@@ -37,10 +37,11 @@ struct DecodePlan {
   static constexpr unsigned kQueriesAt = kWarps * kStages * kStageBytes,
                             kTokensAt = kQueriesAt + kQueryParts * kQueryBytes,
                             kPipelineBytes = kTokensAt + kSplit * 4;
-  // At the end, the sums of the warps lie there instead.
+  // Behind them, the sums of the warps at the end of a split, for a block of `rows` query rows.
   static constexpr int kMeetingStride = kHead + 4;
-  static constexpr unsigned kMeetingBytes = kWarps * kRows * kMeetingStride * 4;
-  static constexpr size_t kBytes = std::max(kPipelineBytes, kMeetingBytes);
+  static constexpr size_t bytes(int64_t rows) {
+    return kPipelineBytes + static_cast<size_t>(kWarps * rows * kMeetingStride * 4);
+  }
 
   // The chunks of 16 bytes of a row are permuted by its index, so that those of eight rows lie in different
   // banks.
@@ -58,17 +59,47 @@ struct DecodePlan {
   }
 };
 
-// The block's place, and its tokens [begin, end): those of the split that a row of the block sees.
-struct DecodeSpan {
-  int split, b, g, r0, rows, first_row, shared, position, window, begin, end, origin, skipped, sinks;
+// The splits of a sequence. The first tokens are in short splits, so that the blocks of a few short sequences
+// occupy many multiprocessors; the others are in splits of `tokens`. A block has a span: one long split, or
+// 2^shift short ones in turn. This changes no bit, because only splits are merged.
+inline constexpr int kShortSplits = 8, kShortSplit = 128, kMostSpanShift = 2;
+template <class Int>
+constexpr Int begin_of_split(Int split, Int tokens) {
+  return split < kShortSplits ? split * kShortSplit
+                              : kShortSplits * kShortSplit + (split - kShortSplits) * tokens;
+}
+// A sequence without tokens has one split, which gives zeros.
+template <class Int>
+constexpr Int splits_of(Int held, Int tokens) {
+  if (held <= kShortSplits * kShortSplit) return held == 0 ? 1 : (held + kShortSplit - 1) / kShortSplit;
+  return kShortSplits + (held - kShortSplits * kShortSplit + tokens - 1) / tokens;
+}
+template <class Int>
+constexpr Int spans_of(Int splits, int shift) {
+  if (splits <= kShortSplits) return (splits + (1 << shift) - 1) >> shift;
+  return (kShortSplits >> shift) + splits - kShortSplits;
+}
+constexpr int first_of_span(int span, int shift) {
+  const int short_spans = kShortSplits >> shift;
+  return span < short_spans ? span << shift : kShortSplits + span - short_spans;
+}
 
-  __device__ __forceinline__ DecodeSpan(const KvView& kv, const DecodeCall& call, int block_rows,
-                                        int split_tokens) {
-    const auto splits = static_cast<unsigned>(call.splits), groups = static_cast<unsigned>(kv.groups),
-               row_groups = static_cast<unsigned>(call.row_groups);
-    const unsigned line = blockIdx.x / splits, head = line / row_groups;
-    split = static_cast<int>(blockIdx.x % splits), g = static_cast<int>(head % groups);
-    b = static_cast<int>(head / groups), r0 = static_cast<int>(line % row_groups) * block_rows;
+// A block's work: its rows, and splits [split, split_end) with the tokens [begin, end) of them that a row of
+// the block sees.
+struct DecodeSpan {
+  int split, split_end, b, g, r0, rows, first_row, shared, position, window, begin, end, origin, skipped;
+  int sinks;
+  int own_splits;  // splits of the sequence
+
+  // item: the number of the span among those of all sequences, heads and groups of rows.
+  __device__ __forceinline__ DecodeSpan(const KvView& kv, const DecodeCall& call, unsigned item,
+                                        int block_rows, int split_tokens) {
+    const auto groups = static_cast<unsigned>(kv.groups), row_groups = static_cast<unsigned>(call.row_groups),
+               lines = static_cast<unsigned>(kv.batch) * groups * row_groups;
+    const unsigned line = item % lines, head = line / row_groups;
+    g = static_cast<int>(head % groups), b = static_cast<int>(head / groups);
+    const auto span = static_cast<int>(item / lines);
+    r0 = static_cast<int>(line % row_groups) * block_rows;
     shared = static_cast<int>(call.shared), first_row = static_cast<int>(kv.first_row[b]);
     const int count = static_cast<int>(kv.first_row[b + 1]) - first_row;
     const auto length = static_cast<int>(kv.lengths[b]), held = static_cast<int>(kv.held(length));
@@ -76,10 +107,13 @@ struct DecodeSpan {
     position = length - count;  // of the first row of the step
     window = static_cast<int>(min(call.window, int64_t{length} + 1));
     skipped = length - held, sinks = static_cast<int>(min(kv.sinks, int64_t{length}));
-    origin = split * split_tokens;
+    own_splits = splits_of(held, split_tokens);
+    split = first_of_span(span, call.span_shift);
+    split_end = min(own_splits, first_of_span(span + 1, call.span_shift));
+    origin = begin_of_split(split, split_tokens);
     begin = max(origin, number_of(first(0)));
-    end = min(min(origin + split_tokens, held), number_of(last(rows - 1)));
-    exists_ = rows > 0 && (origin < held || split == 0);
+    end = min(min(begin_of_split(split_end, split_tokens), held), number_of(last(rows - 1)));
+    exists_ = rows > 0 && split < own_splits;
   }
   __device__ __forceinline__ bool exists() const { return exists_; }
   // The tokens [first, last) that row r of the block sees.
@@ -109,6 +143,40 @@ __device__ __forceinline__ unsigned row_of_token(const KvView& kv, int b, int g,
   const unsigned number = slot / page;
   const int64_t in_pool = kv.table ? kv.table[b * kv.table_width + number] : b;
   return static_cast<unsigned>((in_pool * kv.groups + g) * kv.page + (slot - number * page));
+}
+
+// Writes those of the step's own tokens to the cache that this warp will read. k and v: the step's rows.
+template <class Plan>
+__device__ __forceinline__ void append_own_tokens(const unsigned* rows, const StepRows<float>& k,
+                                                  const StepRows<float>& v, const KvView& kv,
+                                                  const DecodeSpan& at) {
+  using K = typename Plan::K;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int number = max(at.begin, at.number_of(at.position)); number < at.end; ++number) {
+    const int place = number - at.origin;
+    if (place / kTileTokens % Plan::kWarps != warp) continue;
+    const int64_t n = at.first_row + (at.token_of(number) - at.position), row = rows[place];
+    if constexpr (Plan::kIs16) {  // all loads before all stores
+      constexpr int kEach = Plan::kHead / kWarp;
+      float key[kEach], value[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int d = i * kWarp + lane;
+        if (d < kv.head_size) key[i] = k.at(n, at.g, d), value[i] = v.at(n, at.g, d);
+      }
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int d = i * kWarp + lane;
+        if (d >= kv.head_size) continue;
+        static_cast<K*>(kv.keys)[row * kv.head_size + d] = cuda::to<K>(key[i]);
+        static_cast<K*>(kv.values)[row * kv.head_size + d] = cuda::to<K>(value[i]);
+      }
+    } else {
+      append_row<float, K>(kv, kv.keys, kv.key_scales, k, n, at.g, row, true);
+      append_row<float, K>(kv, kv.values, kv.value_scales, v, n, at.g, row, false);
+    }
+  }
+  __syncwarp();
 }
 
 // A warp's tiles on their way to shared memory.

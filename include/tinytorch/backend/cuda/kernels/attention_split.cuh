@@ -1,6 +1,7 @@
 // Attention to a cache on CUDA (contract: backend/cpu/attention_decode.hpp): the tokens of a sequence are
-// divided into splits of a fixed length, one block each, so that a single long sequence fills the device;
-// this header merges their sums.
+// divided into splits, one block each, so that a single long sequence fills the device. This header chooses
+// the kernel of the splits, and merges their sums if that is the kernel for any device, whose splits have a
+// fixed length; attention_paged_merge.cuh merges those of tensor cores.
 //
 // The sums of a split are relative to its largest score m_s:  out = sum_s 2^(m_s - m) o_s / sum_s 2^(m_s - m)
 // w_s. Which warp adds a split, and in which order, depends on the number of the split alone, so that the
@@ -63,79 +64,115 @@ static __global__ void __launch_bounds__(kMergeWarps* kWarp)
   }
 }
 
-// Queues the kernel of the splits, then the merge. A block computes kRows query rows.
-template <class A, int kHead, class Kernel>
-void launch_splits(Kernel* kernel, int rows, size_t shared_bytes, const View& out, const View& q,
-                   const KvView& kv, DecodeCall call) {
-  const int64_t N = q.shape[0], H = q.shape[1];
-  call.splits = std::max<int64_t>(1, ceil_div(kv.held(kv.longest), call.split_tokens));
-  call.row_groups = ceil_div(kv.most_rows * call.shared, rows);
-  const int64_t blocks = call.splits * call.row_groups * kv.groups * kv.batch;
-  const DeviceScratch<A> partial(call.splits > 1 ? N * H * call.splits * (kPartialHead + kv.head_size) : 0);
-  launch(kernel,
-         {.grid = dim3(static_cast<unsigned>(blocks)),
-          .block = dim3(kDecodeThreads),
-          .shared_bytes = shared_bytes,
-          .early = true},
-         partial.data(), StepRows<A>(out), StepRows<A>(q), kv, call);
+// The operands of a step. k and v are null if the step's own tokens are in the cache already.
+struct DecodeOperands {
+  const View &out, &q, &k, &v;
+  const KvView& kv;
+};
+
+// Numbers that hold the sums of all splits until they are merged.
+inline int64_t partial_size(const DecodeOperands& x, const DecodeCall& call) {
+  const int64_t lines = x.q.shape[0] * x.q.shape[1] * call.splits;
+  return call.splits > 1 ? lines * (kPartialHead + x.kv.head_size) : 0;
+}
+
+// The kernels for any device. A block computes kRows query rows.
+template <class A, class K, int kHead, int kRows, bool kVector>
+void launch_decode(const DecodeOperands& x, DecodeCall call) {
+  if (x.k.data) kv_append(x.kv, x.k, x.v);
+  call.split_tokens = kDecodeSplit;
+  call.splits = std::max<int64_t>(1, ceil_div(x.kv.held(x.kv.longest), call.split_tokens));
+  call.row_groups = ceil_div(x.kv.most_rows * call.shared, kRows);
+  const DeviceScratch<A> partial(partial_size(x, call));
+  const int64_t blocks = call.splits * call.row_groups * x.kv.groups * x.kv.batch;
+  launch(attention_paged_kernel<A, K, kHead, kRows, kVector>,
+         {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kDecodeThreads), .early = true},
+         partial.data(), StepRows<A>(x.out), StepRows<A>(x.q), x.kv, call);
   if (call.splits == 1) return;
   launch(merge_splits_kernel<A, kHead>,
-         {.grid = dim3(static_cast<unsigned>(N * H)), .block = dim3(kMergeWarps * kWarp), .early = true},
-         StepRows<A>(out), static_cast<const A*>(partial.data()), kv, call);
+         {.grid = dim3(static_cast<unsigned>(x.q.shape[0] * x.q.shape[1])),
+          .block = dim3(kMergeWarps * kWarp),
+          .early = true},
+         StepRows<A>(x.out), static_cast<const A*>(partial.data()), x.kv, call);
 }
 
-template <class A, class K, int kHead, int kRows, bool kVector>
-void launch_decode(const View& out, const View& q, const KvView& kv, DecodeCall call) {
-  call.split_tokens = kDecodeSplit;
-  launch_splits<A, kHead>(attention_paged_kernel<A, K, kHead, kRows, kVector>, kRows, 0, out, q, kv, call);
+template <int kHead>
+void merge_splits(const DecodeOperands& x, const float* partial, const DecodeCall& call) {
+  const int64_t rows = x.q.shape[0] * x.q.shape[1];
+  const bool by_warps = call.splits <= kSplitsOfWarp;
+  launch(by_warps ? merge_long_splits_kernel<kHead, kMergeParts> : merge_long_splits_kernel<kHead, 1>,
+         {.grid = dim3(static_cast<unsigned>(by_warps ? ceil_div(rows, kMergeParts) : rows)),
+          .block = dim3(kMergeParts * kWarp),
+          .early = true},
+         StepRows<float>(x.out), partial, x.kv, call, rows);
 }
 
+// Appends within the kernel, and merges in its last blocks, if a block has all query rows of its sequence.
 template <class Plan>
-bool launch_decode_tensor(const View& out, const View& q, const KvView& kv, DecodeCall call) {
-  const LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kBytes};
+bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
+  LaunchConfig config{dim3(1), dim3(kDecodeThreads)};
+  config.shared_bytes = Plan::bytes(std::min<int64_t>(x.kv.most_rows * call.shared, Plan::kRows));
   if (!fits_shared_memory(config)) return false;
   call.split_tokens = Plan::kSplit;
-  launch_splits<float, Plan::kHead>(attention_paged_tensor_kernel<Plan>, Plan::kRows, Plan::kBytes, out, q,
-                                    kv, call);
+  call.row_groups = ceil_div(x.kv.most_rows * call.shared, Plan::kRows);
+  const bool appends = x.k.data && call.row_groups == 1;
+  if (x.k.data && !appends) kv_append(x.kv, x.k, x.v);
+  call.arrivals = call.row_groups == 1 ? x.kv.arrivals : nullptr;
+  DecodeStepRows step{StepRows<float>(x.out), StepRows<float>(x.q), StepRows<float>(appends ? x.k : x.q),
+                      StepRows<float>(appends ? x.v : x.q)};
+  if (!appends) step.k.data = nullptr;
+  call.splits = splits_of(x.kv.held(x.kv.longest), call.split_tokens);
+  const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
+                resident = int64_t{Plan::kBlocks} * properties(current_device()).multiprocessors;
+  const auto spans = [&] { return lines * spans_of(call.splits, call.span_shift); };
+  while (call.span_shift < kMostSpanShift && spans() > resident) ++call.span_shift;
+  call.spans = static_cast<unsigned>(spans());
+  config.grid.x = static_cast<unsigned>(std::min(spans(), resident));
+  config.early = true;
+  const DeviceScratch<float> partial(partial_size(x, call));
+  launch(attention_paged_tensor_kernel<Plan>, config, partial.data(), step, x.kv, call);
+  if (call.splits > 1 && !call.arrivals) merge_splits<Plan::kHead>(x, partial.data(), call);
   return true;
 }
 
 // The plan depends on the types, the head size and the grouping alone, as then do the bits. Sizes are those
 // that were fastest on an H100.
 template <class K, class Q, int kHead>
-bool launch_decode_tensor(const View& out, const View& q, const KvView& kv, const DecodeCall& call) {
+bool launch_decode_tensor(const DecodeOperands& x, const DecodeCall& call) {
   constexpr bool kWide = kIs16Bit<K>;
   if constexpr (kHead > 128) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(out, q, kv, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
   } else if (call.shared > 16) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kWide ? 3 : 4, 2>>(out, q, kv, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kWide ? 3 : 4, 2>>(x, call);
   } else if constexpr (kHead > 64) {
     constexpr int kStages = kWide ? 2 : std::is_same_v<K, Int4> ? 3 : 4;
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kStages, 3>>(out, q, kv, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kStages, 3>>(x, call);
   } else {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide ? 3 : 4, 4>>(out, q, kv, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide ? 3 : 4, 4>>(x, call);
   }
 }
 
 // Queries of f32 keep the arithmetic of f32. Returns false if the kernel for any device must be used.
 template <class K>
-bool decode_on_tensor_cores(const View& out, const View& q, const KvView& kv, const DecodeCall& call) {
+bool decode_on_tensor_cores(const DecodeOperands& x, const DecodeCall& call) {
+  [[maybe_unused]] const KvView& kv = x.kv;
+  [[maybe_unused]] const DType queries = x.q.dtype;
   if constexpr (sizeof(K) > 2) {
     return false;
   } else {
     constexpr int64_t kMost = int64_t{1} << 30;
     const bool words = std::is_same_v<K, Int4> ? kv.head_size % 64 == 0
                                                : kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
-    const bool narrow = q.dtype == DType::f16 || (q.dtype == DType::bf16 && !std::is_same_v<K, Half>);
+    const bool narrow = queries == DType::f16 || (queries == DType::bf16 && !std::is_same_v<K, Half>);
     if (!narrow || !words || !has_tensor_cores() || kv.longest > kMost || kv.most_rows * call.shared > kMost)
       return false;
     bool done = false;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
       if constexpr (kHead >= 64) {
-        if (q.dtype == DType::f16) {
-          done = launch_decode_tensor<K, Half, kHead>(out, q, kv, call);
+        if (queries == DType::f16) {
+          done = launch_decode_tensor<K, Half, kHead>(x, call);
         } else if constexpr (!std::is_same_v<K, Half>) {
-          done = launch_decode_tensor<K, BFloat16, kHead>(out, q, kv, call);
+          done = launch_decode_tensor<K, BFloat16, kHead>(x, call);
         }
       }
     });
@@ -143,27 +180,33 @@ bool decode_on_tensor_cores(const View& out, const View& q, const KvView& kv, co
   }
 }
 
-void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window) {
+void append_and_attend(const View& out, const View& q, const View& k, const View& v, const KvView& kv,
+                       double scale, int64_t window) {
   if (out.numel() == 0) return;
+  const DecodeOperands x{out, q, k, v, kv};
   dispatch_cache(q.dtype, kv, [&]<class A, class K>(A*, K*) {
     DecodeCall call{};
     call.shared = q.shape[1] / kv.groups;
     call.window = window;
     call.scale = scale * std::numbers::log2e;
-    if (decode_on_tensor_cores<K>(out, q, kv, call)) return;
+    if (decode_on_tensor_cores<K>(x, call)) return;
     const bool vector = kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {
       if constexpr (kHead >= 64) {
         if constexpr (!std::is_same_v<K, Int4>) {  // whose rows are always words
-          if (!vector) return launch_decode<A, K, kHead, 4, false>(out, q, kv, call);
+          if (!vector) return launch_decode<A, K, kHead, 4, false>(x, call);
         }
         if constexpr (std::is_same_v<A, float>) {
-          if (kv.most_rows * call.shared == 1) return launch_decode<A, K, kHead, 1, true>(out, q, kv, call);
+          if (kv.most_rows * call.shared == 1) return launch_decode<A, K, kHead, 1, true>(x, call);
         }
-        launch_decode<A, K, kHead, 4, true>(out, q, kv, call);
+        launch_decode<A, K, kHead, 4, true>(x, call);
       }
     });
   });
+}
+
+void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window) {
+  append_and_attend(out, q, View{}, View{}, kv, scale, window);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -157,6 +157,9 @@ void attention_grad(const View& dq, const View& dk, const View& dv, const View& 
                     const AttentionParameters& parameters);
 void kv_append(const KvView& kv, const View& k, const View& v);
 void attention_decode(const View& out, const View& q, const KvView& kv, double scale, int64_t window);
+// kv_append(kv, k, v), then attention_decode(out, q, kv, scale, window); k and v have the dtype of q.
+void append_and_attend(const View& out, const View& q, const View& k, const View& v, const KvView& kv,
+                       double scale, int64_t window);
 
 // softmax
 void softmax(const View& out, const View& x, int dim);

@@ -78,13 +78,25 @@ __device__ __forceinline__ void warp_best(Candidate<C>& best, bool largest) {
   }
 }
 
+// Writes the position of a line's best element, and its value if `values`, with the layout of the positions,
+// is not null.
+template <class C>
+__device__ __forceinline__ void write_best(const Lines& l, int64_t line, const Candidate<C>& best,
+                                           void* values) {
+  const int64_t at = l.start.offset(0, line);
+  static_cast<int64_t*>(l.start.operand[0].data)[at] = best.at;
+  if (!values) return;
+  for_stored<C>(l.start.operand[1].dtype,
+                [&]<class T>(T*) { static_cast<T*>(values)[at] = to<T>(best.value); });
+}
+
 // Lines are cut into chunks, so that few long lines fill the GPU, too. kGroup lanes (1 or 32) process a
 // chunk. Adjacent groups have adjacent lines if a group is one thread, whose lines are adjacent in memory;
 // else adjacent chunks. The best of each chunk goes to `partial`, or is the result if there is one chunk.
 template <class C, int kGroup>
 static __global__ void __launch_bounds__(kScanThreads)
     arg_extreme_kernel(const __grid_constant__ Lines l, int64_t chunk, int64_t chunks, Candidate<C>* partial,
-                       bool largest) {
+                       bool largest, void* values) {
   start_next_kernel();
   wait_for_previous_kernel();
   constexpr int kInFlight = 8;
@@ -113,18 +125,17 @@ static __global__ void __launch_bounds__(kScanThreads)
   }
   if constexpr (kGroup == kWarp) warp_best(best, largest);
   if (!inside || lane != 0) return;
-  if (partial) {
+  if (partial)
     partial[line * chunks + part] = best;
-  } else {
-    static_cast<int64_t*>(l.start.operand[0].data)[l.start.offset(0, line)] = best.at;
-  }
+  else
+    write_best(l, line, best, values);
 }
 
 // A warp chooses the best of the chunks of a line.
 template <class C>
 static __global__ void __launch_bounds__(kScanThreads)
-    best_of_chunks(const __grid_constant__ Lines l, int64_t chunks, const Candidate<C>* partial,
-                   bool largest) {
+    best_of_chunks(const __grid_constant__ Lines l, int64_t chunks, const Candidate<C>* partial, bool largest,
+                   void* values) {
   start_next_kernel();
   wait_for_previous_kernel();
   const int64_t line = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kWarp;
@@ -134,8 +145,7 @@ static __global__ void __launch_bounds__(kScanThreads)
     for (int64_t k = lane; k < chunks; k += kWarp) keep_better(best, partial[line * chunks + k], largest);
   }
   warp_best(best, largest);
-  if (line < l.start.count && lane == 0)
-    static_cast<int64_t*>(l.start.operand[0].data)[l.start.offset(0, line)] = best.at;
+  if (line < l.start.count && lane == 0) write_best(l, line, best, values);
 }
 
 template <class C>
@@ -235,7 +245,8 @@ static __global__ void __launch_bounds__(kScanThreads)
 
 // --- launchers ---
 
-void arg_extreme(const View& out, const View& x, int dim, bool largest) {
+// values: null, or the elements at these positions, with the layout of out.
+inline void arg_extreme(const View& out, const View& x, int dim, bool largest, void* values) {
   if (out.numel() == 0) return;
   const Lines l = lines_along(out, x, dim, out.rank() == x.rank());
   dispatch_compute(x.dtype, [&]<class C>(C*) {
@@ -249,12 +260,15 @@ void arg_extreme(const View& out, const View& x, int dim, bool largest) {
     const DeviceScratch<Candidate<C>> partial(chunks > 1 ? l.start.count * chunks : 0);
     launch(by_warps ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
            early(over(l.start.count * chunks * group, kScanThreads)), l, chunk, chunks, partial.data(),
-           largest);
+           largest, values);
     if (chunks > 1) {
-      launch(best_of_chunks<C>, early(over(l.start.count * kWarp, kScanThreads)), l, chunks, partial.data(),
-             largest);
+      launch(best_of_chunks<C>, early(over(l.start.count * kWarp, kScanThreads)), l, chunks,
+             static_cast<const Candidate<C>*>(partial.data()), largest, values);
     }
   });
+}
+void arg_extreme(const View& out, const View& x, int dim, bool largest) {
+  arg_extreme(out, x, dim, largest, nullptr);
 }
 
 void cumsum(const View& out, const View& x, int dim) {

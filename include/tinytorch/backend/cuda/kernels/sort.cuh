@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/scan.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -111,6 +111,7 @@ static __global__ void __launch_bounds__(kSortThreads)
 void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending) {
   const int64_t rows = x.shape[0], n = x.shape[1];
   if (rows * k == 0) return;
+  if (k == 1 && descending) return arg_extreme(indices, x, 1, true, values.data);  // no need to sort
   if (n >= (int64_t{1} << 30)) fail("TT-SHAPE-15", "sort: at most 2^30 elements along the sorted dimension");
   const int64_t tiles = ceil_div(n, kSortTile);
   dispatch_compute(x.dtype, [&]<class C>(C*) {
