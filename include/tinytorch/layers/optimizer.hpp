@@ -4,6 +4,8 @@
 //   tt::AdamW optimizer(net.named_parameters(), {.lr = 1e-3});
 //   optimizer.zero_grad(); loss.backward(); optimizer.step();
 //
+// net.parameters() will do, too; the state is then saved under the positions of the parameters.
+//
 // The optimizer keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than
 // the distance to the next 16-bit value, and would be lost in 16 bits.
 // Source: Micikevicius et al., "Mixed precision training", 2018.
