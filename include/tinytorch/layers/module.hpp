@@ -64,7 +64,7 @@ class Module {
   Tensor operator()(const Tensor& x, TT_LOC) {
     const Scope scope = forward_scope(loc);
     if (call_hook_) call_hook_(x);
-    return replacement_ ? replacement_->forward(x) : forward(x);
+    return call_virtual<&Module::forward>(replacement_ ? *replacement_ : *this, x);
   }
 
   // --- building the tree, in a constructor ---

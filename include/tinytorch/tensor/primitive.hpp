@@ -67,7 +67,7 @@ struct Saved {
 // op.run(inputs, outputs) as call_virtual<&PrimitiveBase::run>(op, inputs, outputs). For a plain virtual call
 // g++ optimizes the overriding functions of all classes that it has seen, with the kernels behind them, even
 // if the program uses none of them: a third of the compile time of a small program. A call by a pointer to
-// the function is the same machine code, and hides the classes.
+// the function is the same machine code, and hides the classes. Layers and optimizers are called so, too.
 template <auto function, class Object, class... Args>
 decltype(auto) call_virtual(Object& object, Args&&... args) {
   return (object.*function)(std::forward<Args>(args)...);
