@@ -1,6 +1,6 @@
 """Writes tests/golden/io/: small files made by other tools, which tests/io/*.cpp read.
 
-Run with numpy and safetensors installed:  python tests/golden/make_io.py
+Run with numpy, ml_dtypes and safetensors installed:  python tests/golden/make_io.py
 The values follow from formulas that the tests repeat, so no expected values are stored. Element k of `ramp` is
 (k * 7) % 23 - 5.
 """
@@ -10,11 +10,15 @@ import json
 import pathlib
 import struct
 
+import ml_dtypes
 import numpy as np
 from safetensors.numpy import save_file
 
 FOLDER = pathlib.Path(__file__).parent / "io"
 DTYPES = {"f32": "f4", "f64": "f8", "f16": "f2", "i8": "i1", "u8": "u1", "i32": "i4", "i64": "i8", "bool": "?"}
+# Types that files have and tensors do not, each with its extreme values.
+STORED = {"i16": "i2", "u16": "u2", "u32": "u4", "u64": "u8"}
+STORED_F8 = {"f8_e4m3": ml_dtypes.float8_e4m3fn, "f8_e5m2": ml_dtypes.float8_e5m2}
 
 
 def ramp(shape, dtype):
@@ -30,6 +34,42 @@ def ramp(shape, dtype):
 def to_bf16(values):
     """Keeps the upper half of each float, which is exact for the integers of the ramp."""
     return (values.astype("<f4").view("<u4") >> 16).astype("<u2")
+
+
+def extremes(dtype):
+    """Smallest, largest and middle values; the largest u64 that an i64 holds in place of the largest one."""
+    limits = np.iinfo(dtype)
+    high = min(limits.max, 2**63 - 1)
+    return np.array([limits.min, high, 0, 1, high // 2 + 1, high - 1, 200], dtype)
+
+
+def all_codes(dtype):
+    return np.arange(256, dtype="u1").view(dtype)
+
+
+def write_stored_types():
+    """Each type as npy in both byte orders and column-major, in an npz, and in safetensors. The values of the
+    8-bit floats are beside them as f32."""
+    arrays = {name: extremes(dtype) for name, dtype in STORED.items()}
+    for name, dtype in STORED.items():
+        np.save(FOLDER / f"{name}.npy", arrays[name])
+        np.save(FOLDER / f"big_endian_{name}.npy", arrays[name].astype(f">{dtype}"))
+        np.save(FOLDER / f"fortran_{name}.npy", np.asfortranarray(np.abs(ramp((2, 3, 5), "i4")).astype(dtype)))
+        np.save(FOLDER / f"rank0_{name}.npy", np.array(200, dtype))
+        np.save(FOLDER / f"empty_{name}.npy", np.zeros((3, 0, 2), dtype))
+    np.savez(FOLDER / "stored_types.npz", **arrays)
+    np.save(FOLDER / "too_large_u64.npy", np.array([1, 2**63], "u8"))
+    codes = {name: all_codes(dtype) for name, dtype in STORED_F8.items()}
+    for name, values in codes.items():
+        np.save(FOLDER / f"{name}.npy", values)
+        np.save(FOLDER / f"{name}_as_f32.npy", values.astype("f4"))
+    # What each type makes of numbers, ties and subnormal ones among them; too large ones are refused by us.
+    numbers = np.concatenate([np.linspace(-460, 460, 301), np.ldexp(np.linspace(-3, 3, 301), -9)]).astype("f4")
+    rounded = {name: numbers.astype(dtype) for name, dtype in STORED_F8.items()}
+    np.save(FOLDER / "f8_numbers.npy", numbers)
+    tensors = arrays | codes | {f"rounded.{name}": values for name, values in rounded.items()}
+    tensors |= {"rank0": np.array(200, "u2"), "empty": np.zeros((3, 0, 2), "u4"), "plain": ramp((3,), "f4")}
+    save_file(tensors, FOLDER / "stored_types.safetensors")
 
 
 def write_npy():
@@ -62,7 +102,7 @@ def write_safetensors():
     tensors |= {"rank0": np.array(2.5, "f4"), "empty": np.zeros((3, 0, 2), "f4"), 'a "b" \\ c': ramp((3,), "f4")}
     save_file(tensors, FOLDER / "all.safetensors", metadata={"format": "np"})
     save_file({}, FOLDER / "none.safetensors")
-    save_file({"x": ramp((3,), "u4")}, FOLDER / "u32.safetensors")
+    save_file({"x": ramp((3,), "c8")}, FOLDER / "complex.safetensors")
     # NumPy has no bfloat16, so this writes the file layout by hand.
     values = to_bf16(ramp((2, 3), "f4")).tobytes()
     header = json.dumps({"x": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, len(values)]}}).encode()
@@ -89,5 +129,6 @@ if __name__ == "__main__":
     write_npy()
     write_npz()
     write_safetensors()
+    write_stored_types()
     write_idx()
     write_gzip()

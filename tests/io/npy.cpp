@@ -84,8 +84,8 @@ TEST_CASE("unsupported types are rejected by name") {
   CHECK(files::contains(complex.text, "'<c8'"));
   CHECK(files::contains(complex.text, "complex.npy"));
   CHECK(refusal_of([] { tt::load_npy(files::golden("records.npy")); }).code == "TT-IO-04");
-  for (const char* descr :
-       {"<u4", "<i2", "|O", "<U3", "|S1", "<M8[ns]", "f4", "", "<", "|f4", "<V3", "?f4"}) {
+  for (const char* descr : {"<f16", "<c16", "|O", "<U3", "|S1", "<M8[ns]", "f4", "", "<", "|f4", "|u2", "<V1",
+                            "<V3", "<V4", "?f4"}) {
     CAPTURE(descr);
     const auto r =
         refused("{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (), }\n", 4);

@@ -7,8 +7,11 @@
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/lion.hpp>
+#include <tinytorch/layers/muon.hpp>
 #include <tinytorch/layers/rmsprop.hpp>
 #include <tinytorch/layers/sgd.hpp>
+#include <tinytorch/layers/weight_average.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -315,4 +318,46 @@ TEST_CASE("the constructor throws for tensors that cannot be trained, and names 
     }
   } tied;
   CHECK(refused(tied.named_parameters()).empty());
+}
+
+TEST_CASE("net.parameters() will do: the same updates, and a state under positions") {
+  const auto run = [](auto&& make) {
+    tt::Generator generator(7);
+    tt::Linear net(3, 2);
+    tt::NoGrad no_grad;
+    for (tt::Tensor p : net.parameters()) {
+      p.copy_(tt::randn(p.shape(), tt::f32, tt::cpu, generator));
+      p.set_grad(tt::ones(p.shape()));
+    }
+    auto optimizer = make(net);
+    optimizer.step();
+    std::vector<std::string> names;
+    for (const auto& entry : optimizer.state_dict()) names.push_back(entry.first);
+    return std::pair(net.weight.to_vector(), names);
+  };
+  const auto same = [&](auto&& by_name, auto&& by_position) {
+    const auto a = run(by_name), b = run(by_position);
+    CHECK(a.first == b.first);
+    REQUIRE(a.second.size() == b.second.size());
+    CHECK(a.second.back().starts_with("weight."));
+    CHECK(b.second.front().starts_with("0."));
+  };
+  same([](const tt::Linear& net) { return tt::SGD(net.named_parameters(), {.lr = 0.1, .momentum = 0.9}); },
+       [](const tt::Linear& net) { return tt::SGD(net.parameters(), {.lr = 0.1, .momentum = 0.9}); });
+  same([](const tt::Linear& net) { return tt::Adam(net.named_parameters()); },
+       [](const tt::Linear& net) { return tt::Adam(net.parameters()); });
+  same([](const tt::Linear& net) { return tt::AdamW(net.named_parameters()); },
+       [](const tt::Linear& net) { return tt::AdamW(net.parameters()); });
+  same([](const tt::Linear& net) { return tt::Adagrad(net.named_parameters()); },
+       [](const tt::Linear& net) { return tt::Adagrad(net.parameters()); });
+  same([](const tt::Linear& net) { return tt::RMSprop(net.named_parameters()); },
+       [](const tt::Linear& net) { return tt::RMSprop(net.parameters()); });
+  same([](const tt::Linear& net) { return tt::Lion(net.named_parameters(), {.lr = 0.1}); },
+       [](const tt::Linear& net) { return tt::Lion(net.parameters(), {.lr = 0.1}); });
+  tt::Tensor matrix = tt::ones({2, 2});
+  matrix.requires_grad_();
+  const tt::Muon muon(tt::Tensors{matrix});
+  CHECK(muon.state_dict().contains("0.momentum_buffer"));
+  const tt::WeightAverage average(tt::Linear(3, 2).parameters());
+  CHECK(average.options.decay == 0.999);
 }

@@ -34,7 +34,7 @@ struct GraphValue {
 };
 
 struct GraphStep {
-  std::unique_ptr<const PrimitiveBase> op;
+  OwnedPrimitive op;
   std::vector<int> inputs;  // numbers of values; -1: an operand that the call omitted
   std::vector<int> outputs;
   Cost cost;

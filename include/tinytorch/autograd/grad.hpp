@@ -248,7 +248,7 @@ inline Tensors GradientPass::gradients_of_inputs(const std::shared_ptr<Node>& no
   Tensors results;
   if (create_ && by_composition(*node, saved, grads, results, loc)) return results;
   saved.outputs = create_ ? recorded_outputs(node) : restore(node->outputs, *node);
-  results = node->op->vjp(saved, grads);
+  results = call_virtual<&PrimitiveBase::vjp>(*node->op, saved, grads);
   scope.gave(grads, results);
   if (create_) mark_lost(*node, saved, grads, results);
   return results;
@@ -265,7 +265,7 @@ inline bool GradientPass::by_composition(const Node& node, const Saved& saved, c
     inputs[i] = apply(Passage(), {inputs[i]}, node.loc);
     ends[i] = edge_to(inputs[i]);
   }
-  const Tensors again = node.op->composed(inputs);
+  const Tensors again = call_virtual<&PrimitiveBase::composed>(*node.op, inputs);
   if (again.empty()) return false;
   GradientPass pass(ends, true, true);
   for (size_t i = 0; i < grads.size(); ++i) {

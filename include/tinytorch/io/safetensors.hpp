@@ -6,25 +6,27 @@
 //   the rest  values, row-major, little-endian; the offsets cover it without gaps or overlaps
 //
 // Written files list tensors by element type, wide types first (so that each tensor is aligned), then by
-// name, so the same tensors always give the same bytes.
+// name, so the same tensors always give the same bytes. Types that files have and tensors do not, I16 U16 U32
+// U64 F8_E4M3 F8_E5M2, are read into the next dtype (stored_type.hpp).
 //
 // Source: the format's description, huggingface/safetensors.
 #pragma once
 
 #include <map>
-#include <tinytorch/io/bytes.hpp>
+#include <tinytorch/io/stored_type.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
+using StoredTypes = std::map<std::string, StoredType>;  // by the name of a tensor
 namespace io {
 class MappedFile;
 }
 
 // All tensors of a file held in memory. `metadata`, if given, gets the entries of __metadata__. Throws
 // TT-IO-03 if the bytes violate the format, with the kind of file if that is recognized, such as a pickle or
-// a git-lfs pointer (file_kind.hpp), and TT-IO-04 for a dtype that this library does not have.
+// a git-lfs pointer (file_kind.hpp), and TT-IO-04 for a type that no dtype holds.
 TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
                                    Metadata* metadata = nullptr, TT_LOC);
 
@@ -33,7 +35,8 @@ TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safet
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
 
 // As parse_safetensors, for a mapped file (io/mapped_file.hpp): the tensors lie in the mapping and keep it
-// alive, so nothing is read before it is used. Writing to a tensor never changes the file.
+// alive, so nothing is read before it is used. Writing to a tensor never changes the file. Tensors of a type
+// that becomes another dtype are copies.
 TT_API TensorMap map_safetensors(const std::shared_ptr<const io::MappedFile>& file, const std::string& name,
                                  Metadata* metadata = nullptr, TT_LOC);
 
@@ -44,6 +47,14 @@ TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Met
 // is complete.
 TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
                              TT_LOC);
+
+// As above. The tensors named in `types` are stored as these types, which must hold their values (TT-IO-02):
+//
+//   save_safetensors("tokens.safetensors", {{"tokens", tokens}}, {}, {{"tokens", StoredType::u16}});
+TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata,
+                                             const StoredTypes& types, TT_LOC);
+TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                             const StoredTypes& types, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
 
@@ -62,17 +73,28 @@ inline constexpr uint64_t kSafetensorsHeaderLimit = 100'000'000;
 
 struct SafetensorsType {
   const char* name;
-  DType dtype;
+  FileType type;
 };
 // Types in the order in which their tensors are written.
-inline constexpr SafetensorsType kSafetensorsTypes[] = {
-    {"I64", DType::i64}, {"F64", DType::f64},   {"F32", DType::f32},
-    {"I32", DType::i32}, {"BF16", DType::bf16}, {"F16", DType::f16},
-    {"I8", DType::i8},   {"U8", DType::u8},     {"BOOL", DType::boolean}};
+inline constexpr SafetensorsType kSafetensorsTypes[] = {{"U64", StoredType::u64},
+                                                        {"I64", DType::i64},
+                                                        {"F64", DType::f64},
+                                                        {"F32", DType::f32},
+                                                        {"U32", StoredType::u32},
+                                                        {"I32", DType::i32},
+                                                        {"BF16", DType::bf16},
+                                                        {"F16", DType::f16},
+                                                        {"U16", StoredType::u16},
+                                                        {"I16", StoredType::i16},
+                                                        {"F8_E4M3", StoredType::f8_e4m3},
+                                                        {"F8_E5M2", StoredType::f8_e5m2},
+                                                        {"I8", DType::i8},
+                                                        {"U8", DType::u8},
+                                                        {"BOOL", DType::boolean}};
 
 struct SafetensorsEntry {
   std::string name;
-  DType dtype;
+  FileType type;
   Shape shape;
   uint64_t begin, end;
 };
@@ -101,16 +123,17 @@ class SafetensorsReader {
       const Bytes values = data_.subspan(static_cast<size_t>(e.begin), static_cast<size_t>(e.end - e.begin));
       out.emplace(e.name, mapping_ && fits_in_place(e, values)
                               ? tensor_in(values, e)
-                              : tensor_from_bytes(e.shape, e.dtype, values, std::endian::little, source_));
+                              : tensor_of_type(e.shape, e.type, values, std::endian::little, source_));
     }
     return out;
   }
 
  private:
-  // A bool may have an invalid byte, and a file may place values at addresses that their type forbids.
+  // A bool may have an invalid byte, a stored type is no dtype, and a file may place values at addresses that
+  // their type forbids.
   static bool fits_in_place(const SafetensorsEntry& e, Bytes values) {
-    return std::endian::native == std::endian::little && e.dtype != DType::boolean && !values.empty() &&
-           reinterpret_cast<uintptr_t>(values.data()) % size_of(e.dtype) == 0;
+    return std::endian::native == std::endian::little && !e.type.stored && e.type.dtype != DType::boolean &&
+           !values.empty() && reinterpret_cast<uintptr_t>(values.data()) % e.type.bytes() == 0;
   }
   Tensor tensor_in(Bytes values, const SafetensorsEntry& e) const {
     auto impl = std::make_shared<TensorImpl>();
@@ -118,7 +141,7 @@ class SafetensorsReader {
     impl->storage = std::make_shared<Storage>(begin, values.size(), mapping_);
     impl->shape = e.shape;
     impl->strides = contiguous_strides(e.shape);
-    impl->dtype = e.dtype;
+    impl->dtype = e.type.dtype;
     return Tensor(std::move(impl));
   }
 
@@ -172,7 +195,7 @@ class SafetensorsReader {
                      in_quotes(name) + " with " +
                          (value.object() ? count_of(value.object()->size(), "members") : value.kind()));
     }
-    SafetensorsEntry e{name, read_dtype(name, member(name, value, "dtype")), {}, 0, 0};
+    SafetensorsEntry e{name, read_type(name, member(name, value, "dtype")), {}, 0, 0};
     const Json& shape = member(name, value, "shape");
     const Json& offsets = member(name, value, "data_offsets");
     if (!shape.array()) source_.reject("an array as the shape of " + in_quotes(name), shape.kind());
@@ -182,20 +205,20 @@ class SafetensorsReader {
     }
     e.begin = size_in(name, (*offsets.array())[0]);
     e.end = size_in(name, (*offsets.array())[1]);
-    const uint64_t needed = checked_bytes(e.shape, size_of(e.dtype), source_);
+    const uint64_t needed = checked_bytes(e.shape, e.type.bytes(), source_);
     if (e.end < e.begin || e.end - e.begin != needed) {
-      source_.reject(count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + name_of(e.dtype) + " " +
-                         e.shape.str(),
-                     "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
+      source_.reject(
+          count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + e.type.name() + " " + e.shape.str(),
+          "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
     }
     return e;
   }
-  DType read_dtype(const std::string& name, const Json& value) const {
+  FileType read_type(const std::string& name, const Json& value) const {
     if (!value.string()) source_.reject("the dtype of " + in_quotes(name) + " as a string", value.kind());
     for (const auto& known : kSafetensorsTypes) {
-      if (*value.string() == known.name) return known.dtype;
+      if (*value.string() == known.name) return known.type;
     }
-    source_.reject("one of the dtypes I64 F64 F32 I32 BF16 F16 I8 U8 BOOL",
+    source_.reject("one of the dtypes U64 I64 F64 F32 U32 I32 BF16 F16 U16 I16 F8_E4M3 F8_E5M2 I8 U8 BOOL",
                    "dtype " + in_quotes(*value.string()) + " of tensor " + in_quotes(name), "TT-IO-04",
                    "convert the tensor before saving it");
   }
@@ -224,18 +247,37 @@ class SafetensorsReader {
   std::shared_ptr<const MappedFile> mapping_;
 };
 
-TT_API size_t write_rank(DType dtype) {
+TT_API size_t write_rank(FileType type) {
   size_t i = 0;
-  while (kSafetensorsTypes[i].dtype != dtype) ++i;
+  while (kSafetensorsTypes[i].type != type) ++i;
   return i;
 }
 
-// Sorts the tensors into the order of writing, and returns the header for it.
-TT_API std::string safetensors_header(std::vector<const TensorMap::value_type*>& order,
-                                      const Metadata& metadata) {
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return write_rank(a->second.dtype()) < write_rank(b->second.dtype());
-  });
+// A tensor to be written.
+struct SafetensorsItem {
+  const std::string& name;
+  const Tensor& tensor;
+  FileType type;
+  size_t bytes() const { return static_cast<size_t>(tensor.numel()) * type.bytes(); }
+};
+
+// The tensors in the order of writing.
+TT_API std::vector<SafetensorsItem> items_in_order(const TensorMap& tensors, const StoredTypes& types) {
+  std::vector<std::pair<size_t, const TensorMap::value_type*>> order;
+  const auto type_of = [&](const TensorMap::value_type& item) {
+    const auto chosen = types.find(item.first);
+    return chosen == types.end() ? FileType(item.second.dtype()) : FileType(chosen->second);
+  };
+  for (const auto& item : tensors) order.emplace_back(write_rank(type_of(item)), &item);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<SafetensorsItem> out;
+  for (const auto& item : order)
+    out.push_back({item.second->first, item.second->second, kSafetensorsTypes[item.first].type});
+  return out;
+}
+
+TT_API std::string safetensors_header(const std::vector<SafetensorsItem>& items, const Metadata& metadata) {
   std::string members;
   if (!metadata.empty()) {
     for (const auto& [key, text] : metadata)
@@ -243,14 +285,13 @@ TT_API std::string safetensors_header(std::vector<const TensorMap::value_type*>&
     members = "\"__metadata__\":{" + members + "}";
   }
   size_t at = 0;
-  for (const auto* item : order) {
-    const Tensor& t = item->second;
+  for (const SafetensorsItem& item : items) {
     std::string shape;
-    for (const int64_t n : t.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
-    members += (members.empty() ? "" : ",") + to_json_string(item->first) + ":{\"dtype\":\"" +
-               kSafetensorsTypes[write_rank(t.dtype())].name + "\",\"shape\":[" + shape +
-               "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(at + t.bytes()) + "]}";
-    at += t.bytes();
+    for (const int64_t n : item.tensor.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
+    members += (members.empty() ? "" : ",") + to_json_string(item.name) + ":{\"dtype\":\"" +
+               kSafetensorsTypes[write_rank(item.type)].name + "\",\"shape\":[" + shape +
+               "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(at + item.bytes()) + "]}";
+    at += item.bytes();
   }
   std::string header = "{" + members + "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -273,18 +314,29 @@ TT_API void check_saved_names(const TensorMap& tensors, const Metadata& metadata
   }
 }
 
+TT_API void check_stored_names(const TensorMap& tensors, const StoredTypes& types, Loc loc) {
+  for (const auto& item : types) {
+    if (tensors.contains(item.first)) continue;
+    fail("TT-IO-02",
+         "save_safetensors: there is no tensor " + in_quotes(item.first) + " to be stored as " +
+             name_of(item.second) + "\n  hint: the types go by the names of the tensors",
+         loc);
+  }
+}
+
 // Passes the parts of the file to write(Bytes), in order.
 template <class Write>
-void write_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc, Write&& write) {
+void write_safetensors(const TensorMap& tensors, const Metadata& metadata, const StoredTypes& types, Loc loc,
+                       Write&& write) {
   check_saved_names(tensors, metadata, loc);
-  std::vector<const TensorMap::value_type*> order;
-  for (const auto& item : tensors) order.push_back(&item);
-  const std::string header = safetensors_header(order, metadata);
+  check_stored_names(tensors, types, loc);
+  const std::vector<SafetensorsItem> items = items_in_order(tensors, types);
+  const std::string header = safetensors_header(items, metadata);
   std::vector<std::byte> length;
   append(length, uint64_t{header.size()}, std::endian::little);
   write(Bytes(length));
   write(as_bytes(header));
-  for (const auto* item : order) write(Bytes(bytes_of_tensor(item->second, loc)));
+  for (const SafetensorsItem& item : items) write(Bytes(bytes_of_type(item.tensor, item.type, loc)));
 }
 
 }  // namespace io
@@ -305,15 +357,25 @@ TT_API TensorMap map_safetensors(const std::shared_ptr<const io::MappedFile>& fi
 }
 
 TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc) {
+  return to_safetensors(tensors, metadata, StoredTypes{}, loc);
+}
+
+TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata,
+                                             const StoredTypes& types, Loc loc) {
   std::vector<std::byte> out;
-  io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { io::append(out, piece); });
+  io::write_safetensors(tensors, metadata, types, loc, [&](Bytes piece) { io::append(out, piece); });
   return out;
 }
 
 TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
                              Loc loc) {
+  save_safetensors(path, tensors, metadata, StoredTypes{}, loc);
+}
+
+TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                             const StoredTypes& types, Loc loc) {
   AtomicFile file(path, loc);
-  io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { file.write(piece); });
+  io::write_safetensors(tensors, metadata, types, loc, [&](Bytes piece) { file.write(piece); });
   file.commit();
 }
 

@@ -23,6 +23,8 @@ struct AdagradOptions {
 
 class Adagrad : public Optimizer {
  public:
+  explicit Adagrad(const Tensors& parameters, AdagradOptions adagrad_options = {}, TT_LOC)
+      : Adagrad(numbered(parameters), adagrad_options, loc) {}
   explicit Adagrad(const NamedTensors& parameters, AdagradOptions adagrad_options = {}, TT_LOC)
       : Optimizer(parameters, adagrad_options.lr, adagrad_options.weight_decay, {"sum"}, loc,
                   adagrad_options.initial_accumulator_value),

@@ -26,6 +26,8 @@ struct AdamOptions {
 
 class Adam : public Optimizer {
  public:
+  explicit Adam(const Tensors& parameters, AdamOptions adam_options = {}, TT_LOC)
+      : Adam(numbered(parameters), adam_options, loc) {}
   explicit Adam(const NamedTensors& parameters, AdamOptions adam_options = {}, TT_LOC)
       : Adam(parameters, adam_options, false, loc) {}
 
@@ -64,6 +66,8 @@ class Adam : public Optimizer {
 
 class AdamW : public Adam {
  public:
+  explicit AdamW(const Tensors& parameters, AdamOptions adam_options = {.weight_decay = 0.01}, TT_LOC)
+      : AdamW(numbered(parameters), adam_options, loc) {}
   explicit AdamW(const NamedTensors& parameters, AdamOptions adam_options = {.weight_decay = 0.01}, TT_LOC)
       : Adam(parameters, adam_options, true, loc) {}
 };

@@ -21,6 +21,8 @@ struct LionOptions {
 
 class Lion : public Optimizer {
  public:
+  explicit Lion(const Tensors& parameters, LionOptions lion_options = {}, TT_LOC)
+      : Lion(numbered(parameters), lion_options, loc) {}
   explicit Lion(const NamedTensors& parameters, LionOptions lion_options = {}, TT_LOC)
       : Optimizer(parameters, lion_options.lr, lion_options.weight_decay, {"exp_avg"}, loc),
         options(lion_options) {

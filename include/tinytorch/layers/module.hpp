@@ -29,6 +29,13 @@ struct NamedTensor {
   Tensor tensor;
 };
 using NamedTensors = std::vector<NamedTensor>;  // in order of registration
+// Tensors by their positions, "0", "1", ..., for an optimizer that gets net.parameters(). Its state is then
+// saved under positions, as PyTorch saves it; with net.named_parameters() it is saved under names.
+inline NamedTensors numbered(const Tensors& tensors) {
+  NamedTensors out;
+  for (const Tensor& t : tensors) out.push_back({std::to_string(out.size()), t});
+  return out;
+}
 
 // Counts the changes of modes of all modules of the process: train(), eval() and replace(). A compiled
 // function looks whether it has changed since its capture.
@@ -57,7 +64,7 @@ class Module {
   Tensor operator()(const Tensor& x, TT_LOC) {
     const Scope scope = forward_scope(loc);
     if (call_hook_) call_hook_(x);
-    return replacement_ ? replacement_->forward(x) : forward(x);
+    return call_virtual<&Module::forward>(replacement_ ? *replacement_ : *this, x);
   }
 
   // --- building the tree, in a constructor ---

@@ -37,6 +37,8 @@ TT_API Tensor orthogonalized(const Tensor& x, const MuonOptions& options = {}, T
 // Parameters must be matrices (TT-OPT-13).
 class Muon : public Optimizer {
  public:
+  explicit Muon(const Tensors& parameters, MuonOptions muon_options = {}, TT_LOC)
+      : Muon(numbered(parameters), muon_options, loc) {}
   explicit Muon(const NamedTensors& parameters, MuonOptions muon_options = {}, TT_LOC)
       : Optimizer(parameters, muon_options.lr, muon_options.weight_decay, {"momentum_buffer"}, loc),
         options(muon_options) {

@@ -4,6 +4,8 @@
 //   tt::AdamW optimizer(net.named_parameters(), {.lr = 1e-3});
 //   optimizer.zero_grad(); loss.backward(); optimizer.step();
 //
+// net.parameters() will do, too; the state is then saved under the positions of the parameters.
+//
 // The optimizer keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than
 // the distance to the next 16-bit value, and would be lost in 16 bits.
 // Source: Micikevicius et al., "Mixed precision training", 2018.
@@ -305,7 +307,7 @@ TT_API void Optimizer::update_all(Updates& updates, const Tensor& scalars, bool 
     Tensor gradient = u.gradient.to(u.slot->master.dtype(), loc);
     if (factor != 1) gradient = gradient.clone(loc).mul_(factor, loc);
     u.slot->step.add_(ones(Shape{}, i64, u.slot->step.device(), loc), 1, loc);
-    update(*u.slot, gradient);
+    call_virtual<&Optimizer::update>(*this, *u.slot, gradient);
   }
 }
 
@@ -381,7 +383,7 @@ TT_API void Optimizer::update_group(Group& group, Updates updates, bool clip, Lo
   ObservedWork work("optimizer step", group.device);
   const backend::cuda::RangeGuard range("optimizer step");
   if (work.observed()) work.cost = cost_of(updates);
-  update_all(updates, group.scalars, clip, loc);
+  call_virtual<&Optimizer::update_all>(*this, updates, group.scalars, clip, loc);
   for (const Update& u : updates) {
     Slot& slot = *u.slot;
     slot.master.storage()->bump_version();

@@ -24,6 +24,8 @@ struct RmsPropOptions {
 
 class RMSprop : public Optimizer {
  public:
+  explicit RMSprop(const Tensors& parameters, RmsPropOptions rmsprop_options = {}, TT_LOC)
+      : RMSprop(numbered(parameters), rmsprop_options, loc) {}
   explicit RMSprop(const NamedTensors& parameters, RmsPropOptions rmsprop_options = {}, TT_LOC)
       : Optimizer(parameters, rmsprop_options.lr, rmsprop_options.weight_decay, state_names(rmsprop_options),
                   loc),

@@ -20,6 +20,8 @@ struct SgdOptions {
 
 class SGD : public Optimizer {
  public:
+  explicit SGD(const Tensors& parameters, SgdOptions sgd_options = {}, TT_LOC)
+      : SGD(numbered(parameters), sgd_options, loc) {}
   explicit SGD(const NamedTensors& parameters, SgdOptions sgd_options = {}, TT_LOC)
       : Optimizer(parameters, sgd_options.lr, sgd_options.weight_decay, state_names(sgd_options), loc),
         options(sgd_options) {

@@ -26,6 +26,8 @@ struct WeightAverageOptions {
 class WeightAverage {
  public:
   // Throws TT-OPT-05 for an empty list and TT-OPT-07 unless decay is in [0, 1).
+  explicit WeightAverage(const Tensors& parameters, WeightAverageOptions average_options = {}, TT_LOC)
+      : WeightAverage(numbered(parameters), average_options, loc) {}
   explicit WeightAverage(const NamedTensors& parameters, WeightAverageOptions average_options = {}, TT_LOC)
       : options(average_options), parameters_(parameters), count_(zeros(Shape{}, i64, cpu, loc)) {
     if (!(options.decay >= 0 && options.decay < 1)) {

@@ -66,19 +66,19 @@ inline void run_kernel(const PrimitiveBase& op, const Tensors& inputs, Tensors& 
     if (device.is_cuda()) {
       const backend::cuda::DeviceGuard on_device(device.index, loc);
       const backend::cuda::RangeGuard range(op.name());
-      op.run(inputs, outputs);
+      call_virtual<&PrimitiveBase::run>(op, inputs, outputs);
       return;
     }
   }
-  op.run(inputs, outputs);
+  call_virtual<&PrimitiveBase::run>(op, inputs, outputs);
 }
 
 inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc,
                        const OpObserver* observer = op_observer()) {
-  const Specs specs = op.infer(inputs, loc);
+  const Specs specs = call_virtual<&PrimitiveBase::infer>(op, inputs, loc);
   const Device device = op.output_device(common_device(op.name(), inputs, loc));
   if (op.is_view()) {
-    Tensor out = op.view(inputs[0]);
+    Tensor out = call_virtual<&PrimitiveBase::view>(op, inputs[0]);
     remember_base(out, inputs[0]);
     return {std::move(out)};
   }
@@ -112,7 +112,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   }
   if (observer) {
     const double bytes = op.is_view() ? 0.0 : bytes_moved(inputs, outputs);
-    observer->after(op, inputs, outputs, {op.flops(inputs, outputs), bytes});
+    observer->after(op, inputs, outputs, {call_virtual<&PrimitiveBase::flops>(op, inputs, outputs), bytes});
   }
   return outputs;
 }

@@ -47,7 +47,7 @@ struct OutputHooks {
 };
 
 struct Node {
-  std::unique_ptr<const PrimitiveBase> op;
+  OwnedPrimitive op;
   SmallVector<Edge, 3> edges;  // one per input
   Shapes input_shapes;
   SavedTensors inputs, outputs;
@@ -130,7 +130,7 @@ inline void drop_unread_inputs(const PrimitiveBase& op, const Tensors& inputs, N
 // Records `op` as a node, and makes it the producer of the floating outputs.
 inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outputs, Loc loc) {
   auto node = std::make_shared<Node>();
-  node->op = op.clone();
+  node->op = call_virtual<&PrimitiveBase::clone>(op);
   node->loc = loc;
   uint64_t newest_parent = 0;
   const auto keep = [](const Tensor& t) {

@@ -148,6 +148,9 @@ const { return tinytorch::reshape(self(), Shape{static_cast<int64_t>(sizes)...})
 template <std::integral... Sizes>
 requires(sizeof...(Sizes) > 1) Tensor TensorMethods::expand(Sizes... sizes)
 const { return tinytorch::expand(self(), Shape{static_cast<int64_t>(sizes)...}); }
+template <std::integral... Counts>
+requires(sizeof...(Counts) > 1) Tensor TensorMethods::repeat(Counts... counts)
+const { return tinytorch::repeat(self(), Dims{static_cast<int64_t>(counts)...}); }
 template <std::integral... Dimensions>
 requires(sizeof...(Dimensions) > 1) Tensor TensorMethods::permute(Dimensions... order)
 const { return tinytorch::permute(self(), Dims{static_cast<int64_t>(order)...}); }

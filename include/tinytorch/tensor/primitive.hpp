@@ -64,6 +64,22 @@ struct Saved {
   std::vector<bool> needs_grad;  // per input; if false, vjp may return an undefined gradient
 };
 
+// op.run(inputs, outputs) as call_virtual<&PrimitiveBase::run>(op, inputs, outputs). For a plain virtual call
+// g++ optimizes the overriding functions of all classes that it has seen, with the kernels behind them, even
+// if the program uses none of them: a third of the compile time of a small program. A call by a pointer to
+// the function is the same machine code, and hides the classes. Layers and optimizers are called so, too.
+template <auto function, class Object, class... Args>
+decltype(auto) call_virtual(Object& object, Args&&... args) {
+  return (object.*function)(std::forward<Args>(args)...);
+}
+
+class PrimitiveBase;
+// Deletes a primitive without a plain call of its virtual destructor (see call_virtual).
+struct DeletePrimitive {
+  void operator()(const PrimitiveBase* op) const;
+};
+using OwnedPrimitive = std::unique_ptr<const PrimitiveBase, DeletePrimitive>;
+
 class PrimitiveBase {
  public:
   virtual ~PrimitiveBase() = default;
@@ -90,7 +106,9 @@ class PrimitiveBase {
   // For an operation that draws random numbers: the stream and the first block of this call
   // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
   virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }
-  virtual std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState) const { return clone(); }
+  virtual OwnedPrimitive drawing_from(GeneratorState) const {
+    return call_virtual<&PrimitiveBase::clone>(*this);
+  }
   // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
   virtual bool saves_input(size_t) const { return true; }   // if saves() includes inputs: which of them
@@ -106,8 +124,13 @@ class PrimitiveBase {
   // nothing. An operation whose vjp is a fused kernel has it, and grad() uses it for a derivative that will
   // be differentiated again (autograd/grad.hpp). `inputs` are those that were saved.
   virtual Tensors composed(const Tensors& /*inputs*/) const { return {}; }
-  virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
+  virtual OwnedPrimitive clone() const = 0;
+  virtual void delete_this() const = 0;
 };
+
+inline void DeletePrimitive::operator()(const PrimitiveBase* op) const {
+  call_virtual<&PrimitiveBase::delete_this>(*op);
+}
 
 // Reports that an operation, or the derivative of one, has no derivative.
 [[noreturn]] inline void fail_no_derivative(const std::string& name) {
@@ -130,11 +153,12 @@ class Primitive : public PrimitiveBase {
   double flops(const Tensors&, const Tensors&) const override { return 0; }
   bool differentiable() const override { return true; }
   Tensors vjp(const Saved&, const Tensors&) const override { fail_no_derivative(name()); }
-  std::unique_ptr<const PrimitiveBase> clone() const override {
+  OwnedPrimitive clone() const override {
     // std::make_unique would instantiate a unique_ptr type for each primitive, which costs every file that
     // includes the operations a tenth of its compile time.
-    return std::unique_ptr<const PrimitiveBase>(new Self(static_cast<const Self&>(*this)));
+    return OwnedPrimitive(new Self(static_cast<const Self&>(*this)));
   }
+  void delete_this() const override { delete static_cast<const Self*>(this); }
 };
 
 // A primitive that draws random numbers if its `parameters`, with the fields p, seed and first_block, have a
@@ -147,10 +171,10 @@ class RandomPrimitive : public Primitive<Self> {
     if (!(drawn.p > 0)) return std::nullopt;
     return GeneratorState{drawn.seed, drawn.first_block};
   }
-  std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState place) const override {
-    auto other = std::unique_ptr<Self>(new Self(static_cast<const Self&>(*this)));
+  OwnedPrimitive drawing_from(GeneratorState place) const override {
+    auto* const other = new Self(static_cast<const Self&>(*this));
     other->parameters.seed = place.seed, other->parameters.first_block = place.next_block;
-    return other;
+    return OwnedPrimitive(other);
   }
 };
 

@@ -127,6 +127,9 @@ TEST_CASE("strided inputs, empty tensors, rank 0 and NaN") {
   CHECK(std::isnan(tt::kl_div(one, nan).item<double>()));
   CHECK(std::isnan(tt::kl_div(one, -one).item<double>()));  // a negative probability has no logarithm
   CHECK(std::isnan(tt::binary_cross_entropy(nan, one).item<double>()));
+  const tt::Tensor numbers = tt::from_data({-2.0f, 0.5f, 7.0f}), targets = tt::from_data({0.0f, 1.0f, 0.25f});
+  CHECK(tt::binary_cross_entropy_with_logits(numbers, targets, tt::Reduction::none).to_vector() ==
+        tt::bce_with_logits(numbers, targets, tt::Reduction::none).to_vector());
   CHECK(std::isnan(tt::cosine_similarity(nan, one, 0).item<double>()));
   // All samples ignored: the mean has no samples, and the gradient is not a number either, as in PyTorch.
   CHECK(std::isnan(tt::nll_loss(x, tt::full({5}, -100, tt::i64)).item<double>()));

@@ -1,5 +1,5 @@
-// median, quantile, cov, corrcoef, cdist and histc: values and gradients of PyTorch, NaN, empty tensors,
-// errors.
+// median, quantile, cov, corrcoef, cdist, histc and histogram: values and gradients of PyTorch, NaN, empty
+// tensors, errors.
 #include <tinytorch/tensor/ops/statistics.hpp>
 // The header above must compile by itself.
 
@@ -70,6 +70,9 @@ TEST_CASE("statistics: NaN, integers, scalars and empty tensors") {
   CHECK(tt::quantile(tt::full({}, 7.0), 0.5).rank() == 0);
   CHECK(tt::histc(x, 2, 1, 5).to_vector() == std::vector<float>{1, 3});
   CHECK(tt::histc(tt::zeros({0}), 3).to_vector() == std::vector<float>{0, 0, 0});
+  const auto h = tt::histogram(x, 2, 1, 5);
+  CHECK(h.counts.to_vector() == std::vector<float>{1, 3});
+  CHECK(h.edges.to_vector() == std::vector<float>{1, 3, 5});
   CHECK(tt::cdist(tt::zeros({0, 3}), tt::zeros({2, 3})).shape() == tt::Shape{0, 2});
   CHECK(tt::corrcoef(tt::from_data({1.0f, 2.0f, 4.0f})).item<float>() == 1);
   test::expect_error("TT-SHAPE-10", "median", [&] { tt::median(tt::zeros({0})); });
@@ -80,4 +83,22 @@ TEST_CASE("statistics: NaN, integers, scalars and empty tensors") {
   test::expect_error("TT-RANGE-08", "cdist", [&] { tt::cdist(x, x, 3); });
   test::expect_error("TT-RANGE-03", "histc", [&] { tt::histc(x, 0); });
   test::expect_error("TT-RANGE-01", "histc", [&] { tt::histc(x, 3); });
+  test::expect_error("TT-RANGE-03", "histogram", [&] { tt::histogram(x, 0); });
+  test::expect_error("TT-RANGE-01", "histogram", [&] { tt::histogram(x, 3); });
+}
+
+TEST_CASE("histogram: counts of histc with the edges of the bins, and NumPy's range for a single value") {
+  for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
+    const tt::Tensor x = tt::from_data({0.0f, 1.0f, 1.5f, 2.0f, 4.0f, 4.0f, 8.0f}, {7, 1}).to(dtype);
+    const auto [counts, edges] = tt::histogram(x, 4);
+    CHECK(counts.dtype() == dtype);
+    CHECK(edges.dtype() == dtype);
+    CHECK(counts.to_vector<float>() == std::vector<float>{3, 1, 2, 1});
+    CHECK(counts.to_vector<float>() == tt::histc(x, 4).to_vector<float>());
+    CHECK(edges.to_vector<float>() == std::vector<float>{0, 2, 4, 6, 8});
+  }
+  const auto one = tt::histogram(tt::full({5}, 3.0), 2);
+  CHECK(one.edges.to_vector() == std::vector<float>{2.5f, 3, 3.5f});
+  CHECK(one.counts.to_vector() == std::vector<float>{0, 5});
+  CHECK(tt::histogram(tt::zeros({0}), 2).counts.to_vector() == std::vector<float>{0, 0});
 }

@@ -80,7 +80,7 @@ TT_API void add_rows(const View& out, const View& source, const View& index, int
 
 // Calls f with a null pointer of the unsigned type of the size of an element.
 template <class F>
-void dispatch_size(DType t, F&& f) {
+void dispatch_word(DType t, F&& f) {
   switch (size_of(t)) {
     case 1:
       return f(static_cast<uint8_t*>(nullptr));
@@ -103,7 +103,7 @@ inline Strides strides_without(const Strides& strides, int dim) {
 TT_API void gather(const View& out, const View& x, const View& index, int dim) {
   const Strides others = strides_without(x.strides, dim);
   const int64_t step = x.strides[dim], next = others.back(), index_step = index.strides.back();
-  dispatch_size(x.dtype, [&]<class U>(U*) {
+  dispatch_word(x.dtype, [&]<class U>(U*) {
     parallel_for(index.numel(), kElementwiseGrain / 4, [&](int64_t begin, int64_t end) {
       U* to = out.as<U>() + begin;
       for_each_run_of_both(index.shape, index.strides, others, begin, end - begin,

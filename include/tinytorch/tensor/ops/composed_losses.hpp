@@ -40,6 +40,11 @@ TT_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlOptions& opt
 // (TT-RANGE-02; checked on the CPU). bce_with_logits is more accurate.
 TT_API Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
                                    Reduction reduction = Reduction::mean, TT_LOC);
+// PyTorch's name of bce_with_logits.
+inline Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+                                               Reduction reduction = Reduction::mean, TT_LOC) {
+  return bce_with_logits(x, target, reduction, loc);
+}
 
 // x . y / (max(|x|, eps) max(|y|, eps)) along a dimension, which the result does not have.
 TT_API Tensor cosine_similarity(const Tensor& x, const Tensor& y, int dim = 1, double eps = 1e-8, TT_LOC);

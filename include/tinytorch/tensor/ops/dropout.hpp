@@ -31,8 +31,8 @@ struct DropoutOp final : Primitive<DropoutOp> {
     TT_KERNEL(out[0], dropout(out[0].view_of(), in[0].view_of(), p, seed, first_block));
   }
   std::optional<GeneratorState> draws_from() const override { return GeneratorState{seed, first_block}; }
-  std::unique_ptr<const PrimitiveBase> drawing_from(GeneratorState place) const override {
-    return std::unique_ptr<const PrimitiveBase>(new DropoutOp(p, place.seed, place.next_block));
+  OwnedPrimitive drawing_from(GeneratorState place) const override {
+    return OwnedPrimitive(new DropoutOp(p, place.seed, place.next_block));
   }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::dropout(g[0], *this)}; }
 };

@@ -124,6 +124,19 @@ TT_API Tensor TensorMethods::square(Loc loc) const { return tinytorch::square(se
 TT_API Tensor TensorMethods::tanh(Loc loc) const { return tinytorch::tanh(self(), loc); }
 TT_API Tensor TensorMethods::sigmoid(Loc loc) const { return tinytorch::sigmoid(self(), loc); }
 TT_API Tensor TensorMethods::relu(Loc loc) const { return tinytorch::relu(self(), loc); }
+TT_API Tensor TensorMethods::neg(Loc loc) const { return tinytorch::neg(self(), loc); }
+TT_API Tensor TensorMethods::sign(Loc loc) const { return tinytorch::sign(self(), loc); }
+TT_API Tensor TensorMethods::floor(Loc loc) const { return tinytorch::floor(self(), loc); }
+TT_API Tensor TensorMethods::round(Loc loc) const { return tinytorch::round(self(), loc); }
+TT_API Tensor TensorMethods::log1p(Loc loc) const { return tinytorch::log1p(self(), loc); }
+TT_API Tensor TensorMethods::expm1(Loc loc) const { return tinytorch::expm1(self(), loc); }
+TT_API Tensor TensorMethods::rsqrt(Loc loc) const { return tinytorch::rsqrt(self(), loc); }
+TT_API Tensor TensorMethods::reciprocal(Loc loc) const { return tinytorch::reciprocal(self(), loc); }
+TT_API Tensor TensorMethods::sin(Loc loc) const { return tinytorch::sin(self(), loc); }
+TT_API Tensor TensorMethods::cos(Loc loc) const { return tinytorch::cos(self(), loc); }
+TT_API Tensor TensorMethods::erf(Loc loc) const { return tinytorch::erf(self(), loc); }
+TT_API Tensor TensorMethods::isnan(Loc loc) const { return tinytorch::isnan(self(), loc); }
+TT_API Tensor TensorMethods::isfinite(Loc loc) const { return tinytorch::isfinite(self(), loc); }
 TT_API Tensor TensorMethods::pow(Scalar exponent, Loc loc) const { return tinytorch::pow(self(), exponent, loc); }
 TT_API Tensor TensorMethods::clamp(Scalar low, Scalar high, Loc loc) const { return tinytorch::clamp(self(), low, high, loc); }
 TT_API Tensor TensorMethods::max(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::max(self(), dims, keepdim, loc); }
@@ -136,12 +149,29 @@ TT_API Tensor TensorMethods::argmax(int dim, bool keepdim, Loc loc) const { retu
 TT_API Tensor TensorMethods::argmin(int dim, bool keepdim, Loc loc) const { return tinytorch::argmin(self(), dim, keepdim, loc); }
 TT_API Tensor TensorMethods::argmax(Loc loc) const { return tinytorch::argmax(self(), loc); }
 TT_API Tensor TensorMethods::argmin(Loc loc) const { return tinytorch::argmin(self(), loc); }
+TT_API Tensor TensorMethods::prod(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::prod(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::norm(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::norm(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::logsumexp(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::logsumexp(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::cumsum(int dim, Loc loc) const { return tinytorch::cumsum(self(), dim, loc); }
+TT_API Tensor TensorMethods::log_softmax(int dim, Loc loc) const { return tinytorch::log_softmax(self(), dim, loc); }
 TT_API Tensor TensorMethods::softmax(int dim, Loc loc) const { return tinytorch::softmax(self(), dim, loc); }
 TT_API Tensor TensorMethods::matmul(const Tensor& b, Loc loc) const { return tinytorch::matmul(self(), b, loc); }
+TT_API Tensor TensorMethods::repeat(const Dims& counts, Loc loc) const { return tinytorch::repeat(self(), counts, loc); }
+TT_API Tensor TensorMethods::flip(const Dims& dims, Loc loc) const { return tinytorch::flip(self(), dims, loc); }
+TT_API Tensor TensorMethods::roll(const Dims& shifts, const Dims& dims, Loc loc) const { return tinytorch::roll(self(), shifts, dims, loc); }
+TT_API Tensor TensorMethods::tril(int64_t diagonal, Loc loc) const { return tinytorch::tril(self(), diagonal, loc); }
+TT_API Tensor TensorMethods::triu(int64_t diagonal, Loc loc) const { return tinytorch::triu(self(), diagonal, loc); }
+TT_API Tensors TensorMethods::split(int64_t size, int dim, Loc loc) const { return tinytorch::split(self(), size, dim, loc); }
+TT_API Tensors TensorMethods::chunk(int64_t count, int dim, Loc loc) const { return tinytorch::chunk(self(), count, dim, loc); }
+TT_API Tensor TensorMethods::gather(int dim, const Tensor& index, Loc loc) const { return tinytorch::gather(self(), dim, index, loc); }
+TT_API Tensor TensorMethods::index_select(int dim, const Tensor& index, Loc loc) const { return tinytorch::index_select(self(), dim, index, loc); }
+TT_API Tensor TensorMethods::masked_fill(const Tensor& mask, Scalar value, Loc loc) const { return tinytorch::masked_fill(self(), mask, value, loc); }
+TT_API ValuesAndIndices TensorMethods::topk(int64_t k, int dim, bool largest, Loc loc) const { return tinytorch::topk(self(), k, dim, largest, loc); }
+TT_API ValuesAndIndices TensorMethods::sort(int dim, bool descending, Loc loc) const { return tinytorch::sort(self(), dim, descending, loc); }
 TT_API Tensor TensorMethods::squeeze(int dim, Loc loc) const { return tinytorch::squeeze(self(), dim, loc); }
 TT_API Tensor TensorMethods::squeeze(Loc loc) const { return tinytorch::squeeze(self(), loc); }
 
-TT_API void TensorMethods::masked_fill_(const Tensor& mask, Scalar value, Loc loc) const { write_elements("masked_fill_", self(), masked_fill(self(), mask, value, loc), loc); }
+TT_API void TensorMethods::masked_fill_(const Tensor& mask, Scalar value, Loc loc) const { write_elements("masked_fill_", self(), tinytorch::masked_fill(self(), mask, value, loc), loc); }
 TT_API void TensorMethods::clamp_(Scalar low, Scalar high, Loc loc) const { write_elements("clamp_", self(), tinytorch::clamp(self(), low, high, loc), loc); }
 TT_API void TensorMethods::add_(Scalar value, Loc loc) const { TensorArg(self(), loc) += value; }
 TT_API void TensorMethods::sub_(const Tensor& other, Loc loc) const { TensorArg(self(), loc) -= TensorArg(other, loc); }

@@ -1,4 +1,4 @@
-// Statistics of a tensor's values: median, quantile, cov, corrcoef, cdist and histc.
+// Statistics of a tensor's values: median, quantile, cov, corrcoef, cdist, histc and histogram.
 //
 //   tt::median(x, -1).values          // the middle of every row
 //   tt::quantile(x, {0.25, 0.75}, 0)  // [2, columns]
@@ -42,6 +42,12 @@ TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p = 2, TT_LOC);
 // The counts have no derivative. Errors: TT-RANGE-03 for bins < 1, TT-RANGE-01 for low > high or a range that
 // is not finite.
 TT_API Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0, double high = 0, TT_LOC);
+// The counts of histc, and the edges of the bins, [bins + 1], both in x's dtype. If x has only the value v,
+// the range is v - 1/2 to v + 1/2, as in NumPy; that of histc is v - 1 to v + 1.
+struct Histogram {
+  Tensor counts, edges;
+};
+TT_API Histogram histogram(const Tensor& x, int64_t bins = 100, double low = 0, double high = 0, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
 
@@ -173,18 +179,23 @@ TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p, Loc loc) {
   return maximum ? max(size, Dims{-1}, false, loc) : sum(size, Dims{-1}, false, loc);
 }
 
-TT_API Tensor histc(const Tensor& x, int64_t bins, double low, double high, Loc loc) {
-  require_defined("histc", loc, x);
-  require_floating("histc", x, loc);
-  if (bins < 1) fail("TT-RANGE-03", "histc: needs at least one bin, got " + std::to_string(bins), loc);
+// The counts of histc. Without a range, `low` and `high` become that of x, or v - margin and v + margin if x
+// has only the value v.
+TT_API Tensor counts_of_bins(const char* op, const Tensor& x, int64_t bins, double& low, double& high,
+                             double margin, Loc loc) {
+  require_defined(op, loc, x);
+  require_floating(op, x, loc);
+  if (bins < 1) {
+    fail("TT-RANGE-03", std::string(op) + ": needs at least one bin, got " + std::to_string(bins), loc);
+  }
   const Tensor values = cast(reshape(x.detach(), {x.numel()}, loc), DType::f64, loc);
   if (low == high && x.numel() > 0) {
     low = min(values, {}, false, loc).item<double>(), high = max(values, {}, false, loc).item<double>();
   }
-  if (low == high) low -= 1, high += 1;
+  if (low == high) low -= margin, high += margin;
   if (!(low < high && std::isfinite(high - low))) {
     fail("TT-RANGE-01",
-         "histc: needs a finite range low < high, got " + std::to_string(low) + " and " +
+         std::string(op) + ": needs a finite range low < high, got " + std::to_string(low) + " and " +
              std::to_string(high) + "\n  hint: without a range, x must be free of NaN and infinities",
          loc);
   }
@@ -196,6 +207,15 @@ TT_API Tensor histc(const Tensor& x, int64_t bins, double low, double high, Loc 
   const Tensor bin = cast(minimum(at, number(static_cast<double>(bins - 1)), loc), DType::i64, loc);
   const Tensor counts = zeros({bins}, DType::i64, x.device(), loc);
   return cast(scatter_add(counts, 0, bin, cast(inside, DType::i64, loc), loc), x.dtype(), loc);
+}
+
+TT_API Tensor histc(const Tensor& x, int64_t bins, double low, double high, Loc loc) {
+  return counts_of_bins("histc", x, bins, low, high, 1, loc);
+}
+
+TT_API Histogram histogram(const Tensor& x, int64_t bins, double low, double high, Loc loc) {
+  const Tensor counts = counts_of_bins("histogram", x, bins, low, high, 0.5, loc);
+  return {counts, linspace(low, high, bins + 1, x.dtype(), x.device(), loc)};
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -154,7 +154,7 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
   for (const Edge& e : node.edges) saved.needs_grad.push_back(e.node || e.leaf);
   const BackwardScope scope(node);
-  Tensors results = node.op->vjp(saved, grads);
+  Tensors results = call_virtual<&PrimitiveBase::vjp>(*node.op, saved, grads);
   scope.gave(grads, results);
   return results;
 }
