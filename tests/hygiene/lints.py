@@ -485,7 +485,7 @@ def inline_functions_missing(tree, header, cut):
 
 
 def stale_cut(tree, frame, module, header):
-    """What is wrong with a frame that has no solution of its own."""
+    """Complaints about a frame that has no solution of its own."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "modules"))
     import course  # here, because a copy of this file without modules/ serves the tests of the suite
     import frames

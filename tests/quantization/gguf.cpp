@@ -52,7 +52,8 @@ std::map<std::string, Tensor> packed_of(Module& model) {
 }
 std::vector<std::byte> bytes_of(const QuantizedTensor& w) { return files::bits_of(w.blocks().to(cpu)); }
 
-// As llama-quantize writes files: the type of each matrix is chosen by its name; "" keeps it.
+// Writes a file like those of llama-quantize: `choose` returns the type of each matrix by its name; "" keeps
+// it.
 template <class Model>
 void save_as(const Model& model, const std::string& path,
              const std::function<std::string(const std::string&)>& choose) {

@@ -13,7 +13,7 @@ uint64_t seed() {
   static test::Fresh fresh;
   return fresh.next();
 }
-// Whether linear has a kernel for weights in this format on the default device.
+// Returns true if linear has a kernel for weights in this format on the default device.
 bool has_kernel(const BlockFormat& f) {
   const std::string name = f.name;
   return default_device().is_cpu() || name == "Q8_0" || name == "Q4_0" || name == "Q4_1";

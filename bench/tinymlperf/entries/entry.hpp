@@ -134,7 +134,8 @@ inline std::string benchmark_of(const std::string& text) {
   return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
 }
 
-// Whether the text of a model.json asks for a compiled forward pass; false if the text is not JSON.
+// Returns true if the text of a model.json asks for a compiled forward pass, and false if the text is not
+// JSON.
 inline bool asks_to_compile(const std::string& text) {
   try {
     const Json document = detail::parse_json(text);
@@ -178,7 +179,8 @@ inline Json to_json(const EntrySpec& spec) {
   return document;
 }
 
-// What the model computes: to_json() without its author's texts, and without how it is trained and run.
+// The part of to_json() that decides what the model computes, without its author's texts and without how it
+// is trained and run.
 inline Json layers_of_spec(const EntrySpec& spec) {
   Json out = to_json(spec);
   for (const char* own : {"name", "author", "description", "training", "compile"}) out.erase(own);

@@ -44,7 +44,7 @@ struct GptSpec {
   int64_t context = 0, features = 0, layers = 0, heads = 0;
 };
 
-// How an entry of a training benchmark (ttq) is to be trained. Such an entry has no weights.
+// The training of an entry of a training benchmark (ttq). Such an entry has no weights.
 struct TrainingSpec {
   std::string optimizer = "adamw";     // or sgd, with a momentum of 0.9
   std::string schedule = "one_cycle";  // or cosine, constant

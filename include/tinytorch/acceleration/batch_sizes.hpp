@@ -122,7 +122,7 @@ class BatchSizes {
     return std::ranges::count_if(variants, [](const Variant& v) { return !v.key.rehearsed; });
   }
 
-  // Which batch sizes are free, and why others are recorded.
+  // Describes, as text, which batch sizes need no recording, and why the others are recorded.
   std::string report() const {
     std::string text;
     for (const Family& f : families_) {
@@ -151,7 +151,8 @@ class BatchSizes {
     const auto age = [](const Variant& v) { return v.key.rehearsed ? v.key.last_use : UINT64_MAX; };
     variants.erase(std::ranges::min_element(variants, {}, age));
   }
-  // What a rehearsal with the size of a recording does otherwise.
+  // Rehearses the function with the sizes of a recording, and returns the first difference between both;
+  // nullopt if they agree.
   template <class Rehearse>
   static std::optional<std::string> difference_of_rehearsal(const Variant& v, Rehearse& rehearse) {
     Tensors blanks;

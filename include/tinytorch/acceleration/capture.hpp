@@ -151,7 +151,7 @@ class Recorder : public OpObserver {
   }
 
  private:
-  // Where the default generator is if all numbers so far were drawn by steps.
+  // The state that the default generator has if all numbers so far were drawn by recorded steps.
   GeneratorState next_draw() const {
     return {graph_.random.seed, graph_.random.next_block + graph_.random_blocks};
   }

@@ -18,9 +18,10 @@
 
 namespace tinytorch::inline TT_BUILD::acceleration {
 
-// How a kernel cuts a row: `lanes` threads compute it, each `elements` neighbours at a time, `parts` times;
-// with 0 parts, as often as the row needs, and without keeping its inputs in registers. `shifted`: rows begin
-// between vectors, so the first and the last vector of a row are only in part its own.
+// The division of a row among threads. `lanes` threads compute it, each `elements` neighbours at a time,
+// `parts` times. With 0 parts they repeat this as often as the row needs, and do not keep the inputs in
+// registers. `shifted` means that rows begin between vectors, so that the first and the last vector of a row
+// also have elements of its neighbours.
 struct RowCut {
   int elements = 1, lanes = 32, parts = 1;
   bool shifted = false;

@@ -17,8 +17,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a value of a matrix of `rows` rows has: every element, one number for each row, one row for all rows,
-// or one number.
+// The extent of a value that is combined with a matrix: every element of the matrix (full), one number for
+// each row (row), one row for all rows (line), or one number (constant).
 enum class RowExtent : uint8_t { full, row, line, constant };
 
 struct RowValue {

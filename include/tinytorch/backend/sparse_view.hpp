@@ -1,5 +1,5 @@
-// How kernels see a sparse matrix [N, K]: the memory of its parts, without ownership. All formats keep
-// numbers row by row, and columns ascend within a row.
+// Views of sparse matrices [N, K], through which kernels read the memory of their parts without owning it.
+// All formats keep numbers row by row, and columns ascend within a row.
 //
 //   BitmapView   one bit for each element, and the numbers whose bit is 1
 //   GapView      the numbers, and the distance of each from the one before in four bits

@@ -14,8 +14,8 @@ class BsrMatrix {
  public:
   BsrMatrix() = default;
   // values [blocks, B, B] of any dtype, indices i32 [blocks], offsets i64 [ceil(N / B) + 1], as
-  // backend::BsrView describes them. TT-PRUNE-05 unless they fit together. Values that do not begin at a
-  // multiple of 16 bytes, such as a slice, are copied, because kernels on CUDA load 16 bytes at a time.
+  // backend::BsrView describes them. Throws TT-PRUNE-05 unless they fit together. Values that do not begin at
+  // a multiple of 16 bytes, such as a slice, are copied, because kernels on CUDA load 16 bytes at a time.
   BsrMatrix(Tensor values, Tensor indices, Tensor offsets, int64_t rows, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         indices_(std::move(indices)),
@@ -107,7 +107,7 @@ class BsrMatrix {
   int64_t rows_ = 0, columns_ = 0;
 };
 
-// w [N, K] of any dtype -> its blocks that have an element other than 0 (NaN too), on the device of w.
+// w [N, K] of any dtype -> its blocks that have an element other than 0 (NaN too), on the device of w. Throws
 // TT-PRUNE-01 unless block is 16, 32 or 64.
 inline BsrMatrix to_bsr(const Tensor& w, int64_t block, TT_LOC) {
   const NoGrad no_grad;

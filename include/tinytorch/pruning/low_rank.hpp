@@ -44,7 +44,7 @@ inline int64_t rank_of_energy(const Tensor& s, double energy) {
   return std::max<int64_t>(1, rank);
 }
 
-// TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
+// Throws TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
 inline void require_rank(const char* op, const Tensor& w, int64_t rank, Loc loc) {
   require_defined(op, loc, w);
   if (w.rank() != 2)

@@ -15,7 +15,7 @@ namespace tinytorch::inline TT_BUILD {
 
 enum class Granularity : uint8_t { tensor, row, group, token = row };
 
-// How the scale follows from the values that share it.
+// The rule by which a scale follows from the values that share it.
 enum class Fit : uint8_t {
   absmax,      // symmetric: max|x| gets the largest code, +high or -high
   signed_max,  // the value of largest magnitude gets the code -2^(b-1), which has one more step; scale < 0 if

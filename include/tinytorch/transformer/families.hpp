@@ -84,7 +84,7 @@ struct GemmaFamily {
     rest(file, c);
     file.rotary(c, {.theta = 10000});
   }
-  // What the three generations share.
+  // Reads the settings that the three generations share.
   template <class File>
   static void rest(File& file, DecoderConfig& c) {
     c.norm_offset = 1, c.embedding_scale = std::sqrt(static_cast<double>(c.features));

@@ -1,4 +1,5 @@
-// What an instructor changes about a board: its roster, tokens, workers, deadline, privacy and pseudonyms.
+// The changes that an instructor makes to a board: its roster, tokens, workers, deadline, privacy and
+// pseudonyms.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ inline std::string boot_epoch() {
   return std::getline(file, id) ? id : "unknown";
 }
 
-// What a job failed for: the entry, the machine or its worker, or a user who cancelled it.
+// The cause of a job's failure: the entry, the machine or its worker, or a user who cancelled it.
 enum class Fault { entry, machine, user };
 inline const char* name_of(Fault f) {
   return f == Fault::entry ? "entry" : f == Fault::machine ? "machine" : "user";
@@ -80,7 +80,7 @@ class Queue {
         what.kind, what.submission, what.against, user, what.benchmark, what.scenario, what.hardware, now());
   }
 
-  // Whether claim() would give a job.
+  // Returns true if claim() would give a job.
   bool has_job(const std::string& hardware) {
     return db_
         .integer(

@@ -20,9 +20,9 @@
 // an audit or could not be audited, or fails the gate of its division in any run
 // (judge/results/quality_gate.hpp).
 //
-// For kernels r is the score of the match: how many times faster all ops together are that both have right.
-// An entry with no common right op is not ranked. If there are several runs, the one with the fewest right
-// ops determines their number.
+// In a table of kernels, r is the score of the match: the speedup over all ops that both have right. An entry
+// with no common right op is not ranked. If there are several runs, the one with the fewest right ops
+// determines their number.
 #pragma once
 
 #include <fmt/format.h>

@@ -32,7 +32,7 @@ struct UserRow {
   std::string pseudonym = {};
 };
 
-// What is known of somebody before he is on the board.
+// The data of a user who is not on the board yet.
 struct NewUser {
   std::string name;
   int64_t quota = 0;

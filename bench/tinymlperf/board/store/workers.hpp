@@ -17,7 +17,7 @@
 
 namespace tinymlperf::board {
 
-// What a worker has in its token file.
+// The content of a worker's token file.
 struct WorkerToken {
   std::string identity, key;
 

@@ -54,7 +54,7 @@ inline CacheGain cache_gain(const CacheEffect& caches, const std::vector<double>
   return {gain ? std::max(1.0, gain->high) : 1.0, caches.bytes};
 }
 
-// What the interval of a gain says of a bound.
+// Decides an audit by comparing the interval of a gain with a bound.
 inline AuditResult decide(std::string id, std::string name, const std::optional<Interval>& gain, double bound,
                           const std::string& what, const CacheGain& caches) {
   AuditResult out{std::move(id), std::move(name), false, ""};

@@ -28,7 +28,7 @@ TT_API void linear_fp8(const View& out, const View& x, const View& weight, const
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What follows the sums of a block, in f32, in place.
+// The epilogue of a product of 8-bit codes: scales of rows and columns, bias and activation, in f32.
 class CodesEpilogue {
  public:
   CodesEpilogue(const View& x_scale, const View& weight_scale, const View& bias, Activation fn)
@@ -40,7 +40,7 @@ class CodesEpilogue {
         fn_(fn),
         activate_(kernel_of<float>(activation_fn(fn))) {}
 
-  // to[0, n) = the results of the sums of row i from column j on.
+  // Writes to[0, n), the results of the sums of row i from column j on.
   template <class S>
   void operator()(float* to, const S* sums, int64_t i, int64_t j, int64_t n) const {
     const float row = rows_.data() ? rows_.data()[i * row_step_] : 1.0f;

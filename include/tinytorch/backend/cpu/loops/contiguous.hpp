@@ -71,7 +71,7 @@ using DenseInput = ContiguousInput<T>;
 template <class T>
 using DenseOutput = ContiguousOutput<T>;
 
-// Calls f with a null pointer of the compute type of floating dtype t: double for f64, else float.
+// Calls f with a null pointer of the compute type of floating dtype t: double for f64, else float. Throws
 // TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_floating(DType t, F&& f) {

@@ -19,7 +19,7 @@ template <class C>
 inline constexpr int kPerThread = sizeof(C) == 8 ? 4 : 8;  // for operands of 4 or 8 bytes
 inline constexpr int kPerThread16Bit = 16;                 // for 16-bit operands, computed in float
 
-// How a thread accesses its elements of one operand.
+// The access pattern of a thread to its elements of one operand.
 enum class Access : uint8_t { vector, broadcast, strided };
 
 struct Operand {

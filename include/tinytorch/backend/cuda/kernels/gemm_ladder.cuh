@@ -1,4 +1,4 @@
-// What the kernels of gemm_ladder.hpp share: operands with contiguous rows, and the tile of a block.
+// Parts that the kernels of gemm_ladder.hpp share: operands with contiguous rows, and the tile of a block.
 #pragma once
 
 #include <optional>

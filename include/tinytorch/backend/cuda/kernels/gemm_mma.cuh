@@ -85,8 +85,8 @@ __device__ __forceinline__ void write_sums(const LadderProduct<BFloat16>& p, con
   }
 }
 
-// For each kMmaDepth of the depth: bring_stage; barrier; multiply_stage; barrier. Warp w has rows w / 2 * 32
-// and columns w % 2 * 32 of the block's tile. Shared memory is dynamic: dynamic_shared<BFloat16>().
+// Each kMmaDepth of the depth takes bring_stage, a barrier, multiply_stage, and a barrier. Warp w has rows w
+// / 2 * 32 and columns w % 2 * 32 of the block's tile. Shared memory is dynamic: dynamic_shared<BFloat16>().
 static __global__ void __launch_bounds__(kMmaThreads)
     mma_kernel(const __grid_constant__ LadderProduct<BFloat16> p) {
   BFloat16* const stage = dynamic_shared<BFloat16>();

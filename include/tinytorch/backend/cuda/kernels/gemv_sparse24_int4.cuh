@@ -1,9 +1,9 @@
 // Products of a 2:4 sparse weight whose kept numbers have 4 bits (Int4Strips24) with rows of x of 16 bits, by
 // sparse tensor cores of single warps (mma.sp).
 //
-// As in gemv_sparse24.cuh, operands are read from memory as they are; two instructions decode a pair of
-// codes, exactly, and the scale of a row is applied to the sums of 128 columns. Limit: bytes of codes, places
-// and scales, 1/5.12 of those of the dense weight, over copy bandwidth.
+// Operands are read from memory in the layout of the mma instruction, as in gemv_sparse24.cuh. Two
+// instructions decode a pair of codes exactly, and the scale of a row is applied to the sums of 128 columns.
+// Limit: bytes of codes, places and scales, 1/5.12 of those of the dense weight, over copy bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/blocks.cuh>

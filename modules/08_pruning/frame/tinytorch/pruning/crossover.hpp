@@ -231,8 +231,8 @@ inline double block_sparsity(const Tensor& w, int64_t block) {
 
 }  // namespace pruning
 
-// Measures each format at each sparsity. TT-PRUNE-02 for options out of range, TT-PRUNE-01 and TT-PRUNE-06
-// for formats that are unknown or have no kernel there.
+// Measures each format at each sparsity. Throws TT-PRUNE-02 for options out of range, and TT-PRUNE-01 and
+// TT-PRUNE-06 for formats that are unknown or have no kernel there.
 inline CrossoverTable measure_crossover(const CrossoverOptions& o = {}, TT_LOC) {
   return pruning::CrossoverRun(o, loc).run();
 }
@@ -242,7 +242,8 @@ inline void save_crossover(const CrossoverTable& t, const std::string& path, TT_
 inline void save_crossover_page(const CrossoverTable& t, const std::string& path, TT_LOC) {
   write_file(path, t.html(), loc);
 }
-// TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, TT-IO-04 if it is of another kind.
+// Throws TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, and TT-IO-04 if it is of another
+// kind.
 inline CrossoverTable load_crossover(const std::string& path, TT_LOC) {
   const io::Source source{path, "a crossover table", loc};
   const auto text = read_file(path, uint64_t{1} << 24, loc);

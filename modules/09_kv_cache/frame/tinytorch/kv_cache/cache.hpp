@@ -51,8 +51,8 @@ class KvCache : public AttentionCache {
   int64_t bytes_per_token() const;                      // task 9.1
   void begin(std::span<const int64_t> counts, TT_LOC);  // task 9.1
 
-  // For graphs (transformer/graph_decode.hpp), which read the description of a step at the same addresses in
-  // each replay: from now on begin() writes it to tensors that are never replaced.
+  // Prepares the cache for graphs (transformer/graph_decode.hpp), which read the description of a step at the
+  // same addresses in each replay: from now on begin() writes it to tensors that are never replaced.
   void fix_addresses(TT_LOC) {
     if (fixed_.defined()) return;
     fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
@@ -224,8 +224,8 @@ class KvCache : public AttentionCache {
   static Tensor rows_of(const Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
   }
-  // Where a token overwrites another one, an earlier token of the same step would miss that: each gets a step
-  // of its own.
+  // Attends to each token in a step of its own, because a token that overwrites another one would take it
+  // from the earlier tokens of the same step.
   Tensor attend_one_by_one(KvMemory memory, const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionOptions& rules) const {
     if (explicit_) {

@@ -20,7 +20,7 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What one call works on: queries [B, H, T, D], keys and values [B, G, S, D], all contiguous.
+// The arrays of one call: queries [B, H, T, D], keys and values [B, G, S, D], all contiguous.
 template <class T>
 struct AttentionArrays {
   const T *dout, *q, *k, *v, *out, *lse;

@@ -13,9 +13,9 @@ inline constexpr int kQueryTile = 16;  // queries of a block, and keys of a tile
 inline constexpr int kPairThreads = kQueryTile * kQueryTile;
 inline constexpr int kLongestHead = 256, kColumnsEach = kLongestHead / kQueryTile;
 
-// What a block works on: kQueryTile queries of one head, from `first` on. Thread number i * kQueryTile + j
-// belongs to query t = first + i. In the scores it has key j of the tile, in the result columns j, j +
-// kQueryTile, ... of the row. The 16 threads of a query are neighbouring lanes of one warp.
+// The place of a thread. A block computes kQueryTile queries of one head, from `first` on. Thread number i *
+// kQueryTile + j belongs to query t = first + i. In the scores it has key j of the tile, in the result
+// columns j, j + kQueryTile, ... of the row. The 16 threads of a query are neighbouring lanes of one warp.
 struct QueryPlace {
   int64_t b, h, first, t;
   int i, j;

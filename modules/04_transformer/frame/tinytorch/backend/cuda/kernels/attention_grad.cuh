@@ -41,7 +41,7 @@ __device__ void bring_grad_tile(C* tile, const HeadElements<C>& x, int64_t b, in
   }
 }
 
-// What a pair of a query and a key contributes.
+// The contribution of a pair of a query and a key.
 template <class C>
 struct PairGrad {
   C p, ds;  // p: after dropout

@@ -41,8 +41,8 @@ struct Int8Product {
   }
 };
 
-// What becomes of the sums: out [M, N] = fn(sum row_scale[m] column_scale[n] + bias[n]), or the sums
-// themselves if out is i32.
+// The epilogue of a product of bytes: out [M, N] = fn(sum row_scale[m] column_scale[n] + bias[n]), or the
+// sums themselves if out is i32.
 struct Int8Result {
   void* out;
   DType dtype;

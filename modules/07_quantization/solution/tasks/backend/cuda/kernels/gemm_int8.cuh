@@ -24,9 +24,9 @@ __device__ __forceinline__ void bring_codes(int8_t* to, const int8_t* from, int6
 // sum += x w^T of this warp's 32 rows of x and 32 rows of w, which begin at x and at w in shared memory, over
 // kDepth columns. sum[i][n] is the tile of rows 16 i and columns 8 n.
 //
-// For each 32 columns: load_matrices gives lane l the registers of four 8 x 8 matrices of pairs of codes,
-// whose rows of 16 bytes begin at the addresses that the lanes pass: lane l that of row l % 8 of matrix l
-// / 8.
+// Each 32 columns take these steps. load_matrices gives lane l the registers of four 8 x 8 matrices of pairs
+// of codes, whose rows of 16 bytes begin at the addresses that the lanes pass: lane l that of row l % 8 of
+// matrix l / 8.
 //   a[i]: rows 16 i and 16 i + 8, then both again 16 bytes further
 //   b[j]: w's rows 16 j, the same 16 bytes further, and both of rows 16 j + 8
 // multiply_add_bytes(sum[i][n], a[i], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]) adds a 16 x 8 tile.
