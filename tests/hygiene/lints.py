@@ -394,6 +394,45 @@ def lint_unfinished(tree):
     return out
 
 
+# Beginnings of comments that are fragments: a reader has to guess the subject. "As" and the like are wrong only without a main clause.
+FRAGMENT = re.compile(r"(?:What|Which|How|Who|Whose|Whom|Whether|Of)\b(?![^.]*\?)|As [\w:]+\(\)|(?:As|For|Where)\b[^,.]*[.:](?:\s|$)")
+CONTRACT = re.compile(r"(?:^|[.;:] )(?:Errors: )?(TT-[A-Z]+-\d+)(?= (?:if|unless|for|when|without|with)\b|[,.:;])")
+
+
+# Headers of the library whose fragments are still to be rewritten; their frames in the course have them too.
+FRAGMENTS_LEFT = {f"tinytorch/{name}" for name in ("backend/cuda/kernels/attention_paged.cuh", "backend/cuda/kernels/linear_few_rows.cuh",
+                                                   "transformer/generate.hpp", "transformer/graph_decode.hpp")}
+
+
+def comment_paragraphs(text):
+    """(first line, text) of each paragraph of `//` comments that have lines of their own. Indented lines, such as formulas and samples of
+    code, are not part of a paragraph."""
+    found, above = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"(\s*)// (?=\S)(.*)", line)
+        if match and above == match[1]:
+            found[-1][1].append(match[2])
+        elif match:
+            found.append((number, [match[2]]))
+        above = match and match[1]
+    return [(number, " ".join(lines)) for number, lines in found]
+
+
+def lint_fragments(tree):
+    """Comments begin with a subject, not with "What", "How", "Whether" or "Of", and contracts say "Throws TT-SHAPE-02 if"."""
+    out = []
+    for path in tree.sources():
+        if any(tree.name(path).endswith(f"/{name}") for name in FRAGMENTS_LEFT):
+            continue
+        for number, text in comment_paragraphs(path.read_text()):
+            begin, contract = FRAGMENT.match(text), CONTRACT.search(text)
+            if begin:
+                out.append(f"{tree.name(path)}:{number}: {text[:60]!r} is a fragment: begin with what it is or does, in a sentence")
+            if contract:
+                out.append(f"{tree.name(path)}:{number}: write \"Throws {contract[1]} if ...\", as other contracts do")
+    return out
+
+
 def lint_file_size(tree):
     """No tracked file is larger than a megabyte."""
     return [f"{tree.name(p)}: {p.stat().st_size} bytes" for p in tree.files() if p.stat().st_size > 1_000_000]
@@ -500,5 +539,5 @@ def stale_cut(tree, frame, module, header):
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
-         lint_checks, lint_api, lint_frames]
+         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
+         lint_modules, lint_checks, lint_api, lint_frames]

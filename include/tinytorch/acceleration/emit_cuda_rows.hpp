@@ -18,10 +18,9 @@
 
 namespace tinytorch::inline TT_BUILD::acceleration {
 
-// The division of a row among threads. `lanes` threads compute it, each `elements` neighbours at a time,
-// `parts` times. With 0 parts they repeat this as often as the row needs, and do not keep the inputs in
-// registers. `shifted` means that rows begin between vectors, so that the first and the last vector of a row
-// also have elements of its neighbours.
+// The division of a row among `lanes` threads: each computes `elements` neighbours at a time, `parts` times,
+// or, with 0 parts, as often as the row needs, without keeping inputs in registers. `shifted` rows begin
+// between vectors, so that their first and last vectors have elements of other rows, too.
 struct RowCut {
   int elements = 1, lanes = 32, parts = 1;
   bool shifted = false;

@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// --- products of floating-point matrices. Errors: TT-SHAPE-04 for another rank ---
+// --- products of floating-point matrices, which throw TT-SHAPE-04 for another rank ---
 TT_API Tensor mm(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K, N] -> [M, N]
 TT_API Tensor mv(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K] -> [M]
 TT_API Tensor bmm(const Tensor& a, const Tensor& b, TT_LOC);  // [B, M, K] x [B, K, N] -> [B, M, N]

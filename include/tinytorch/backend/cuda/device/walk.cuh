@@ -163,7 +163,7 @@ __device__ __forceinline__ void write(const C (&in)[kCount], const Operands<kOpe
   for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
 }
 
-// For two 16-bit operands all loads are issued before the first conversion waits for a load.
+// All loads of two 16-bit operands are issued before the first conversion waits for a load.
 inline constexpr int k16BitVectors = kPerThread16Bit * 2 / 16;
 template <int kOperands>
 __device__ __forceinline__ void fetch(uint4 (&vectors)[k16BitVectors], const Operands<kOperands>& o,

@@ -57,7 +57,7 @@ __device__ __forceinline__ float gelu_tanh_slope_16_bit(float x) {
   const float sigma = reciprocal_approx(
       1.0f + exp2_approx(-kTwice * std::numbers::log2e_v<float> * x * fmaf(kCubic, square, 1.0f)));
   const float slope = fmaf(x * sigma * (1.0f - sigma), kTwice * fmaf(3 * kCubic, square, 1.0f), sigma);
-  // For large |x| the formula gives 0 * infinity.
+  // For large |x|, the formula gives 0 * infinity.
   return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);
 }
 
