@@ -31,7 +31,8 @@ namespace detail {
 
 // This is checked first, so that an entry of another benchmark is not refused for its keys.
 inline void require_benchmark(const Json& document, const Task& task) {
-  const Json found = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
+  const Json found =
+      document.is_object() ? document.value("benchmark", Json(kDigitsBenchmark)) : Json(kDigitsBenchmark);
   if (document.is_object() && found != task.benchmark)
     throw Refusal(kFile, "benchmark", show(task.benchmark) + ", the benchmark of this run", show(found));
 }
@@ -80,7 +81,7 @@ inline Json to_json(const TrainingSpec& t) {
 }  // namespace detail
 
 // Parses the text of a model.json. Throws Refusal.
-inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of("dig")) {
+inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of(kDigitsBenchmark)) {
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
@@ -130,8 +131,9 @@ inline Json to_json(const LayerSpec& layer) {
 // the text is not JSON.
 inline std::string benchmark_of(const std::string& text) {
   const Json document = detail::parse_json(text);
-  const Json benchmark = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
-  return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
+  const Json benchmark =
+      document.is_object() ? document.value("benchmark", Json(kDigitsBenchmark)) : Json(kDigitsBenchmark);
+  return benchmark.is_string() ? benchmark.get<std::string>() : kDigitsBenchmark;
 }
 
 // Returns true if the text of a model.json asks for a compiled forward pass, and false if the text is not

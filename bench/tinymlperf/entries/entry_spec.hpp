@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <vector>
 
@@ -54,7 +55,7 @@ struct TrainingSpec {
 };
 
 struct EntrySpec {
-  std::string benchmark = "dig";
+  std::string benchmark = kDigitsBenchmark;
   std::string name, author, description;
   Shape input;  // of one sample
   int64_t outputs = 0;

@@ -57,7 +57,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
     DenseOutput<T> result(out);
     attend_all(result.data(), lse.as<T>(), queries.data(), keys.data(), values.data(), q.shape, k.shape,
                parameters);
-    result.finish();
+    result.write_back();
   });
 }
 
