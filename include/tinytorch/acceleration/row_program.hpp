@@ -129,7 +129,7 @@ inline void run_rows(const RowProgram& program, const Tensors& inputs, const Ten
   const Device device = outputs[0].device();
   const int64_t elements = device.is_cpu() ? int64_t{1} << 14 : int64_t{1} << 24;
   const int64_t each = std::max<int64_t>(1, elements / program.length);
-  const int64_t tiles = (program.rows + each - 1) / each;
+  const int64_t tiles = ceil_div(program.rows, each);
   // Tiles of equal sizes: the CPU adds a single short row in another way than several.
   const auto tile = [&](int64_t t) {
     const auto begin = [&](int64_t k) { return program.rows / tiles * k + program.rows % tiles * k / tiles; };

@@ -275,7 +275,7 @@ inline CrossoverTable parse_crossover(const Json& tree, const io::Source& source
 // The share of the blocks of w [N, K] that are all zeros; a part of a block at the edge is a block.
 inline double block_sparsity(const Tensor& w, int64_t block) {
   const KeptElements from("block_sparsity", w, Loc::current());
-  const int64_t rows = (from.N + block - 1) / block, columns = (from.K + block - 1) / block;
+  const int64_t rows = ceil_div(from.N, block), columns = ceil_div(from.K, block);
   if (rows * columns == 0) return 0;
   std::vector<char> used(static_cast<size_t>(rows * columns), 0);
   for (int64_t n = 0; n < from.N; ++n)

@@ -23,9 +23,7 @@ struct LowRank {
 };
 
 // The rank from which on a product of factors has no fewer numbers than [N, K]: N K / (N + K), rounded up.
-inline int64_t break_even_rank(int64_t N, int64_t K) {
-  return N + K == 0 ? 0 : (N * K + N + K - 1) / (N + K);
-}
+inline int64_t break_even_rank(int64_t N, int64_t K) { return N + K == 0 ? 0 : ceil_div(N * K, N + K); }
 
 // The largest rank whose factors have at most the share `budget` of the numbers of [N, K], at least 1.
 inline int64_t rank_of_budget(int64_t N, int64_t K, double budget) {

@@ -100,7 +100,7 @@ inline std::vector<size_t> groups_to_remove(const std::vector<size_t>& family,
                                             const ShrinkOptions& o) {
   const auto all = static_cast<int64_t>(family.size());
   int64_t keep = all - removed_count(o.sparsity, all);
-  if (unit == 1 && o.multiple > 1) keep = (keep + o.multiple - 1) / o.multiple * o.multiple;
+  if (unit == 1 && o.multiple > 1) keep = ceil_div(keep, o.multiple) * o.multiple;
   const int64_t gone = std::max<int64_t>(0, all - std::max<int64_t>(keep, 0));
   std::vector<size_t> order(family);
   std::stable_sort(order.begin(), order.end(),

@@ -92,7 +92,7 @@ void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View&
   std::vector<int64_t> first{0};  // position of the first element of each slot
   for (const OptimizerSlot& slot : slots) {
     require_slot(op, slot);
-    const int64_t pieces = (slot.parameter.numel() + kOptimizerPiece - 1) / kOptimizerPiece;
+    const int64_t pieces = ceil_div(slot.parameter.numel(), kOptimizerPiece);
     first.push_back(first.back() + pieces * kOptimizerPiece);
   }
   if (std::isnan(factor)) return;

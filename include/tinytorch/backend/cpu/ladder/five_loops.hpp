@@ -26,7 +26,7 @@ struct RowRange {
 // and begin at multiples of kMR, so that no tile is shared; sizes differ by at most one tile of kMR rows.
 // With more threads than tiles some ranges are empty.
 inline RowRange rows_of_thread(int64_t M, int64_t threads, int64_t thread) {
-  const int64_t tiles = (M + kMR - 1) / kMR;
+  const int64_t tiles = ceil_div(M, kMR);
   return {std::min(M, tiles * thread / threads * kMR), std::min(M, tiles * (thread + 1) / threads * kMR)};
 }
 

@@ -360,7 +360,7 @@ bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
 template <int kGroup>
 LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   constexpr int64_t kEach = kRowThreads<kGroup> / kGroup;
-  return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
+  return {dim3(static_cast<unsigned>(ceil_div(rows, kEach))), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
 // Number of blocks, out of `resident`, for a kernel that loops over ragged rows: with this stride all rows of

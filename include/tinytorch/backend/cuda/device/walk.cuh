@@ -297,7 +297,7 @@ void launch_elementwise(const View (&views)[kViews], Run&& run, const Arguments&
   }
   const Plan<kViews> plan(views, wanted);
   const int each = plan.vectorized ? wanted : kPerThreadStrided;
-  const LaunchConfig config = over((plan.operands.count + each - 1) / each, kElementwiseBlock);
+  const LaunchConfig config = over(ceil_div(plan.operands.count, each), kElementwiseBlock);
   if (each == kPerThreadStrided)
     return launch(run.template operator()<kPerThreadStrided>(), config, plan.operands, arguments...);
   if constexpr (std::is_same_v<C, float>) {

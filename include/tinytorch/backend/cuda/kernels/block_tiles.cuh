@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int across = warp % Tile::kAcross, deep = warp / Tile::kAcross;
   unsigned char* const shared = dynamic_shared<unsigned char>();
-  const int64_t stages = (a.blocks + Tile::kBlocks - 1) / Tile::kBlocks;
+  const int64_t stages = ceil_div(a.blocks, Tile::kBlocks);
   const auto stage = [&](int64_t i) { return shared + i % Tile::kStages * Tile::kStageBytes; };
   const auto fetch = [&](int64_t i) {
     if (i < stages) fetch_blocks<F, T, Tile>(a, stage(i), i * Tile::kBlocks, m0, n0);

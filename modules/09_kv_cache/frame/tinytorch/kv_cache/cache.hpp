@@ -212,7 +212,7 @@ class KvCache : public AttentionCache {
   // The first `length` tokens of a sequence, [1, G, length, D], of planes [pages, G, page, D].
   static Tensor tokens_of(const Tensor& planes, const Tensor& table, int64_t sequence, int64_t length) {
     const int64_t G = planes.size(1), page = planes.size(2), D = planes.size(3);
-    const int64_t pages = (length + page - 1) / page;
+    const int64_t pages = ceil_div(length, page);
     const Tensor own =
         table.defined()
             ? index_select(planes, 0, slice(table.select(0, sequence), 0, 0, pages).to(DType::i64))

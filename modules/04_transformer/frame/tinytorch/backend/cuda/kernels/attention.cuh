@@ -21,7 +21,7 @@ struct QueryPlace {
   int i, j;
   __device__ explicit QueryPlace(const AttentionCall& call)
       : i(static_cast<int>(threadIdx.x) / kQueryTile), j(static_cast<int>(threadIdx.x) % kQueryTile) {
-    const int64_t tiles = (call.T + kQueryTile - 1) / kQueryTile, head = blockIdx.x / tiles;
+    const int64_t tiles = ceil_div(call.T, kQueryTile), head = blockIdx.x / tiles;
     b = head / call.H;
     h = head % call.H;
     first = blockIdx.x % tiles * kQueryTile;

@@ -22,7 +22,7 @@ struct GradPlace {
   int i, j;
   __device__ GradPlace(int64_t rows, int64_t heads)
       : i(static_cast<int>(threadIdx.x) / kGradTile), j(static_cast<int>(threadIdx.x) % kGradTile) {
-    const int64_t tiles = (rows + kGradTile - 1) / kGradTile, head = blockIdx.x / tiles;
+    const int64_t tiles = ceil_div(rows, kGradTile), head = blockIdx.x / tiles;
     b = head / heads;
     h = head % heads;
     first = blockIdx.x % tiles * kGradTile;
