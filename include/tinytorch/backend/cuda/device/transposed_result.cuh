@@ -1,4 +1,4 @@
-// Epilogue of warpgroup products whose left operand is the weight: a warpgroup has the sums of 64 rows of the
+// Epilogue of warpgroup products whose operand A is the weight: a warpgroup has the sums of 64 rows of the
 // weight and 8 kCount rows of x, and writes them to y [M, N], where the rows of the weight are columns.
 //
 // The sums pass through shared memory, 32 rows of x at a time, so that neighbouring threads write

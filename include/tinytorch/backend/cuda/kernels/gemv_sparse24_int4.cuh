@@ -76,10 +76,10 @@ static __global__ void __launch_bounds__(Tile::kThreads)
         }
 #pragma unroll
         for (int n = 0; n < Tile::kTiles; ++n) {
-          unsigned right[2][4];
-          load_right(right, row[n], k0, p.K);
-          multiply_add_sparse<T, 0>(part_sum[n], kept[0], right[0], group[a].places[i]);
-          multiply_add_sparse<T, 1>(part_sum[n], kept[1], right[1], group[a].places[i]);
+          unsigned b_fragment[2][4];
+          load_b(b_fragment, row[n], k0, p.K);
+          multiply_add_sparse<T, 0>(part_sum[n], kept[0], b_fragment[0], group[a].places[i]);
+          multiply_add_sparse<T, 1>(part_sum[n], kept[1], b_fragment[1], group[a].places[i]);
         }
       }
       const float scale[2] = {cuda::to<float>(group[a].scale[0]), cuda::to<float>(group[a].scale[1])};
@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
       }
     }
   }
-  finish_strip<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
+  strip_epilogue<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
 }
 
 // A warp quantizes and orders the 128 columns of a strip that share scales. The number of the largest

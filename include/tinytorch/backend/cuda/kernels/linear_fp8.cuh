@@ -119,8 +119,8 @@ void linear_fp8(const View& out, const View& x, const View& weight, const View& 
   if (x.shape[1] == 0) {
     fill(all, 0.0);
   } else {
-    const DecodedCodes left(x), right(weight);
-    multiply(all, left.view(), transposed(right.view()));
+    const DecodedCodes x_values(x), weight_values(weight);
+    multiply(all, x_values.view(), transposed(weight_values.view()));
   }
   with_scaled_sums(out, x_scale, weight_scale, bias, fn, [&](const auto& to) {
     if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(to)>, ScaledSums<int>>)
