@@ -179,29 +179,31 @@ def cycles(graph):
     return found
 
 
-# lint_cycles treats this header as a folder of its own: it is in tensor/, where readers look for it, but includes tensor/ops/.
-OWN_FOLDER = "tinytorch/tensor/print.hpp"
-
-
-def folder_of(name, headers):
+def folder_of(name, folders):
     """The folder that a file belongs to. A header `ops.hpp` beside a folder `ops/` belongs to that folder."""
-    path = Path(name)
-    if name == OWN_FOLDER:
-        return path
-    beside = path.with_suffix("")
-    return beside if any(beside in Path(other).parents for other in headers) else path.parent
+    beside = Path(name).with_suffix("")
+    return beside if beside in folders else Path(name).parent
+
+
+def include_graph(tree):
+    """{file: the files that it includes} of the library, the benchmarks and the tests, by their paths in the tree. A name is looked up in
+    the folder of the file that includes it, in the folder above all (include, bench or tests) of that file, and in the other two."""
+    roots = [tree.include, tree.root / "bench", tree.root / "tests"]
+    files = {path: root for root in roots if root.exists() for path in root.rglob("*.[hc]*") if path.suffix in (".hpp", ".cuh", ".cpp")}
+    graph = {}
+    for path in sorted(files):
+        places = [path.parent, files[path], *(root for root in roots if root != files[path])]
+        found = (next((p / name for p in places if p / name in files), None) for name in names_included(path))
+        graph[tree.name(path)] = [tree.name(p) for p in found if p]
+    return graph
 
 
 def lint_cycles(tree):
     """There are no cycles of includes, neither between files nor between folders."""
-    files = {}
-    for root in (tree.include, tree.root / "bench"):
-        for path in sorted(root.rglob("*.[hc]*")) if root.exists() else ():
-            if path.suffix in (".hpp", ".cuh", ".cpp"):
-                files[path.relative_to(root).as_posix()] = names_included(path)
-    graph = {name: [other for other in names if other in files] for name, names in files.items()}
+    graph = include_graph(tree)
     out = ["these files include one another: " + ", ".join(component) for component in cycles(graph)]
-    home = {name: folder_of(name, files).as_posix() for name in files}
+    known = {folder for name in graph for folder in Path(name).parents}
+    home = {name: folder_of(name, known).as_posix() for name in graph}
     folders, because = {}, {}
     for name, names in graph.items():
         for other in names:
@@ -372,7 +374,7 @@ def lint_machine_paths(tree):
     """No file names a folder of a particular machine or builds a path from __FILE__.
 
     A compiler cache serves an object that another checkout compiled, with the __FILE__ of that checkout.
-    common/source_folder.hpp has the path of this one."""
+    tree/source_folder.hpp has the path of this one."""
     out = []
     for path in tree.files():
         try:

@@ -92,8 +92,12 @@ class Lints(unittest.TestCase):
                 self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
         files = {"include/tinytorch/core/a.hpp": "#include <tinytorch/core/x/b.hpp>\n", "include/tinytorch/core/x.hpp": "",
                  "include/tinytorch/core/x/b.hpp": "#include <tinytorch/core/c.hpp>\n", "include/tinytorch/core/c.hpp": ""}
-        self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(files)))
+        self.assertIn("these folders include one another: include/tinytorch/core, include/tinytorch/core/x", lints.lint_cycles(self.tree(files)))
         files["include/tinytorch/core/x.hpp"] = files.pop("include/tinytorch/core/a.hpp")  # x.hpp belongs to the folder x/
+        self.assertEqual(lints.lint_cycles(self.tree(files)), [])
+        files = {"bench/common/a.hpp": "#include <support/b.hpp>\n", "tests/support/b.hpp": "#include <common/c.hpp>\n", "bench/common/c.hpp": ""}
+        self.assertIn("these folders include one another: bench/common, tests/support", lints.lint_cycles(self.tree(files)))
+        files["bench/tree/c.hpp"], files["tests/support/b.hpp"] = files.pop("bench/common/c.hpp"), "#include <tree/c.hpp>\n"
         self.assertEqual(lints.lint_cycles(self.tree(files)), [])
         tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames}
         self.assertEqual(tested, set(lints.LINTS))
