@@ -397,7 +397,8 @@ def lint_unfinished(tree):
 
 
 # Beginnings of comments that are fragments: a reader has to guess the subject. "As" and the like are wrong only without a main clause.
-FRAGMENT = re.compile(r"(?:What|Which|How|Who|Whose|Whom|Whether|Of)\b(?![^.]*\?)|As [\w:]+\(\)|(?:As|For|Where)\b[^,.]*[.:](?:\s|$)")
+FRAGMENT = re.compile(r"(?:What|Which|How|Who|Whose|Whom|Whether|Of)\b(?![^.]*\?)|As [\w:]+\(\)|Like\b|(?:As|For|Where)\b[^,.]*[.:](?:\s|$)"
+                      r"|(?:Empty|Null|Nothing)(?::| if\b| unless\b| for\b)|(?:By|In the order)\b[^,.]*\.(?:\s|$)")
 CONTRACT = re.compile(r"(?:^|[.;:] )(?:Errors: )?(TT-[A-Z]+-\d+)(?= (?:if|unless|for|when|without|with)\b|[,.:;])")
 
 

@@ -40,6 +40,8 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_fragments, "tests/a.cpp", "int a;\n\n// What a lane reads\n// of a row.\n", "tests/a.cpp:3"),
     (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// As f(), from\n// blocks.\n", "fragment"),
     (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// For block_reduce.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Empty: there is none.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// By cuBLASLt. Returns false if that is absent.\n", "fragment"),
     (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Reads x.\n// TT-SHAPE-02 if it is empty.\n", "Throws TT-SHAPE-02 if"),
     (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Counts x. Errors: TT-DTYPE-02.\n", "Throws TT-DTYPE-02 if"),
     (lints.lint_file_size, "tests/golden/a.bin", "x" * 1_000_001, "1000001 bytes"),

@@ -123,7 +123,7 @@ TEST_CASE("a file of packed weights gives what quantize gives, in the bytes that
   quantize(*model, {.format = "Q4_0", .head = "Q4_0"});
   embedding.copy_(quantize(embedding, "Q4_0").dequantize());
   CHECK(logits_of(*loaded) == logits_of(*model));
-  // With the head in floats.
+  // The head can have float weights.
   const auto with_head = load_packed_gguf(folder / "q.gguf", {.head = false});
   CHECK(packed_of(*with_head).size() == 8);
   CHECK(!dynamic_cast<Llama&>(*with_head).own_head);
@@ -175,7 +175,7 @@ TEST_CASE("parts of one layer may have different formats" * test::long_on_emulat
     CHECK(max(abs(difference)).item<float>() < 1e-4f * max(abs((*want)(tokens))).item<float>());
     // Files of this library have no entry for such a layer.
     CHECK(refusal_of([&] { save_packed(*loaded, folder / "own"); }).code == "TT-IO-02");
-    // And back into a file: the same types and blocks; floats are written in their own dtype.
+    // A file of the loaded model has the same types and blocks; floats are written in their own dtype.
     save_packed_gguf(*loaded, folder / "n.gguf");
     const GgufFile first = open_gguf(folder / "m.gguf"), second = open_gguf(folder / "n.gguf");
     for (const GgufTensorInfo& t : first.tensors) {

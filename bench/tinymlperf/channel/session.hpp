@@ -86,8 +86,8 @@ class Session {
   // Waits for the next token or answer. Throws Broken if none arrives within `seconds`.
   Event next(double seconds) { return expect(now() + seconds); }
 
-  // Like next(), but returns nothing if none arrives within `seconds`; scenarios that ask by a schedule use
-  // it.
+  // Waits like next(), but returns nullopt if no event arrives within `seconds`; scenarios that ask by a
+  // schedule use it.
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
   // Stop and continue all processes of the plugin. Between its turns a plugin is stopped, so that it can

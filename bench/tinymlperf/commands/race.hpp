@@ -63,7 +63,8 @@ inline void note_students(Race& race) {
                            ".");
 }
 
-// After the matches: ranks the entries if all matches were played, then writes and prints the report.
+// Ends a race after its matches: ranks the entries if all matches were played, then writes and prints the
+// report.
 inline int finish_race(const RaceOptions& options, Race& race) {
   if (race.missing.empty()) {
     try {

@@ -83,7 +83,7 @@ namespace steps {
 
 inline Failure failed(Step step, int32_t detail = 0) { return {step, errno, detail}; }
 
-// Like fork(), but into new namespaces and without the handlers of pthread_atfork().
+// Forks into new namespaces, without the handlers of pthread_atfork().
 inline pid_t fork_into(Namespaces namespaces) {
   uint64_t flags = SIGCHLD;
   if (namespaces != Namespaces::none) flags |= kNamespaceFlags;

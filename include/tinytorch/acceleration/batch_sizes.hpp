@@ -64,8 +64,8 @@ class BatchSizes {
 
   explicit BatchSizes(const CompileOptions& options) : most_sizes_(options.most_sizes) {}
 
-  // After variants.back() was recorded: forms a family with two others if that is possible. `rehearse` takes
-  // blanks, and gives the graph that is compared with a recording's.
+  // Forms a family of variants.back(), which was just recorded, and two others if that is possible.
+  // `rehearse` takes blanks, and gives the graph that is compared with a recording's.
   template <class Rehearse>
   void learn(const std::vector<Variant>& variants, Rehearse&& rehearse) {
     const Variant& last = variants.back();
@@ -113,7 +113,8 @@ class BatchSizes {
 
   // Marks the use of a variant.
   void use(Variant& v) { v.key.last_use = ++clock_; }
-  // After a variant was found to be wrong: what was learnt from it is, too.
+  // Forgets all families and the variants made from them, because a variant that they were learnt from was
+  // wrong.
   void forget(std::vector<Variant>& variants) {
     families_.clear();
     std::erase_if(variants, [](const Variant& v) { return v.key.rehearsed; });

@@ -60,8 +60,8 @@ class CompiledStep {
     optimizer_.step(loc);
     return loss;
   }
-  // Only the forward and the backward pass. Returns the results of the forward pass, without a history; the
-  // gradients are in the parameters, without those of earlier passes.
+  // Runs the forward and the backward pass without the optimizer. Returns the results of the forward pass,
+  // without a history; the gradients are in the parameters, without those of earlier passes.
   Tensors gradients(const Tensors& arguments, TT_LOC) {
     for (const Tensor& t : arguments) require_defined("compiled step", loc, t);
     if (eager_.empty()) {

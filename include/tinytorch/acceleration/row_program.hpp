@@ -49,7 +49,7 @@ struct RowProgram {
   std::vector<int> outputs;                 // numbers of the values that are written to memory
   std::vector<std::vector<int>> last_read;  // of each step: the values that no later step reads
 
-  // After all steps were added.
+  // Finds the last step that reads each value; call it after all steps were added.
   void find_last_reads() {
     last_read.assign(steps.size(), {});
     std::vector<bool> seen(values.size(), false);

@@ -16,7 +16,7 @@ namespace tinytorch::inline TT_BUILD {
 
 using SparsitySchedule = std::function<double(int64_t step)>;
 
-// Nothing before step `at`, and all of it from then on.
+// The sparsity is 0 before step `at`, and `sparsity` from then on.
 inline SparsitySchedule one_shot_sparsity(double sparsity, int64_t at = 0, TT_LOC) {
   require_sparsity("one_shot_sparsity", sparsity, loc);
   return [=](int64_t step) { return step < at ? 0.0 : sparsity; };

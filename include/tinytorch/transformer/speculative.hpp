@@ -41,7 +41,7 @@ class DraftSource {
   // A text of `model` begins, which will have at most `longest` tokens.
   virtual void begin(const LanguageModel& /*model*/, int64_t /*longest*/, const GenerateOptions& /*options*/,
                      Loc /*loc*/) {}
-  // At most `most` tokens that may follow the text.
+  // Proposes at most `most` tokens that may follow the text.
   virtual Proposal propose(std::span<const int32_t> text, int64_t most) = 0;
   // Time to draft a token, as a share of a pass of the model.
   virtual double cost() const { return 0; }
@@ -265,7 +265,8 @@ inline Proposal PromptLookup::propose(std::span<const int32_t> text, int64_t mos
   }
   Proposal out;
   if (best < options_.least) return out;
-  // Behind the end of the text, what was drafted itself goes on: a text that repeats itself does so again.
+  // Behind the end of the text, the draft goes on with its own tokens: a text that repeats itself does so
+  // again.
   for (int64_t i = from; std::ssize(out.tokens) < most; ++i)
     out.tokens.push_back(i < T ? text[static_cast<size_t>(i)] : out.tokens[static_cast<size_t>(i - T)]);
   return out;

@@ -63,7 +63,7 @@ class Course {
     t.commit();
   }
 
-  // Empty: there is no deadline any more. Throws Refusal.
+  // Sets the deadline; an empty text removes it. Throws Refusal.
   void set_deadline(const std::string& moment) {
     Transaction t(db_);
     Settings(db_).set_deadline(moment);

@@ -145,7 +145,7 @@ class Queue {
     t.commit();
   }
 
-  // Also renews the lease. Throws LeaseLost.
+  // Stores the progress of a job and renews its lease. Throws LeaseLost.
   void report(const Claim& c, double progress, const std::string& message) {
     const int64_t changed = db_.run(
         "UPDATE jobs SET progress = ?, message = ?, lease_until = ? "

@@ -92,7 +92,7 @@ inline std::string hunk(const std::vector<Edit>& all, size_t first, size_t last)
 
 }  // namespace detail
 
-// Empty if the texts are equal.
+// Returns the differences in unified format; the text is empty if both are equal.
 inline std::string unified_diff(const std::string& old_name, std::string_view old_text,
                                 const std::string& new_name, std::string_view new_text) {
   constexpr size_t kAround = 3;

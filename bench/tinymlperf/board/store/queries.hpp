@@ -141,7 +141,7 @@ class Queries final : public Source {
   }
 
  private:
-  // With the names of users as they are.
+  // Returns a submission with the names of users, not with pseudonyms.
   std::optional<Submission> named_submission(int64_t id, const Viewer& viewer) {
     const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
     if (!digest) return std::nullopt;

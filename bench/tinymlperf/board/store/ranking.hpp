@@ -87,7 +87,7 @@ Result common_result(const Document& d, const Contender& c) {
 
 }  // namespace detail
 
-// Empty if the baseline is out.
+// Returns the result of a contender; nullopt if the baseline is out.
 inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
   const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
   if (!baseline.out.empty()) return std::nullopt;

@@ -213,7 +213,7 @@ inline bool is_older_run(Database& db, int64_t run) {
   return db.integer("SELECT run FROM older_runs WHERE run = ?", run).has_value();
 }
 
-// Empty: there is no such run.
+// Reads a run; the result is nullopt if there is no such run.
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
       "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "

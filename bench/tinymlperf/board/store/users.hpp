@@ -125,7 +125,7 @@ class Users {
                     "one more; try again tomorrow");
   }
 
-  // In the order of arrival.
+  // Returns all users in the order of their arrival.
   std::vector<UserRow> all(const std::string& now) {
     std::vector<UserRow> out;
     for (Rows r = db_.query(

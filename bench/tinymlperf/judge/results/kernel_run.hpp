@@ -93,7 +93,8 @@ inline std::vector<double> together(const Blocks& all) {
   return out;
 }
 
-// Empty unless both have the same number of blocks, and enough of them.
+// The ratio of times with its interval; nullopt unless both have the same number of blocks, and enough of
+// them.
 inline std::optional<Interval> times_faster(const std::vector<double>& ours,
                                             const std::vector<double>& baseline) {
   if (ours.empty() || ours.size() != baseline.size()) return std::nullopt;

@@ -238,7 +238,8 @@ inline bool accuses(const AuditResult& a) {
 // True if it puts its contender out unless caches explain the gain.
 inline bool is_about_gain(const AuditResult& a) { return a.id == "A2" || a.id == "A3" || a.id == "A13"; }
 
-// In the order in which a record holds them. `floor`: of text_floor(), for the scenario `generation`.
+// Computes the measured audits in the order in which a record holds them. `floor` is that of text_floor(),
+// for the scenario `generation`.
 inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns, const Evidence& e,
                                                 std::optional<double> floor) {
   const Scenario form = audited_form(s);

@@ -20,7 +20,7 @@ TT_API Tensor tan(const Tensor& x, TT_LOC);    // sin(x) / cos(x)
 TT_API Tensor sinh(const Tensor& x, TT_LOC);   // (e^x - e^-x) / 2, accurate near 0
 TT_API Tensor cosh(const Tensor& x, TT_LOC);   // (e^x + e^-x) / 2
 TT_API Tensor atanh(const Tensor& x, TT_LOC);  // log((1 + x) / (1 - x)) / 2, accurate near 0
-// Without the digits after the point: towards 0. Integers stay as they are. The derivative is 0.
+// Rounds towards 0. Integers stay as they are. The derivative is 0.
 TT_API Tensor trunc(const Tensor& x, TT_LOC);
 TT_API Tensor frac(const Tensor& x, TT_LOC);                    // x - trunc(x)
 TT_API Tensor clamp_min(const Tensor& x, Scalar low, TT_LOC);   // numbers: the larger of x and low

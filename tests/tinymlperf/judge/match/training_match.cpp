@@ -52,7 +52,7 @@ struct Kind {
   const char* tier = "T0";
 };
 
-// With a limit of 60 seconds.
+// Plays a match with a limit of 60 seconds.
 Played play(const std::vector<Kind>& kinds, const std::string& division = "open", size_t runs = 5) {
   Played out;
   std::vector<TrainingContender> contenders;

@@ -199,7 +199,7 @@ struct SharedRow {
                                                            int C) {
     Row<T, kThreads, 1, kAligned>::read_same_columns(out, line, c, C);
   }
-  // Like read(), and calls f(first column, elements) for each vector when it arrives.
+  // Reads like read(), and calls f(first column, elements) for each vector when it arrives.
   template <class F>
   __device__ __forceinline__ void read_each(const T* row, int C, T fill, F&& f) {
     constexpr int kAhead = 4;  // loads in flight
@@ -231,7 +231,7 @@ struct SharedRow {
       *reinterpret_cast<uint4*>(at(c)) = load_vector(row, c, C, fill);
     }
   }
-  // Like Row::read_with.
+  // Reads two rows as Row::read_with does.
   template <class F>
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
     constexpr int kAhead = 2;  // loads in flight for each of the two rows

@@ -116,7 +116,7 @@ __device__ __forceinline__ void write_numbers(const LinearResult& to, const Tran
   }
 }
 
-// By all threads of the warpgroup.
+// Writes the sums of a warpgroup; all its threads call this function.
 template <class T, int kCount>
 __device__ __forceinline__ void write_transposed(const LinearResult& to, const TransposedPart& part,
                                                  const float (&sum)[kCount][4]) {

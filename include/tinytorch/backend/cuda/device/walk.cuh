@@ -143,7 +143,7 @@ __device__ __forceinline__ void for_stored(DType t, F&& f) {
   f(static_cast<bool*>(nullptr));  // the result of comparisons, for any compute type
 }
 
-// Like for_stored, for all dtypes.
+// Calls f as for_stored does, for all dtypes.
 template <class F>
 __device__ __forceinline__ void for_any_stored(DType t, F&& f) {
   if (t == DType::f64) return f(static_cast<double*>(nullptr));

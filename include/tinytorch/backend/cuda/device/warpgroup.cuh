@@ -163,7 +163,7 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
   (void)sum, (void)a, (void)b, (void)add;
 #endif
 }
-// Like the above, but with a in shared memory, too, as 64 rows of 16 values; b is stored transposed.
+// This overload reads A from shared memory, too, as 64 rows of 16 values; B is stored transposed.
 template <class T>
 __device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix a_rows, SharedMatrix b,
                                                bool add) {

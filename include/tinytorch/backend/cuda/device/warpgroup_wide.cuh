@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_wide(float (&sum)[32][4], const unsigne
   (void)sum, (void)a, (void)b;
 #endif
 }
-// With a in shared memory, too, as 64 rows of 16 values.
+// This overload reads A from shared memory, too, as 64 rows of 16 values.
 template <class T>
 __device__ __forceinline__ void multiply_wide(float (&sum)[32][4], SharedMatrix a_rows, SharedMatrix b) {
 #if TINYTORCH_CUDA_SIM

@@ -80,7 +80,7 @@ void launch_byte_groups(const ByteProduct& p, const ScaledSums<Out>& to) {
 }
 
 #if !TINYTORCH_CUDA_SIM
-// By cuBLASLt, with sums in memory. Returns false if it has no algorithm for the product.
+// Computes the product by cuBLASLt, with sums in memory. Returns false if cuBLASLt has no algorithm for it.
 template <class Out>
 bool blas_bytes(const ByteProduct& p, const ScaledSums<Out>& to) {
   if (!uses_blas() || p.K == 0) return false;

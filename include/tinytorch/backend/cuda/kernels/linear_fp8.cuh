@@ -72,7 +72,8 @@ class RepeatedScale {
   std::optional<DeviceScratch<float>> all_;
 };
 
-// By cuBLASLt. Returns false if it has no algorithm for the product; then nothing was queued.
+// Computes the product by cuBLASLt. Returns false if cuBLASLt has no algorithm for it; then nothing was
+// queued.
 inline bool blas_fp8(const View& out, const View& x, const View& weight, const View& x_scale,
                      const View& weight_scale, const View& bias) {
   const int64_t M = out.shape[0], N = out.shape[1], K = x.shape[1];

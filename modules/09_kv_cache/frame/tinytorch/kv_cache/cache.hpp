@@ -58,8 +58,8 @@ class KvCache : public AttentionCache {
     fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
     fix_table(loc);
   }
-  // After begin(): the step has `rows` rows, of which those after the announced ones belong to no sequence,
-  // and its kernels are launched for sequences of up to `longest` tokens.
+  // Pads the step after begin(): it has `rows` rows, of which those after the announced ones belong to no
+  // sequence, and its kernels are launched for sequences of up to `longest` tokens.
   void pad_step(int64_t rows, int64_t longest, TT_LOC) {
     const bool valid = fixed_.defined() && explicit_ && step_.most_rows == 1 && rows >= rows_ &&
                        rows <= sequences() && longest >= step_.longest;

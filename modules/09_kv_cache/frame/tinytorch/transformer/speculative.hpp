@@ -35,7 +35,7 @@ class DraftSource {
   // A text of `model` begins, which will have at most `longest` tokens.
   virtual void begin(const LanguageModel& /*model*/, int64_t /*longest*/, const GenerateOptions& /*options*/,
                      Loc /*loc*/) {}
-  // At most `most` tokens that may follow the text.
+  // Proposes at most `most` tokens that may follow the text.
   virtual Proposal propose(std::span<const int32_t> text, int64_t most) = 0;
   // Time to draft a token, as a share of a pass of the model.
   virtual double cost() const { return 0; }
