@@ -129,7 +129,7 @@ json forward_cold_and_warm(int64_t batch, int64_t length, int64_t layers) {
           {"pass_seconds", last.at("pass_seconds")}};
 }
 
-// What the rounds found; peaks in bytes.
+// The results of all rounds; peaks are in bytes.
 struct Measured {
   std::vector<double> times, compiled_times, ratios;
   double eager_peak = 0, compiled_peak = 0, kept = 0, cold = 0, first_eager = 0, loss = 0;

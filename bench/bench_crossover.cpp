@@ -1,4 +1,4 @@
-// From which sparsity on each sparse format is faster than dense weights on this machine.
+// Measures the sparsity from which on each sparse format is faster than dense weights on this machine.
 //
 //   bench_crossover                                             one row of x, f32, a weight of 4096 x 4096
 //   bench_crossover --rows 64 --formats csr bsr32               many rows

@@ -238,7 +238,7 @@ json speculation(Scripted& model, const char* name, bool copies, int64_t rounds)
           {"plain_seconds", tt::statistics::median(plain)}};
 }
 
-// What a pass with several rows costs, relative to one row.
+// Measures the time of a pass with several rows, relative to one row.
 json rows_of_a_pass(tt::Gpt2& model, int64_t rounds) {
   tt::ContiguousCache cache(model.kv_shape(), {.capacity = 512, .device = tt::cpu});
   (void)model.features(tokens(256), &cache);

@@ -1,5 +1,5 @@
-// What quantization costs a small GPT: it is trained here on sentences of a grammar, quantized in several
-// ways, and compared with itself in f32 on two texts.
+// Measures the quality that quantization costs a small GPT. The model is trained here on sentences of a
+// grammar, quantized in several ways, and compared with itself in f32 on two texts.
 //
 //   bench_quantized_quality --json bench/results/quantized_quality.json
 //   bench_quantized_quality --steps 200 --page quantized.html

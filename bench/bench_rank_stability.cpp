@@ -17,7 +17,6 @@
 #include <atomic>
 #include <common/guarded.hpp>
 #include <common/results_file.hpp>
-#include <common/source_folder.hpp>
 #include <fstream>
 #include <memory>
 #include <support/steps_benchmark.hpp>
@@ -28,6 +27,7 @@
 #include <tinymlperf/support/machine.hpp>
 #include <tinytorch/benchmarking/ranking.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::judge;

@@ -66,7 +66,7 @@ Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads,
                 const bench::ResultsFile& file) {
   Seconds seconds(works.size(), std::vector<std::vector<double>>(threads.size()));
   for (size_t w = 0; w < works.size(); ++w) {
-    // Or blocks that the work before left in the cache take the place of this one's.
+    // Otherwise blocks that the work before left in the cache would take the place of this one's.
     tt::HostAllocator::instance().release_cached();
     for (const auto& order : tt::benchmarking::random_blocks(threads.size(), rounds, w + 1))
       for (const size_t t : order) {

@@ -161,7 +161,7 @@ inline Work digits_work(const CudaCase& c, tt::Device device) {
   };
 }
 
-// Null if the case is unknown.
+// Makes the calls of a case; the result is null if the case is unknown.
 inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op == "copy") return copy_work(c, device);
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);

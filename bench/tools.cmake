@@ -27,7 +27,7 @@ endif()
 add_library(tinytorch_tools INTERFACE)
 target_include_directories(tinytorch_tools INTERFACE "${PROJECT_SOURCE_DIR}/bench")
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/source_folder.cpp" @ONLY CONTENT
-     "#include <common/source_folder.hpp>\nconst char* const tinytorch_tree::kSourceFolder = \"@PROJECT_SOURCE_DIR@\";\n")
+     "#include <tree/source_folder.hpp>\nconst char* const tinytorch_tree::kSourceFolder = \"@PROJECT_SOURCE_DIR@\";\n")
 add_library(tinytorch_source_folder STATIC EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/generated/source_folder.cpp")
 target_include_directories(tinytorch_source_folder PRIVATE "${PROJECT_SOURCE_DIR}/bench")
 target_link_libraries(tinytorch_tools INTERFACE tinytorch_source_folder tinytorch::compiled tinytorch_in_tree

@@ -39,7 +39,7 @@ double accuracy(tt::Module& model, const tt::Tensor& images, const tt::Tensor& l
   return tt::mean(right.to(tt::f32)).item<double>();
 }
 
-// What a user asks about a model: how many numbers, how right, and the time of a call.
+// The figures of a model: its parameters and bytes, its accuracy, and the time of a call.
 struct Figures {
   int64_t parameters = 0, bytes = 0;
   double accuracy = 0, seconds = 0;

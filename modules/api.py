@@ -19,7 +19,7 @@ GROUPS = (
                           "tensor/ops/division.hpp", "tensor/ops/interpolate.hpp", "tensor/ops/sampling.hpp",
                           "tensor/ops/statistics.hpp", "tensor/ops/volume.hpp", "tensor/ops/windows.hpp")),
     ("Linear algebra", ("tensor/ops/linalg.hpp",)),
-    ("Tensor", ("tensor/tensor.hpp", "tensor/operators.hpp", "tensor/scalar.hpp", "tensor/print.hpp")),
+    ("Tensor", ("tensor/tensor.hpp", "tensor/operators.hpp", "tensor/scalar.hpp", "io/print.hpp")),
     ("Automatic differentiation", ("autograd/*.hpp",)),
     ("Dtypes, devices, shapes, random numbers, errors", (
         "core/dtype.hpp", "core/device.hpp", "core/shape.hpp", "core/random.hpp", "core/error.hpp", "core/parallel.hpp",

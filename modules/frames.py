@@ -264,7 +264,7 @@ def cut_headers(modules):
 
 
 def same(one, other):
-    """Whether two texts differ at most in white space and in where a comment's lines end."""
+    """Returns True if two texts differ at most in white space and in the line breaks of comments."""
     return one.replace("//", "").split() == other.replace("//", "").split()
 
 

@@ -26,7 +26,7 @@ ROOT = next((p for p in [Path(os.environ.get("TINYTORCH", "/nowhere")), *Path(__
              if (p / "include" / "tinytorch").is_dir()), None)
 HEADER = """#include <cstdio>
 #include <iostream>
-#include <tinytorch/tensor/print.hpp>
+#include <tinytorch/io/print.hpp>
 #include <tinytorch/tinytorch.hpp>
 namespace tt = tinytorch;
 """

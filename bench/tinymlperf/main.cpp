@@ -11,7 +11,7 @@ using namespace tinymlperf;
 
 constexpr const char* kTitle = "TinyMLPerf: models raced against each other on one machine";
 
-// In the order of the help.
+// All commands, in the order of the help.
 constexpr Command kCommands[] = {
     {"race", "train the bundled models and score all entries", judging<race_command>},
     {"run", "a match between models, each in a sandboxed process", judging<run_command>},

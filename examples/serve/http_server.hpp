@@ -125,7 +125,8 @@ class HttpServer : private httplib::Server {
     Post("/v1/chat/completions", [this](const Request& q, Response& r) { answer(q, r, true); });
     set_error_handler([this](const Request&, Response& r) {
       if (!r.body.empty()) return;  // refuse() has written it
-      // What the HTTP library refuses by itself, such as an invalid header or a body that did not arrive.
+      // The HTTP library refuses some requests by itself, such as an invalid header or a body that did not
+      // arrive.
       const bool slow = visitor() && visitor()->too_slow();
       refuse(r, {slow ? 408 : r.status,
                  slow ? "the body did not arrive in time" : "the request is not valid HTTP",

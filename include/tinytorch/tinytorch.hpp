@@ -10,7 +10,7 @@
 //   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
 //   benchmarking/ profiling/   statistics of measurements; time, work and memory of a program
 // A header includes only headers of its own folder and of folders above it in this list. This header includes
-// tensors and autograd; include the rest by name. tensor/print.hpp needs fmt.
+// tensors and autograd; include the rest by name. io/print.hpp needs fmt.
 #pragma once
 
 #include <tinytorch/autograd/engine.hpp>

@@ -104,7 +104,7 @@ void Values::put(int64_t i, double number) {
 }
 
 #if TINYTORCH_WITH_CUDA
-// No slack on a device, so that the emulator detects the first access past the end. An empty tensor keeps
+// A device gets no slack, so that the emulator detects the first access past the end. An empty tensor keeps
 // some, because it needs an address.
 size_t Values::size_on_device() const {
   return bytes_.size() - static_cast<size_t>(shape_.numel() > 0 ? kSlack : 0) * size_of(dtype_);

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <common/source_folder.hpp>
 #include <map>
 #include <set>
 #include <support/cases/all.hpp>
@@ -12,6 +11,7 @@
 #include <tinytorch/acceleration/compiled.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 namespace {
 namespace tt = tinytorch;

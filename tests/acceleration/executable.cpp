@@ -87,7 +87,7 @@ TEST_CASE("a result is written over an operand that nothing reads later") {
   tt::Executable executable(graph_of(chain, {tt::randn({100})}));
   CHECK(executable.arena_bytes() == 400);
   check_equal(chain, executable, {tt::randn({100})});
-  // Not over one that is read again, through a view.
+  // A result does not take the memory of a value that is read again through a view.
   const tt::TensorFunction both = [](const Tensors& x) {
     const Tensor y = tt::exp(x[0]), z = tt::tanh(y);
     return Tensors{(y.t() + z).sum()};

@@ -18,7 +18,7 @@ Blocks random_blocks(tt::Generator& random, int count, int steps) {
   }
   return blocks;
 }
-// Whether a plan is right, by every pair of blocks.
+// Returns true if a plan is valid, by checking every pair of blocks.
 bool is_right(const Blocks& blocks, const tt::Placement& plan, int64_t alignment) {
   for (size_t a = 0; a < blocks.size(); ++a) {
     if (plan.offset[a] % alignment != 0 || plan.offset[a] + blocks[a].bytes > plan.bytes) return false;

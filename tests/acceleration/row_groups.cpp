@@ -118,11 +118,11 @@ TEST_CASE("what does not follow rows is not fused with them") {
       [](const Tensors& in) { return Tensors{tt::transpose(in[0], 0, 1) + tt::sum(in[0], {1}, true)}; }, {x});
   CHECK(same(across));
   CHECK(across.row_programs == 0);
-  // No rows, and rows of no elements.
+  // Matrices without rows, or whose rows have no elements, make no row program.
   CHECK(count(softmax, {tt::randn({0, 5})}) == 0);
   CHECK(count([](const Tensors& in) { return Tensors{tt::sum(in[0], {1}, true) * 2}; },
               {tt::randn({5, 0})}) == 0);
-  // An integer sum.
+  // A sum of integers makes none.
   CHECK(count([](const Tensors& in) { return Tensors{tt::sum(in[0], {1}, true) * 2}; },
               {tt::randint(0, 5, {4, 6})}) == 0);
 }

@@ -1,4 +1,5 @@
-// What a trial run changed is put back: tensors that were written, and the numbers that were drawn.
+// Tests that the changes of a trial run are undone: tensors that were written, and the numbers that were
+// drawn.
 #include <doctest/doctest.h>
 
 #include <tinytorch/acceleration/undo.hpp>

@@ -47,7 +47,7 @@ double binomial_at_least(int n, double p, int k) {
 }  // namespace
 
 TEST_CASE("the bootstrap of the median matches its exact distribution") {
-  // For odd n and distinct samples: P(median* <= x_(k)) = P(Binomial(n, k/n) >= (n+1)/2).
+  // If n is odd and samples are distinct, P(median* <= x_(k)) = P(Binomial(n, k/n) >= (n+1)/2).
   const int n = 15;
   std::vector<double> x;
   for (int i = 0; i < n; ++i) x.push_back((i * 7) % n);  // 0..14 shuffled; x_(k) = k - 1

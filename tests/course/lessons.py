@@ -88,7 +88,7 @@ def run_cpp(content, cwd, module):
     source = cwd / "snippet.cpp"
     text = content
     if "int main" not in content:
-        text = ("#include <iostream>\n#include <tinytorch/tensor/print.hpp>\n#include <tinytorch/tinytorch.hpp>\nnamespace tt = tinytorch;\n"
+        text = ("#include <iostream>\n#include <tinytorch/io/print.hpp>\n#include <tinytorch/tinytorch.hpp>\nnamespace tt = tinytorch;\n"
                 "int main() {\n" + content + "}\n")
     source.write_text(text)
     built = subprocess.run(["g++", "-std=c++20", "-O0", "-I", str(ROOT / "include"), str(source), "-o", str(cwd / "snippet"), "-lfmt"],

@@ -164,7 +164,8 @@ TEST_CASE("grammar: rules are drawn with the frequencies of their weights") {
 
 TEST_CASE("grammar: English has agreement in number and gender, balanced brackets and correct additions") {
   const std::string text = tt::grammar::text(200000, 5);
-  // Only at the start of a sentence: after "the bird that sees", "the cats sleeps" is correct.
+  // These are wrong only at the start of a sentence: after "the bird that sees", "the cats sleeps" is
+  // correct.
   for (const char* wrong : {". the cats sleeps", ". the dog sleep ", ". the dogs runs", "does the cat sleeps",
                             "anna sees himself", "ben sees herself", "2 + 2 = 5", "(x]", "[x)"}) {
     CHECK(text.find(wrong) == std::string::npos);

@@ -179,29 +179,31 @@ def cycles(graph):
     return found
 
 
-# lint_cycles treats this header as a folder of its own: it is in tensor/, where readers look for it, but includes tensor/ops/.
-OWN_FOLDER = "tinytorch/tensor/print.hpp"
-
-
-def folder_of(name, headers):
+def folder_of(name, folders):
     """The folder that a file belongs to. A header `ops.hpp` beside a folder `ops/` belongs to that folder."""
-    path = Path(name)
-    if name == OWN_FOLDER:
-        return path
-    beside = path.with_suffix("")
-    return beside if any(beside in Path(other).parents for other in headers) else path.parent
+    beside = Path(name).with_suffix("")
+    return beside if beside in folders else Path(name).parent
+
+
+def include_graph(tree):
+    """{file: the files that it includes} of the library, the benchmarks and the tests, by their paths in the tree. A name is looked up in
+    the folder of the file that includes it, in the folder above all (include, bench or tests) of that file, and in the other two."""
+    roots = [tree.include, tree.root / "bench", tree.root / "tests"]
+    files = {path: root for root in roots if root.exists() for path in root.rglob("*.[hc]*") if path.suffix in (".hpp", ".cuh", ".cpp")}
+    graph = {}
+    for path in sorted(files):
+        places = [path.parent, files[path], *(root for root in roots if root != files[path])]
+        found = (next((p / name for p in places if p / name in files), None) for name in names_included(path))
+        graph[tree.name(path)] = [tree.name(p) for p in found if p]
+    return graph
 
 
 def lint_cycles(tree):
     """There are no cycles of includes, neither between files nor between folders."""
-    files = {}
-    for root in (tree.include, tree.root / "bench"):
-        for path in sorted(root.rglob("*.[hc]*")) if root.exists() else ():
-            if path.suffix in (".hpp", ".cuh", ".cpp"):
-                files[path.relative_to(root).as_posix()] = names_included(path)
-    graph = {name: [other for other in names if other in files] for name, names in files.items()}
+    graph = include_graph(tree)
     out = ["these files include one another: " + ", ".join(component) for component in cycles(graph)]
-    home = {name: folder_of(name, files).as_posix() for name in files}
+    known = {folder for name in graph for folder in Path(name).parents}
+    home = {name: folder_of(name, known).as_posix() for name in graph}
     folders, because = {}, {}
     for name, names in graph.items():
         for other in names:
@@ -372,7 +374,7 @@ def lint_machine_paths(tree):
     """No file names a folder of a particular machine or builds a path from __FILE__.
 
     A compiler cache serves an object that another checkout compiled, with the __FILE__ of that checkout.
-    common/source_folder.hpp has the path of this one."""
+    tree/source_folder.hpp has the path of this one."""
     out = []
     for path in tree.files():
         try:
@@ -391,6 +393,46 @@ def lint_unfinished(tree):
         if path.exists():
             out += [f"{tree.name(path)}:{number}: {line.strip()[:100]}"
                     for number, line in enumerate(path.read_text().splitlines(), 1) if UNFINISHED.search(line)]
+    return out
+
+
+# Beginnings of comments that are fragments: a reader has to guess the subject. "As" and the like are wrong only without a main clause.
+FRAGMENT = re.compile(r"(?:What|Which|How|Who|Whose|Whom|Whether|Of)\b(?![^.]*\?)|As [\w:]+\(\)|Like\b|(?:As|For|Where)\b[^,.]*[.:](?:\s|$)"
+                      r"|(?:Empty|Null|Nothing)(?::| if\b| unless\b| for\b)|(?:By|In the order)\b[^,.]*\.(?:\s|$)")
+CONTRACT = re.compile(r"(?:^|[.;:] )(?:Errors: )?(TT-[A-Z]+-\d+)(?= (?:if|unless|for|when|without|with)\b|[,.:;])")
+
+
+# Headers of the library whose fragments are still to be rewritten; their frames in the course have them too.
+FRAGMENTS_LEFT = {f"tinytorch/{name}" for name in ("backend/cuda/kernels/attention_paged.cuh", "backend/cuda/kernels/linear_few_rows.cuh",
+                                                   "transformer/generate.hpp", "transformer/graph_decode.hpp")}
+
+
+def comment_paragraphs(text):
+    """(first line, text) of each paragraph of `//` comments that have lines of their own. Indented lines, such as formulas and samples of
+    code, are not part of a paragraph."""
+    found, above = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"(\s*)// (?=\S)(.*)", line)
+        if match and above == match[1]:
+            found[-1][1].append(match[2])
+        elif match:
+            found.append((number, [match[2]]))
+        above = match and match[1]
+    return [(number, " ".join(lines)) for number, lines in found]
+
+
+def lint_fragments(tree):
+    """Comments begin with a subject, not with "What", "How", "Whether" or "Of", and contracts say "Throws TT-SHAPE-02 if"."""
+    out = []
+    for path in tree.sources():
+        if any(tree.name(path).endswith(f"/{name}") for name in FRAGMENTS_LEFT):
+            continue
+        for number, text in comment_paragraphs(path.read_text()):
+            begin, contract = FRAGMENT.match(text), CONTRACT.search(text)
+            if begin:
+                out.append(f"{tree.name(path)}:{number}: {text[:60]!r} is a fragment: begin with what it is or does, in a sentence")
+            if contract:
+                out.append(f"{tree.name(path)}:{number}: write \"Throws {contract[1]} if ...\", as other contracts do")
     return out
 
 
@@ -485,7 +527,7 @@ def inline_functions_missing(tree, header, cut):
 
 
 def stale_cut(tree, frame, module, header):
-    """What is wrong with a frame that has no solution of its own."""
+    """Complaints about a frame that has no solution of its own."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "modules"))
     import course  # here, because a copy of this file without modules/ serves the tests of the suite
     import frames
@@ -500,5 +542,5 @@ def stale_cut(tree, frame, module, header):
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
-         lint_checks, lint_api, lint_frames]
+         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
+         lint_modules, lint_checks, lint_api, lint_frames]

@@ -38,7 +38,7 @@ def self_tests():
 
 
 def host_only(tree, path):
-    """Whether nvcc cannot compile this header: fmt 9 does not compile in a .cu file with C++20, Eigen 3.4 gives warnings
+    """Returns True if nvcc cannot compile this header: fmt 9 does not compile in a .cu file with C++20, Eigen 3.4 gives warnings
     there, and the emulator defines the words of CUDA."""
     reached = [file.read_text() for file in lints.reached([path], (tree.include,))]
     uses_either = any("#include <fmt/" in text or "#include <Eigen/" in text for text in reached)

@@ -37,6 +37,13 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
     (lints.lint_machine_paths, "tests/a.cpp", "\nauto p = fs::path(__FI" + "LE__).parent_path();\n", "tests/a.cpp:2"),
     (lints.lint_unfinished, "include/tinytorch/core/a.hpp", "// FIX" + "ME later\n", "a.hpp:1"),
+    (lints.lint_fragments, "tests/a.cpp", "int a;\n\n// What a lane reads\n// of a row.\n", "tests/a.cpp:3"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// As f(), from\n// blocks.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// For block_reduce.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Empty: there is none.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// By cuBLASLt. Returns false if that is absent.\n", "fragment"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Reads x.\n// TT-SHAPE-02 if it is empty.\n", "Throws TT-SHAPE-02 if"),
+    (lints.lint_fragments, "include/tinytorch/core/a.hpp", "// Counts x. Errors: TT-DTYPE-02.\n", "Throws TT-DTYPE-02 if"),
     (lints.lint_file_size, "tests/golden/a.bin", "x" * 1_000_001, "1000001 bytes"),
     (lints.lint_api, "include/tinytorch/core/dtype.hpp", "int f(int x);\n", "modules/tt api --write"),
 ]
@@ -87,14 +94,19 @@ class Lints(unittest.TestCase):
                 self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
         files = {"include/tinytorch/core/a.hpp": "#include <tinytorch/core/x/b.hpp>\n", "include/tinytorch/core/x.hpp": "",
                  "include/tinytorch/core/x/b.hpp": "#include <tinytorch/core/c.hpp>\n", "include/tinytorch/core/c.hpp": ""}
-        self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(files)))
+        self.assertIn("these folders include one another: include/tinytorch/core, include/tinytorch/core/x", lints.lint_cycles(self.tree(files)))
         files["include/tinytorch/core/x.hpp"] = files.pop("include/tinytorch/core/a.hpp")  # x.hpp belongs to the folder x/
+        self.assertEqual(lints.lint_cycles(self.tree(files)), [])
+        files = {"bench/common/a.hpp": "#include <support/b.hpp>\n", "tests/support/b.hpp": "#include <common/c.hpp>\n", "bench/common/c.hpp": ""}
+        self.assertIn("these folders include one another: bench/common, tests/support", lints.lint_cycles(self.tree(files)))
+        files["bench/tree/c.hpp"], files["tests/support/b.hpp"] = files.pop("bench/common/c.hpp"), "#include <tree/c.hpp>\n"
         self.assertEqual(lints.lint_cycles(self.tree(files)), [])
         tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
                  "include/tinytorch/tensor/b.hpp": "#include <tinytorch/core/a.hpp>\n",
                  "include/tinytorch/tinytorch.hpp": "#include <tinytorch/tensor/b.hpp>\n",
+                 "tests/core/c.cpp": "// For NaN, f is 0. Throws TT-SHAPE-02 if x is empty.\n// Where a < b, it is 1.\n//   What is x?\n",
                  "tests/core/a.cpp": "TEST_CASE", "tests/tensor/b.cpp": "TEST_CASE", "tests/tinytorch.cpp": "TEST_CASE"}
         for lint in lints.LINTS:
             if lint not in (lints.lint_top_level, lints.lint_modules, lints.lint_checks, lints.lint_api):

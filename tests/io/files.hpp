@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
-#include <common/source_folder.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <tinytorch/io/file.hpp>
+#include <tree/source_folder.hpp>
 
 namespace files {
 

@@ -50,7 +50,7 @@ Text counting(int32_t first, size_t n) {
   return out;
 }
 
-// What a prefix cache should have kept, as plain lists of tokens.
+// A model of the prefix cache: the texts that it should have kept, as plain lists of tokens.
 struct Model {
   struct Entry {
     int64_t used = 0;

@@ -42,7 +42,7 @@ std::string message_of(auto&& f) {
   }
   return "";
 }
-// How messages name the line of this file that stands `back` lines above the caller.
+// The name that messages have for the line of this file `back` lines above the caller.
 std::string line(int back, int here = __builtin_LINE()) {
   return "layers/errors.cpp:" + std::to_string(here - back);
 }

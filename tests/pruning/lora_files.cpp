@@ -1,8 +1,8 @@
 #include <tinytorch/pruning/lora_files.hpp>
 
-#include <common/source_folder.hpp>
 #include <io/files.hpp>
 #include <pruning/formats.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace test;
 

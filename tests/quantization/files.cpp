@@ -32,7 +32,7 @@ bool same_state(const Module& a, const Module& b) {
   return true;
 }
 
-// What load_packed does with a file before it looks at a model.
+// Reads and checks a file as load_packed does before it looks at a model.
 void read_packed(Bytes bytes) {
   Metadata metadata;
   const TensorMap tensors = parse_safetensors(bytes, "packed", &metadata);

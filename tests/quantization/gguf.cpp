@@ -52,7 +52,8 @@ std::map<std::string, Tensor> packed_of(Module& model) {
 }
 std::vector<std::byte> bytes_of(const QuantizedTensor& w) { return files::bits_of(w.blocks().to(cpu)); }
 
-// As llama-quantize writes files: the type of each matrix is chosen by its name; "" keeps it.
+// Writes a file like those of llama-quantize: `choose` returns the type of each matrix by its name; "" keeps
+// it.
 template <class Model>
 void save_as(const Model& model, const std::string& path,
              const std::function<std::string(const std::string&)>& choose) {
@@ -122,7 +123,7 @@ TEST_CASE("a file of packed weights gives what quantize gives, in the bytes that
   quantize(*model, {.format = "Q4_0", .head = "Q4_0"});
   embedding.copy_(quantize(embedding, "Q4_0").dequantize());
   CHECK(logits_of(*loaded) == logits_of(*model));
-  // With the head in floats.
+  // The head can have float weights.
   const auto with_head = load_packed_gguf(folder / "q.gguf", {.head = false});
   CHECK(packed_of(*with_head).size() == 8);
   CHECK(!dynamic_cast<Llama&>(*with_head).own_head);
@@ -174,7 +175,7 @@ TEST_CASE("parts of one layer may have different formats" * test::long_on_emulat
     CHECK(max(abs(difference)).item<float>() < 1e-4f * max(abs((*want)(tokens))).item<float>());
     // Files of this library have no entry for such a layer.
     CHECK(refusal_of([&] { save_packed(*loaded, folder / "own"); }).code == "TT-IO-02");
-    // And back into a file: the same types and blocks; floats are written in their own dtype.
+    // A file of the loaded model has the same types and blocks; floats are written in their own dtype.
     save_packed_gguf(*loaded, folder / "n.gguf");
     const GgufFile first = open_gguf(folder / "m.gguf"), second = open_gguf(folder / "n.gguf");
     for (const GgufTensorInfo& t : first.tensors) {

@@ -102,7 +102,7 @@ TEST_CASE("a layer that was imported computes with the weights of the file, in t
     const Tensor x = randn({3, 5, 128});
     const Tensor want = linear(x.to(cpu), numbers_of(c), file["layer.bias"]);
     CHECK(max(abs(layer(x).to(cpu) - want)).item<float>() < 0.06f * 15 / 2048 * 128);
-    // As a file of this library.
+    // The layer is the same after a file of this library was written and read.
     const files::TempFolder folder;
     save_packed(layer, folder / "layer");
     Linear fresh(128, 8), other(128, 8);

@@ -229,7 +229,7 @@ TEST_CASE("settings in config.json serve; a bias of zeros that the model lacks i
         file[std::string("model.layers.1.mlp.down_proj.") + part];
   CHECK(refusal_of([&] { (void)load_with(file); }).code == "TT-NN-04");
 
-  // What floats are expected of, and settings that are missing.
+  // Packed tensors are refused where floats are expected, and so are missing settings.
   (void)load_with(good);
   r = refusal_of([&] { (void)load_language_model(packed / "."); });
   CHECK(r.code == "TT-IO-04");

@@ -177,7 +177,7 @@ TEST_CASE("a converted model multiplies integers, with frozen scales, and its no
   // A row has the same bits alone and among others.
   const std::vector<double> rows = got.to_vector<double>(), one = net(x.slice(0, 4, 5)).to_vector<double>();
   for (size_t k = 0; k < 5; ++k) CHECK(std::abs(rows[4 * 5 + k] - one[k]) < 1e-5);
-  // What was converted is left alone.
+  // A converted layer is left alone.
   CHECK(convert(net, {}) == 0);
 }
 

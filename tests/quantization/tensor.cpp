@@ -13,7 +13,7 @@ uint64_t seed() {
   static test::Fresh fresh;
   return fresh.next();
 }
-// Whether linear has a kernel for weights in this format on the default device.
+// Returns true if linear has a kernel for weights in this format on the default device.
 bool has_kernel(const BlockFormat& f) {
   const std::string name = f.name;
   return default_device().is_cpu() || name == "Q8_0" || name == "Q4_0" || name == "Q4_1";
@@ -160,7 +160,7 @@ TEST_CASE("codes are those of the rule: extremes get the extreme codes, halves g
   const QuantizedTensor plain = quantize(x, "I8");
   CHECK(plain.scales().item<float>() == 2);
   CHECK(codes_of(plain) == std::vector<int>{-127, 64, 0, 2, 0, 127});  // 63.5, 0.5 and 1.5 go to even
-  // From -10 to 245 in steps of 1: 0 has the code 10 - 128.
+  // The range -10 to 245 has steps of 1, so that 0 has the code 10 - 128.
   const QuantizedTensor shifted = quantize(from_data({-10.0f, 245.0f, 0.0f, 100.4f}, {1, 4}, cpu), "I8_zero");
   CHECK(shifted.scales().item<float>() == 1);
   CHECK(shifted.zero_points().item<int32_t>() == -118);

@@ -18,7 +18,7 @@ const Json& at(const Json& json, std::string_view name) {
 }
 const Json& choice(const Json& json, size_t i = 0) { return at(json, "choices").array()->at(i); }
 
-// By the definition: a byte that begins no character is replaced.
+// Replaces, by the definition, each byte that begins no character.
 std::string replaced(std::string_view bytes) {
   std::string out;
   for (size_t i = 0; i < bytes.size();) {

@@ -18,7 +18,7 @@ NEED_A_GPU = ("test_tinymlperf_device_exploits",)
 
 
 def is_match(test):
-    """Whether the test runs real matches between submissions. They take minutes, so the stage `matches` runs all of them, and the
+    """Returns True if the test runs real matches between submissions. They take minutes, so the stage `matches` runs all of them, and the
     first ring a sample."""
     return test.name.startswith("test_tinymlperf_")
 

@@ -9,10 +9,10 @@
 
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <tree/source_folder.hpp>
 
 namespace test {
 

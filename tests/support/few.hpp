@@ -34,16 +34,16 @@ struct LeftOut {
   bool left_out;
   void fill(doctest::detail::TestCase& test) const { test.m_skip |= left_out; }
 };
-// For cases that take minutes, and for those that take more than two seconds on the emulator: the first ring
-// skips them.
+// Decorates cases that take minutes; long_on_emulator() decorates those that take more than two seconds on
+// the emulator. The first ring skips them.
 inline LeftOut takes_minutes() { return {few_asked()}; }
-// For simulations that repeat the same code thousands of times. Under a sanitizer they are skipped too,
+// Decorates simulations that repeat the same code thousands of times. Under a sanitizer they are skipped too,
 // because the other cases run the same code.
 inline LeftOut repeats_for_minutes() { return {few_asked() || kSanitized}; }
 inline LeftOut long_on_emulator() { return {few_on_emulator()}; }
 
-// For loops over many inputs: on the emulator, in the first ring, true for all but one of `n` inputs, which
-// are drawn.
+// Shortens loops over many inputs: on the emulator, in the first ring, it is true for all but one of `n`
+// inputs, which are drawn.
 //   for (const Shape& shape : shapes) { if (test::left_out(8)) continue; ...
 inline bool left_out(uint64_t n) {
   static uint64_t calls = drawn_number(0);

@@ -3,11 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tree/source_folder.hpp>
 
 inline nlohmann::json read_golden(const std::string& name) {
   const auto path = std::filesystem::path(tinytorch_tree::kSourceFolder) / "tests/golden" / (name + ".json");

@@ -171,7 +171,7 @@ class KvScene {
   struct Planes {
     std::vector<double> codes, scales;
   };
-  // What the cache holds, read once.
+  // The content of the cache, which is read once.
   const Planes& planes_of(int which) {
     std::optional<Planes>& planes = planes_[which];
     if (!planes) {

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <common/source_folder.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include <support/cases/all.hpp>
 #include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinytorch;
 
@@ -27,7 +27,7 @@ Generator& seeded(uint64_t seed) {
   static Generator generator;
   return generator = Generator(seed);
 }
-// For each element of x, the fraction of samples that are at most as large.
+// Returns, for each element of x, the fraction of samples that are at most as large.
 Tensor share_up_to(const Tensor& x, const Tensor& samples) {
   const std::vector<double> values = samples.to_vector<double>();
   std::vector<float> shares;

@@ -1,4 +1,4 @@
-// What a PyTorch user types first: sizes, dimensions and numbers without braces.
+// Tests calls in the notation of PyTorch: sizes, dimensions and numbers without braces.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>

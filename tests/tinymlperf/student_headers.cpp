@@ -203,7 +203,7 @@ TEST_CASE(
   // The program lists its replaced headers, and its answers give all digits the same score.
   write(f / "program" / kPluginFile, R"(
 #include <cstdio>
-#include <common/source_folder.hpp>
+#include <tree/source_folder.hpp>
 #include <string>
 #include <tinymlperf/entries/plugin.hpp>
 using namespace tinymlperf;

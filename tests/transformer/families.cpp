@@ -4,13 +4,13 @@
 #include <support/few.hpp>
 #include <tinytorch/transformer/families.hpp>
 
-#include <common/source_folder.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/quantization/model.hpp>
 #include <tinytorch/serving/engine.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/generate.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
+#include <tree/source_folder.hpp>
 
 #include <io/files.hpp>
 #include <support/values.hpp>

@@ -1,4 +1,4 @@
-// What families read from config.json and refuse.
+// Tests which settings of config.json the families read and refuse.
 #include <tinytorch/transformer/family_file.hpp>
 
 #include <tinytorch/tinytorch.hpp>

@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <random>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
+#include <tree/source_folder.hpp>
 
 namespace golden {
 

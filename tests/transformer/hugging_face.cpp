@@ -3,8 +3,8 @@
 #include <support/few.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 
-#include <common/source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 #include <io/files.hpp>
 

@@ -1,8 +1,8 @@
 // config.json: both model types, both forms of rotary options, errors, and writing.
 #include <tinytorch/transformer/hugging_face_config.hpp>
 
-#include <common/source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 #include <io/files.hpp>
 

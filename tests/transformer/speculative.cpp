@@ -95,7 +95,8 @@ double chi_squared(const std::vector<double>& expected, const std::vector<double
   }
   return sum;
 }
-// Whether a sample of this distribution would be as far from it less often than once in a million times.
+// Returns true if a sample of the expected distribution would be as far from it less often than once in a
+// million times.
 bool differs(const std::vector<double>& expected, const std::vector<double>& seen) {
   double freedom = 0;
   const double x = chi_squared(expected, seen, freedom);
@@ -298,7 +299,7 @@ TEST_CASE("accept_or_redraw gives p whatever q is; to redraw from p, or to accep
 TEST_CASE("over 100,000 texts each sampled text is as frequent as in plain sampling") {
   constexpr int64_t V = 5, kLength = 4;
   Chain model(V, 1), drafter(V, 2);
-  // How often each text of 4 tokens should be seen, from the tables alone.
+  // Computes how often each text of 4 tokens should be seen, from the tables alone.
   const auto expected = [&](const tt::SamplingOptions& o, int draws) {
     std::vector<double> out(V * V * V * V);
     for (size_t code = 0; code < out.size(); ++code) {

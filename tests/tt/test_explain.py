@@ -55,7 +55,7 @@ def thrown_in_the_library():
 
 
 def is_kernel(example):
-    """Whether the example has a kernel, which only nvcc and the emulator compile."""
+    """Returns True if the example has a kernel, which only nvcc and the emulator compile."""
     return "__global__" in example
 
 

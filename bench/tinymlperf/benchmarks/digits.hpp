@@ -62,7 +62,7 @@ inline std::vector<BundledModel> digit_models() {
 
 inline const Descriptor& digits_descriptor() {
   static const Descriptor about{
-      .shape = {"dig", {1, 28, 28}, 10, "classes"},
+      .shape = {kDigitsBenchmark, {1, 28, 28}, 10, "classes"},
       .question = "which digit is in a picture of 28 x 28 pixels",
       .metric = "accuracy",
       .floor = 0.80,

@@ -35,8 +35,8 @@ class LanguageBenchmark : public Described, private Generation {
   LanguageBenchmark() : Described(language_descriptor()) {}
   explicit LanguageBenchmark(UserText own) : LanguageBenchmark() { own_ = std::move(own); }
 
-  // For a user's text the least number of bits is unknown: there a model must be better than the frequencies
-  // of the bytes.
+  // The least number of bits is unknown for a user's text, so a model must be better there than the
+  // frequencies of the bytes.
   double floor() const override { return own_ ? -bits_by_frequency(own_->held_out) : Described::floor(); }
 
   // Throws std::invalid_argument if a user's text does not have so many windows.

@@ -19,8 +19,11 @@ inline void require_hidden_seed(uint64_t seed) {
                                 " drew the training or validation set, not a hidden one; choose another");
 }
 
+// The benchmark of digits. A model.json, a command or an entry that names no benchmark means this one.
+inline constexpr const char* kDigitsBenchmark = "dig";
+
 struct Task {
-  std::string benchmark = "dig";
+  std::string benchmark = kDigitsBenchmark;
   Shape input{1, 28, 28};  // shape of one sample
   int64_t outputs = 10;
   const char* outputs_key = "classes";  // the name of their number in model.json

@@ -49,7 +49,8 @@ class Session {
     }
   }
 
-  // For a judge that knows the sizes of its questions and of their answers. They hold from the next frame on.
+  // Sets limits, for a judge that knows the sizes of its questions and of their answers. They hold from the
+  // next frame on.
   void set_limits(Limits limits) {
     limits_ = limits;
     reader_.set_limits(limits);
@@ -85,8 +86,8 @@ class Session {
   // Waits for the next token or answer. Throws Broken if none arrives within `seconds`.
   Event next(double seconds) { return expect(now() + seconds); }
 
-  // Like next(), but returns nothing if none arrives within `seconds`; scenarios that ask by a schedule use
-  // it.
+  // Waits like next(), but returns nullopt if no event arrives within `seconds`; scenarios that ask by a
+  // schedule use it.
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
   // Stop and continue all processes of the plugin. Between its turns a plugin is stopped, so that it can
@@ -142,7 +143,7 @@ class Session {
     throw Broken(why, text);
   }
 
-  // What all processes use together, and the time that the plugin has.
+  // Ends the plugin if its time is used up, or if all its processes together exceed a limit.
   void require_within_limits() {
     if (running_seconds() >= allowed_)
       broken(Broken::Why::limit, fmt::format("its budget of {:.3g} s of running time is used up", allowed_));

@@ -10,7 +10,7 @@ namespace tinymlperf {
 
 struct PackOptions {
   std::filesystem::path folder, out;  // out empty: NAME.tmlp
-  // Empty: taken from the folder's manifest.json, or from its model.json.
+  // Empty fields are taken from the folder's manifest.json, or from its model.json.
   std::string author, team, division, hardware, notes, licence;
   std::vector<std::string> benchmarks, scenarios;
 };

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/commands/race_matches.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
@@ -35,7 +36,7 @@ inline std::vector<std::filesystem::path> train_bundled(const RaceOptions& optio
   race.training_samples = options.quick ? 1024 : 8000;
   race.validation_samples = options.quick ? 512 : 2000;
   race.training_seed = kTrainingSeed, race.validation_seed = kValidationSeed;
-  const TrainingData data = training_data("dig", {race.training_samples, race.validation_samples});
+  const TrainingData data = training_data(kDigitsBenchmark, {race.training_samples, race.validation_samples});
   std::vector<std::filesystem::path> folders;
   for (Recipe& recipe : bundled_recipes()) {
     if (options.quick) recipe.epochs = 1;
@@ -62,7 +63,8 @@ inline void note_students(Race& race) {
                            ".");
 }
 
-// After the matches: ranks the entries if all matches were played, then writes and prints the report.
+// Ends a race after its matches: ranks the entries if all matches were played, then writes and prints the
+// report.
 inline int finish_race(const RaceOptions& options, Race& race) {
   if (race.missing.empty()) {
     try {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/benchmarks/user_text.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/training/train.hpp>
@@ -13,7 +14,7 @@
 namespace tinymlperf {
 
 struct TrainCommand {
-  std::string benchmark = "dig";
+  std::string benchmark = kDigitsBenchmark;
   std::filesystem::path out = "build/entries";
   std::string only;               // one of them; empty: all
   std::optional<int64_t> epochs;  // else each recipe's own

@@ -30,7 +30,7 @@ struct WorkerJobs {
   std::unique_ptr<board::JobSource> jobs;
 };
 
-// Also delivers the results that an earlier worker could not.
+// Makes the source of a worker's jobs, and delivers the results that an earlier worker could not.
 inline WorkerJobs worker_jobs(const WorkCommandOptions& o, std::FILE* out) {
   if (o.server.empty() == o.board.empty())
     throw std::invalid_argument("work needs either --board FILE or --server http://HOST:PORT");

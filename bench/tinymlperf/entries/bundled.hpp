@@ -28,7 +28,7 @@ inline EntrySpec untrained(const Recipe& r) {
   return spec;
 }
 
-inline std::vector<Recipe> bundled_recipes(std::string_view benchmark = "dig") {
+inline std::vector<Recipe> bundled_recipes(std::string_view benchmark = kDigitsBenchmark) {
   const Task& task = task_of(benchmark);
   std::vector<Recipe> recipes;
   for (const BundledModel& m : find_descriptor(benchmark)->recipes()) {

@@ -31,7 +31,8 @@ namespace detail {
 
 // This is checked first, so that an entry of another benchmark is not refused for its keys.
 inline void require_benchmark(const Json& document, const Task& task) {
-  const Json found = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
+  const Json found =
+      document.is_object() ? document.value("benchmark", Json(kDigitsBenchmark)) : Json(kDigitsBenchmark);
   if (document.is_object() && found != task.benchmark)
     throw Refusal(kFile, "benchmark", show(task.benchmark) + ", the benchmark of this run", show(found));
 }
@@ -80,7 +81,7 @@ inline Json to_json(const TrainingSpec& t) {
 }  // namespace detail
 
 // Parses the text of a model.json. Throws Refusal.
-inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of("dig")) {
+inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of(kDigitsBenchmark)) {
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
@@ -130,11 +131,13 @@ inline Json to_json(const LayerSpec& layer) {
 // the text is not JSON.
 inline std::string benchmark_of(const std::string& text) {
   const Json document = detail::parse_json(text);
-  const Json benchmark = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
-  return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
+  const Json benchmark =
+      document.is_object() ? document.value("benchmark", Json(kDigitsBenchmark)) : Json(kDigitsBenchmark);
+  return benchmark.is_string() ? benchmark.get<std::string>() : kDigitsBenchmark;
 }
 
-// Whether the text of a model.json asks for a compiled forward pass; false if the text is not JSON.
+// Returns true if the text of a model.json asks for a compiled forward pass, and false if the text is not
+// JSON.
 inline bool asks_to_compile(const std::string& text) {
   try {
     const Json document = detail::parse_json(text);
@@ -178,7 +181,8 @@ inline Json to_json(const EntrySpec& spec) {
   return document;
 }
 
-// What the model computes: to_json() without its author's texts, and without how it is trained and run.
+// The part of to_json() that decides what the model computes, without its author's texts and without how it
+// is trained and run.
 inline Json layers_of_spec(const EntrySpec& spec) {
   Json out = to_json(spec);
   for (const char* own : {"name", "author", "description", "training", "compile"}) out.erase(own);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/support/json_fields.hpp>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct GptSpec {
   int64_t context = 0, features = 0, layers = 0, heads = 0;
 };
 
-// How an entry of a training benchmark (ttq) is to be trained. Such an entry has no weights.
+// The training of an entry of a training benchmark (ttq). Such an entry has no weights.
 struct TrainingSpec {
   std::string optimizer = "adamw";     // or sgd, with a momentum of 0.9
   std::string schedule = "one_cycle";  // or cosine, constant
@@ -54,7 +55,7 @@ struct TrainingSpec {
 };
 
 struct EntrySpec {
-  std::string benchmark = "dig";
+  std::string benchmark = kDigitsBenchmark;
   std::string name, author, description;
   Shape input;  // of one sample
   int64_t outputs = 0;

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <algorithm>
-#include <common/source_folder.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <tinymlperf/support/json_fields.hpp>
+#include <tree/source_folder.hpp>
 #include <vector>
 
 namespace tinymlperf {

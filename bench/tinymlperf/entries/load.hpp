@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/entries/network.hpp>
 #include <tinymlperf/entries/packed_model.hpp>
 #include <tinytorch/io/file.hpp>
@@ -54,7 +55,7 @@ inline EntryFiles read_entry(const std::filesystem::path& folder, const Task& ta
 }  // namespace detail
 
 // Throws Refusal, or tinytorch::Error if the weights file is damaged.
-inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
+inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of(kDigitsBenchmark)) {
   if (weights_file_of(folder) == std::string_view(kPackedFile)) {
     EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes), task);
     const int64_t size = detail::require_size(folder / kPackedFile, limits::kWeightBytes);

@@ -80,9 +80,9 @@ struct KernelTask {
   // The error, as a fraction of a row's largest value, that is right in any case: for ops whose text permits
   // a rounding that the library's kernel does not make. 0: none.
   double slack = 0;
-  // For these ops, the sum of the squared products of each element. Its root is the size that a sum of terms
-  // of random signs has. The largest of a few elements may be much smaller, and their errors are not: slack
-  // is then a fraction of twice the largest root.
+  // Computes the sum of the squared products of each element, for ops that have it. Its root is the size that
+  // a sum of terms of random signs has. The largest of a few elements may be much smaller, and their errors
+  // are not: slack is then a fraction of twice the largest root.
   void (*squares)(std::span<const channel::Tensor> in, int64_t row, std::span<double> out) = nullptr;
   // The op writes only a part of its output; the rest keeps the NaN with which the output is given to it.
   bool partial = false;

@@ -90,7 +90,7 @@ inline std::vector<std::string> conditions(const Race& race) {
   return lines;
 }
 
-// For an incomplete race: what failed and what to do, one line each.
+// Says for an incomplete race what failed and what to do, in one line each.
 inline std::vector<std::string> failures(const Race& race) {
   std::vector<std::string> lines;
   for (const Missing& m : race.missing) lines.push_back(fmt::format("{} failed: {}.", m.what, m.reason));

@@ -42,10 +42,10 @@ struct Rule {
 
 struct FilterOptions {
   bool may_gpu = false;
-  // Without a PID namespace: a process may signal, and change the priority of, itself only.
+  // Needed without a PID namespace: a process may signal, and change the priority of, itself only.
   bool guard_processes = false;
-  // Without a read-only file system: owners, modes and times of files may not be changed by path, for which
-  // Landlock has no rule.
+  // Needed without a read-only file system: owners, modes and times of files may not be changed by path, for
+  // which Landlock has no rule.
   bool guard_metadata = false;
   uint32_t own_pid = 0;  // for guard_processes
 };

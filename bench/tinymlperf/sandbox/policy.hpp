@@ -14,7 +14,7 @@ namespace tinymlperf::sandbox {
 
 namespace fs = std::filesystem;
 
-// How well a machine can isolate an untrusted program (determined by probe.hpp).
+// The degree to which a machine can isolate an untrusted program (determined by probe.hpp):
 //   strong  namespaces isolate files, network and processes, system calls are filtered, and a cgroup limits
 //           all processes together
 //   basic   files are restricted, and filtered system calls deny access to the network and to other
@@ -65,7 +65,8 @@ inline std::vector<fs::path> system_paths() {
   return found;
 }
 
-// What ended a run. Only `exited` means that the program ended by itself, with the exit code of the outcome.
+// The cause of the end of a run. Only `exited` means that the program ended by itself, with the exit code of
+// the outcome.
 enum class Ending {
   exited,
   signalled,

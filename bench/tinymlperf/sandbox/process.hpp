@@ -55,8 +55,8 @@ struct Pipe {
   }
 };
 
-// Like write(), but writing to a closed pipe returns the error EPIPE and never raises SIGPIPE, which would
-// end the judge.
+// Calls write(); on a closed pipe it returns the error EPIPE and never raises SIGPIPE, which would end the
+// judge.
 inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
   sigset_t pipe_signal, before;
   sigemptyset(&pipe_signal);

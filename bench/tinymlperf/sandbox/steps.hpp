@@ -73,8 +73,8 @@ struct Failure {
   explicit operator bool() const { return step != Step::none; }
 };
 
-// How PID, network, mount, IPC and UTS namespaces are created: not at all, with the rights of root, or within
-// a user namespace.
+// The way in which PID, network, mount, IPC and UTS namespaces are created: not at all, with the rights of
+// root, or within a user namespace.
 enum class Namespaces { none, privileged, user };
 
 constexpr uint64_t kNamespaceFlags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
@@ -83,7 +83,7 @@ namespace steps {
 
 inline Failure failed(Step step, int32_t detail = 0) { return {step, errno, detail}; }
 
-// Like fork(), but into new namespaces and without the handlers of pthread_atfork().
+// Forks into new namespaces, without the handlers of pthread_atfork().
 inline pid_t fork_into(Namespaces namespaces) {
   uint64_t flags = SIGCHLD;
   if (namespaces != Namespaces::none) flags |= kNamespaceFlags;

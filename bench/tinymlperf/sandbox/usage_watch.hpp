@@ -1,5 +1,5 @@
-// What all processes of a run use together: bytes on disk, memory and processor time. The judge looks while
-// it waits for the run, at most ten times a second.
+// Watches what all processes of a run use together: bytes on disk, memory and processor time. The judge looks
+// while it waits for the run, at most ten times a second.
 //
 // A cgroup limits memory by itself. Elsewhere the kernel limits each process only, and this watch their sum.
 #pragma once

@@ -119,7 +119,8 @@ inline bool is_compatible_form(uint32_t c) {
 
 }  // namespace detail
 
-// Empty: the name has one form and one script, so that it can hardly be taken for another one.
+// Describes why a name is refused; empty if it has one form and one script, so that it can hardly be taken
+// for another one.
 inline std::string name_complaint(std::string_view name) {
   std::string_view script;
   for (size_t i = 0; i < name.size();) {

@@ -1,4 +1,4 @@
-// How much of the machine other programs use while this one measures: the processors' busy time as the system
+// Measures how much of the machine other programs use meanwhile: the processors' busy time as the system
 // counts it, without the time of this process and of the children that it waited for.
 //
 //   const LoadMeter meter;
@@ -80,7 +80,7 @@ constexpr double kNotedLoad = 0.1;
 inline void note_other_load(Json& machine, double processors) {
   if (processors >= kNotedLoad) machine[kOtherLoad] = std::round(100 * processors) / 100;
 }
-// What a reader of the result is told; empty: there was no other load.
+// The note for readers of the result; empty if there was no other load.
 inline std::string other_load_text(const Json& machine) {
   const auto found = machine.is_object() ? machine.find(kOtherLoad) : machine.end();
   if (!machine.is_object() || found == machine.end() || !found->is_number()) return "";

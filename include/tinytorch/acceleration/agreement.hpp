@@ -10,8 +10,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a compiled function may change. same_bits: nothing. fast: the order of sums over rows, so that a GPU
-// computes a softmax or a norm of plain operations in one kernel; results differ in their last bits.
+// The accuracy that a compiled function keeps. With same_bits, all results have the bits of the plain
+// operations. With fast, sums over rows may be added in another order, so that a GPU computes a softmax or a
+// norm of plain operations in one kernel; results then differ in their last bits.
 enum class Math : uint8_t { same_bits, fast };
 
 inline bool same_bits(const Tensor& want, const Tensor& got) {
@@ -26,8 +27,8 @@ inline std::vector<double> numbers_of(const Tensor& t) {
   backend::read_flat(x.data(), here.view_of(), 0, here.numel());
   return x;
 }
-// How large ordinary elements are: 4 times the lower quartile of the magnitudes, without zeros and
-// infinities. The few or many elements of -1e9 of a masked matrix do not change it.
+// Returns the magnitude of ordinary elements, which is 4 times the lower quartile of the magnitudes, without
+// zeros and infinities. The few or many elements of -1e9 of a masked matrix do not change it.
 inline double scale_of(const std::vector<double>& x) {
   std::vector<double> magnitudes;
   for (const double v : x)

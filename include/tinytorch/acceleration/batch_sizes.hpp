@@ -64,8 +64,8 @@ class BatchSizes {
 
   explicit BatchSizes(const CompileOptions& options) : most_sizes_(options.most_sizes) {}
 
-  // After variants.back() was recorded: forms a family with two others if that is possible. `rehearse` takes
-  // blanks, and gives the graph that is compared with a recording's.
+  // Forms a family of variants.back(), which was just recorded, and two others if that is possible.
+  // `rehearse` takes blanks, and gives the graph that is compared with a recording's.
   template <class Rehearse>
   void learn(const std::vector<Variant>& variants, Rehearse&& rehearse) {
     const Variant& last = variants.back();
@@ -113,7 +113,8 @@ class BatchSizes {
 
   // Marks the use of a variant.
   void use(Variant& v) { v.key.last_use = ++clock_; }
-  // After a variant was found to be wrong: what was learnt from it is, too.
+  // Forgets all families and the variants made from them, because a variant that they were learnt from was
+  // wrong.
   void forget(std::vector<Variant>& variants) {
     families_.clear();
     std::erase_if(variants, [](const Variant& v) { return v.key.rehearsed; });
@@ -122,7 +123,7 @@ class BatchSizes {
     return std::ranges::count_if(variants, [](const Variant& v) { return !v.key.rehearsed; });
   }
 
-  // Which batch sizes are free, and why others are recorded.
+  // Describes, as text, which batch sizes need no recording, and why the others are recorded.
   std::string report() const {
     std::string text;
     for (const Family& f : families_) {
@@ -151,7 +152,8 @@ class BatchSizes {
     const auto age = [](const Variant& v) { return v.key.rehearsed ? v.key.last_use : UINT64_MAX; };
     variants.erase(std::ranges::min_element(variants, {}, age));
   }
-  // What a rehearsal with the size of a recording does otherwise.
+  // Rehearses the function with the sizes of a recording, and returns the first difference between both;
+  // nullopt if they agree.
   template <class Rehearse>
   static std::optional<std::string> difference_of_rehearsal(const Variant& v, Rehearse& rehearse) {
     Tensors blanks;

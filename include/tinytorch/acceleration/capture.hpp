@@ -151,7 +151,7 @@ class Recorder : public OpObserver {
   }
 
  private:
-  // Where the default generator is if all numbers so far were drawn by steps.
+  // The state that the default generator has if all numbers so far were drawn by recorded steps.
   GeneratorState next_draw() const {
     return {graph_.random.seed, graph_.random.next_block + graph_.random_blocks};
   }
@@ -233,8 +233,9 @@ class Recorder : public OpObserver {
     graph_.steps.push_back(std::move(step));
     return true;
   }
-  // Before an external value is overwritten for the first time. A tensor of the program is written by each
-  // replay. One that the function itself made is a constant, of which each replay writes a copy.
+  // Keeps the elements of an external value before it is overwritten for the first time. A tensor of the
+  // program is written by each replay. One that the function itself made is a constant, of which each replay
+  // writes a copy.
   bool keep_before(int root, const Tensor& to) {
     OpObserver* const self = std::exchange(op_observer(), nullptr);
     const Tensor place = graph_.value(root).external;

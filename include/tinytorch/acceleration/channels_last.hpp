@@ -24,7 +24,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What the pass has done.
+// Counts what the pass has changed.
 struct ChannelsLastReport {
   int64_t steps = 0;             // whose result is channels-last now
   int64_t copies = 0;            // steps that were added

@@ -60,8 +60,8 @@ class CompiledStep {
     optimizer_.step(loc);
     return loss;
   }
-  // Only the forward and the backward pass. Returns the results of the forward pass, without a history; the
-  // gradients are in the parameters, without those of earlier passes.
+  // Runs the forward and the backward pass without the optimizer. Returns the results of the forward pass,
+  // without a history; the gradients are in the parameters, without those of earlier passes.
   Tensors gradients(const Tensors& arguments, TT_LOC) {
     for (const Tensor& t : arguments) require_defined("compiled step", loc, t);
     if (eager_.empty()) {
@@ -79,7 +79,7 @@ class CompiledStep {
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
   std::string report() const { return report_text(reports(), eager_) + sizes_.report(); }
-  // What runs: one graph for each variant. They are valid until the next call.
+  // The graphs that are replayed, one for each variant. The pointers are valid until the next call.
   std::vector<const OpGraph*> graphs() const {
     std::vector<const OpGraph*> all;
     for (const Variant& v : variants_) all.push_back(&v.step->graph());
@@ -182,7 +182,8 @@ class CompiledStep {
     now.outputs[0] = now.outputs[0].detach();
     return std::move(now.outputs);
   }
-  // What a replay of this step computes otherwise: a result or a gradient. Gradients stay as they are.
+  // Replays the step on trial, and describes the first result or gradient that differs from those of the
+  // eager call; nullopt if all agree. Gradients stay as they are.
   std::optional<std::string> other_result(Variant& v, const Tensors& arguments, const Captured& now) const {
     const Tensors results = results_for(v, arguments[0].device());
     const ReplayTrial trial(now.graph.written, ReplayTrial::Leave::after);
@@ -291,7 +292,7 @@ inline CompiledStep compile_step(Module& model, Optimizer& optimizer, CompiledSt
                                  StepCompileOptions options = {}) {
   return CompiledStep(model, optimizer, std::move(loss), options);
 }
-// For models that compute their loss themselves:
+// This overload serves models that compute their loss themselves:
 //   auto step = tt::compile_step(optimizer, [&](auto& x, auto& t) { return model.loss(x, t); });
 inline CompiledStep compile_step(Optimizer& optimizer, CompiledStep::Loss loss_of,
                                  StepCompileOptions options = {}) {

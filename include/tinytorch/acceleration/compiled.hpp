@@ -66,7 +66,8 @@ class CompiledFunction {
   const std::string& eager_reason() const { return eager_; }
   std::vector<VariantReport> reports() const { return reports_of(variants_); }
   std::string report() const { return report_text(reports(), eager_) + sizes_.report(); }
-  // What runs: of each variant the graph, and that of its derivative. They are valid until the next call.
+  // The graphs that are replayed: for each variant, the graph of its forward pass and that of its derivative.
+  // The pointers are valid until the next call.
   std::vector<const OpGraph*> graphs() const {
     std::vector<const OpGraph*> all;
     for (const Variant& v : variants_) {

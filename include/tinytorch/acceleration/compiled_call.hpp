@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a compiled function runs for arguments of one kind.
+// The executables of a compiled function for arguments of one kind.
 struct CallPlan {
   std::unique_ptr<Executable> forward, backward;  // backward is null if no result has a gradient
   size_t arguments = 0, results = 0;

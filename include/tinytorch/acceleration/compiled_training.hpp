@@ -26,7 +26,8 @@ class CompiledTrainingStep {
     state_->options = options;
   }
 
-  // As training_step(): TT-TRAIN-02 before the update if a loss is not finite.
+  // Makes the optimizer step that training_step() makes. Throws TT-TRAIN-02 before the update if a loss is
+  // not finite.
   StepReport operator()(Module& model, Optimizer& optimizer, std::span<const Batch> batches, const Loss& loss,
                         int64_t step, const StepOptions& options = {}, GradientSum* sums = nullptr,
                         TT_LOC) const {

@@ -125,7 +125,8 @@ class ConvEpilogues {
     if (chain.size() > 1) put(std::move(op), std::move(whole), chain);
   }
 
-  // What the step does to v, if an epilogue can do it. `first` is the number of its first operand.
+  // The step `next` as an operation of the epilogue that is applied to v; nullopt if an epilogue cannot
+  // compute it. `first` is the number of its first operand.
   std::optional<backend::EpilogueStep> step_after(const GraphStep& next, int v, int first) const {
     if (next.outputs.size() != 1 || std::ranges::count(next.inputs, v) != 1) return std::nullopt;
     const GraphValue &x = graph_.value(v), &y = graph_.value(next.outputs[0]);

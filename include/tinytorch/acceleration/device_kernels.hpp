@@ -161,7 +161,8 @@ class DeviceKernels {
   explicit DeviceKernels(std::string cache_folder = KernelCache::default_folder())
       : cache_(std::move(cache_folder)) {}
 
-  // What the compiling threads use is made first: so at the end of the program it is destroyed after them.
+  // Objects that the compiling threads use are made first, so that they are destroyed after the threads at
+  // the end of the program.
   static DeviceKernels& shared() {
     device_prelude(), nvrtc();
     static DeviceKernels kernels;

@@ -89,7 +89,7 @@ inline void launch_rows(const LoadedKernel& kernel, const RowProgram& program, R
   backend::cuda::launch(kernel, ceil_div(rows, int64_t{cut.rows_of_block()}), cut.block(), argument.data());
 }
 
-// In the place of a recorder, which must not see the operations of a trial.
+// Takes the place of a recorder, which must not see the operations of a trial.
 struct Unobserved final : OpObserver {
   void after(const PrimitiveBase&, const Tensors&, const Tensors&, Cost) override {}
 };

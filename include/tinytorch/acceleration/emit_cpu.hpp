@@ -20,7 +20,7 @@ using backend::PointwiseProgram;
 using backend::PointwiseStep;
 using backend::View;
 
-// How an input steps along the last dimension that remains after dimensions are merged.
+// The stride of an input along the last dimension that remains after dimensions are merged.
 enum class InputLayout : uint8_t {
   constant,    // one value for all elements
   contiguous,  // the next element
@@ -28,8 +28,8 @@ enum class InputLayout : uint8_t {
   strided      // any other step
 };
 
-// What a kernel is compiled for besides the program. `rows`: some input needs more than one dimension;
-// otherwise the elements are one run.
+// The properties of the inputs for which a kernel is compiled, besides the program. `rows` is true if some
+// input needs more than one dimension; otherwise the elements are one contiguous run.
 struct KernelLayout {
   bool rows = false;
   std::vector<InputLayout> inputs;

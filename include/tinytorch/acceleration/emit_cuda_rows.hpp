@@ -18,9 +18,9 @@
 
 namespace tinytorch::inline TT_BUILD::acceleration {
 
-// How a kernel cuts a row: `lanes` threads compute it, each `elements` neighbours at a time, `parts` times;
-// with 0 parts, as often as the row needs, and without keeping its inputs in registers. `shifted`: rows begin
-// between vectors, so the first and the last vector of a row are only in part its own.
+// The division of a row among `lanes` threads: each computes `elements` neighbours at a time, `parts` times,
+// or, with 0 parts, as often as the row needs, without keeping inputs in registers. `shifted` rows begin
+// between vectors, so that their first and last vectors have elements of other rows, too.
 struct RowCut {
   int elements = 1, lanes = 32, parts = 1;
   bool shifted = false;

@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a captured graph takes for granted about an argument; its elements may be any.
+// The properties of an argument that must be those of the capture; its elements may be any.
 struct ArgumentKey {
   DType dtype;
   Device device;
@@ -49,8 +49,9 @@ inline bool must_look_again(int64_t calls, uint64_t modes, bool rehearsed = fals
   return calls == 1 || (!rehearsed && calls == 2) || calls % 1024 == 0 || modes != mode_changes();
 }
 
-// Which arguments are followed by one batch size: those whose shapes differ, if two calls differ in nothing
-// else, if it is always dimension 0, and if that has one size for all of them in each call. Else nothing.
+// Finds the arguments whose dimension 0 is the batch size, from two calls: those whose shapes differ. The
+// result is nullopt if the calls differ in anything else, if another dimension differs, or if dimension 0
+// does not have the same size in all these arguments of a call.
 inline std::optional<std::vector<bool>> differ_in_batch(const std::vector<ArgumentKey>& a,
                                                         const std::vector<ArgumentKey>& b) {
   if (a.size() != b.size()) return std::nullopt;

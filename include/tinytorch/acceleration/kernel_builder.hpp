@@ -115,8 +115,8 @@ class KernelBuilder {
     worker_.join();
   }
 
-  // The builder of this process. What its thread uses is made first: so at the end of the program it is
-  // destroyed after the builder, which waits for the thread.
+  // The builder of this process. Objects that its thread uses are made first, so that at the end of the
+  // program they are destroyed after the builder, which waits for the thread.
   static KernelBuilder& shared() {
     [[maybe_unused]] static const bool made = (kernel_prelude(), host_compiler(), library_joins_products());
     static KernelBuilder builder;

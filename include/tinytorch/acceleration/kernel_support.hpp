@@ -128,7 +128,7 @@ template <class X> [[gnu::always_inline]] static inline const X* copied(Buffer<X
 }
 template <class X> [[gnu::always_inline]] static inline bool aligned(const X* p) { return reinterpret_cast<uint64_t>(p) % kBytes == 0; }
 [[gnu::always_inline]] static inline double parameter(int64_t bits) { return std::bit_cast<double>(bits); }
-// Where a range of elements begins, and the way to the next run of the last dimension.
+// The multidimensional index of an element, which moves on to the next run along the last dimension.
 struct Position {
   int64_t index[4];
   Position(const int64_t* size, int64_t linear) {

@@ -34,7 +34,8 @@ struct CompileOptions {
   int most_sizes = 8;
 };
 
-// What was made of one kind of arguments, in numbers. Bytes are those of intermediate values and results.
+// Figures of one variant, which is the graph for one kind of arguments. Bytes are those of intermediate
+// values and results.
 struct VariantReport {
   std::string arguments;
   std::string rehearsed;  // if its batch size was not recorded: the recordings that it follows
@@ -149,8 +150,9 @@ inline void require_apart(const std::vector<WrittenTensor>& written, const Tenso
   }
 }
 
-// Which result of a replay has other bits than the function's own. The operations were compared before; so
-// what differs is something in them, such as an axis, a stride or a probability.
+// Describes the first result of a replay that differs from the function's own; nullopt if all agree. The
+// operations were compared before, so the difference is a setting of an operation, such as an axis, a stride
+// or a probability.
 inline std::optional<std::string> first_other_result(const Tensors& want, const Tensors& got, Math math,
                                                      double least_scale = 0) {
   for (size_t k = 0; k < want.size(); ++k) {

@@ -125,7 +125,8 @@ class PreludeText {
   std::string out_, problem_;
 };
 
-// For kernels on the CPU, or on a GPU: there the device's versions of the functions come on top.
+// Makes the prelude of kernels on the CPU, or, with `device`, on a GPU, which also needs the device's
+// versions of the functions.
 inline Prelude make_prelude(std::vector<std::filesystem::path> folders, bool device = false) {
   PreludeText text(std::move(folders));
   text.add("tinytorch/core/config.hpp");

@@ -16,8 +16,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// How a fused step is computed: by the interpreter, or by a kernel that a compiler makes: the system's for
-// C++, or NVRTC for a GPU. With `background`, the interpreter runs until the kernel is ready; with
+// Chooses what computes a fused step: the interpreter, or a kernel that is compiled by the system's C++
+// compiler (CPU) or by NVRTC (GPU). With `background`, the interpreter runs until the kernel is ready; with
 // `compiled`, the first run waits for it.
 enum class RegionKernels : uint8_t { interpreted, background, compiled };
 

@@ -80,7 +80,8 @@ class RowGroups {
     return *groups_[static_cast<size_t>(group_[static_cast<size_t>(s)])].domain;
   }
 
-  // What an operand of a step with this result gives to each row; nothing if it is something else.
+  // The extent of operand x of a step with this result, as the rows see it; nullopt if it has none of the
+  // four.
   static std::optional<RowExtent> extent(const GraphValue& x, const Shape& result, RowDomain d) {
     if (x.shape.numel() == 1) return RowExtent::constant;
     if (!is_contiguous(x.shape, x.strides) || x.shape.size() > result.size()) return std::nullopt;

@@ -17,8 +17,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a value of a matrix of `rows` rows has: every element, one number for each row, one row for all rows,
-// or one number.
+// The extent of a value that is combined with a matrix: every element of the matrix (full), one number for
+// each row (row), one row for all rows (line), or one number (constant).
 enum class RowExtent : uint8_t { full, row, line, constant };
 
 struct RowValue {
@@ -49,7 +49,7 @@ struct RowProgram {
   std::vector<int> outputs;                 // numbers of the values that are written to memory
   std::vector<std::vector<int>> last_read;  // of each step: the values that no later step reads
 
-  // After all steps were added.
+  // Finds the last step that reads each value; call it after all steps were added.
   void find_last_reads() {
     last_read.assign(steps.size(), {});
     std::vector<bool> seen(values.size(), false);
@@ -129,7 +129,7 @@ inline void run_rows(const RowProgram& program, const Tensors& inputs, const Ten
   const Device device = outputs[0].device();
   const int64_t elements = device.is_cpu() ? int64_t{1} << 14 : int64_t{1} << 24;
   const int64_t each = std::max<int64_t>(1, elements / program.length);
-  const int64_t tiles = (program.rows + each - 1) / each;
+  const int64_t tiles = ceil_div(program.rows, each);
   // Tiles of equal sizes: the CPU adds a single short row in another way than several.
   const auto tile = [&](int64_t t) {
     const auto begin = [&](int64_t k) { return program.rows / tiles * k + program.rows % tiles * k / tiles; };

@@ -24,8 +24,9 @@ inline bool same_external(const Tensor& a, const Tensor& b) {
   return p.bytes() == 0 || std::memcmp(bytes(p), bytes(q), p.bytes()) == 0;
 }
 
-// What two graphs have in common. `replay`: everything, so that a replay of one does what the other does.
-// `form`: the operations and what they read and write, but not sizes, numbers and constants.
+// The degree to which two graphs must be equal. With `replay` everything is equal, so that a replay of one
+// computes what the other computes. With `form` the operations and their operands are equal, but sizes,
+// numbers and constants may differ.
 enum class Sameness : uint8_t { replay, form };
 
 inline bool same_value(const GraphValue& a, const GraphValue& b, Sameness how = Sameness::replay) {

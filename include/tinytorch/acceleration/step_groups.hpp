@@ -207,8 +207,9 @@ class StepGroups {
   int max_steps_;
   std::vector<int> group_, end_;           // of each step; of each group
   std::vector<std::vector<int>> members_;  // of each group
-  // For each value that owns memory: the steps that read it, directly or through a view; whether it is a
-  // result of the graph; whether no step reads it through a view.
+  // These have an entry for each value that owns memory. readers_ are the steps that read it, directly or
+  // through a view; is_output_ tells whether it is a result of the graph, and direct_ whether no step reads
+  // it through a view.
   std::vector<std::vector<int>> readers_;
   std::vector<bool> is_output_, direct_;
   std::vector<bool> pointwise_;       // of each step

@@ -1,5 +1,5 @@
-// What a run under a recorder changes, put back: a run that failed, or that only was a trial, has drawn no
-// random numbers and has written nothing.
+// Undoes the side effects of a run under a recorder: after a run that failed, or that was only a trial,
+// written tensors and the default generator are as before.
 #pragma once
 
 #include <tinytorch/acceleration/graph.hpp>

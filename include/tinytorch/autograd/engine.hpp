@@ -209,7 +209,7 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
        node.loc);
 }
 
-// For each node that was not visited yet: the sum of the gradients so far, one per output.
+// The sums of the gradients that have arrived so far at nodes not yet visited, one per output of the node.
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
 // Distributes `results`, the gradients of a node's inputs. Edge i tells the destination of gradient i: a

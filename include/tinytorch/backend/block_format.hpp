@@ -21,7 +21,8 @@ struct BlockOperands;
 // they are.
 enum class Activations : uint8_t { int8, floats };
 
-// Where the scales are: in the blocks, or beside the codes as f32, one for each row or one in all.
+// The place of the scales: in the blocks, or beside the codes as f32, with one scale for each row or one for
+// the tensor.
 enum class Scales : uint8_t { in_blocks, of_rows, of_tensor };
 // The codes of formats whose scales are beside them: integers, or the fp8 numbers of backend/kv_format.hpp
 // and backend/float8_e5m2.hpp.
@@ -51,8 +52,8 @@ struct BlockFormat {
   Scales scales = Scales::in_blocks;
   CodeType codes = CodeType::none;
   bool zero_points = false;  // i32, as many as scales
-  // Where a block has a number in f16 that no code is multiplied by, such as the sum of Q8_1; -1: nowhere.
-  // Like a scale it must be finite, but the numbers that unpack() returns do not show it.
+  // The byte of a block at which it has an f16 number that is no scale, such as the sum of Q8_1; -1 if it has
+  // none. Like a scale it must be finite, but the numbers that unpack() returns do not show it.
   int64_t unused_half = -1;
 
   constexpr int64_t row_bytes(int64_t K) const { return K / block * bytes; }  // K is a multiple of block

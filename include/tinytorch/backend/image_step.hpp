@@ -1,4 +1,4 @@
-// What a compiler must know of the operations on images that it computes together.
+// Descriptions of the operations on images that the graph compiler fuses.
 //
 // A convolution is followed by batch norm, sums and activations in nearly every network of images. ImageStep
 // names the operation behind a primitive, like PointwiseStep for elementwise operations, and EpilogueStep is

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <tinytorch/core/dtype.hpp>
+#include <tinytorch/core/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -38,7 +39,7 @@ struct KvRowLayout {
   }
 };
 TT_HOST_DEVICE constexpr KvRowLayout kv_row_layout(KvFormat format, DType dtype, int64_t head_size) {
-  const int64_t groups = (head_size + kKvGroup - 1) / kKvGroup;
+  const int64_t groups = ceil_div(head_size, kKvGroup);
   if (format == KvFormat::i4) return {DType::u8, groups * kKvGroup / 2, DType::bf16, groups};
   if (format == KvFormat::fp8) return {DType::u8, head_size, DType::f32, 1};
   return {dtype, head_size, DType::f32, dtype == DType::i8 ? 1 : 0};

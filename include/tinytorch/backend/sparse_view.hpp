@@ -1,5 +1,5 @@
-// How kernels see a sparse matrix [N, K]: the memory of its parts, without ownership. All formats keep
-// numbers row by row, and columns ascend within a row.
+// Views of sparse matrices [N, K], through which kernels read the memory of their parts without owning it.
+// All formats keep numbers row by row, and columns ascend within a row.
 //
 //   BitmapView   one bit for each element, and the numbers whose bit is 1
 //   GapView      the numbers, and the distance of each from the one before in four bits
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <tinytorch/core/config.hpp>
 #include <tinytorch/core/dtype.hpp>
+#include <tinytorch/core/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
 
@@ -67,8 +68,8 @@ struct BsrView {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, block = 16, blocks = 0;
 
-  int64_t block_rows() const { return (rows + block - 1) / block; }
-  int64_t block_columns() const { return (columns + block - 1) / block; }
+  int64_t block_rows() const { return ceil_div(rows, block); }
+  int64_t block_columns() const { return ceil_div(columns, block); }
 };
 
 // Columns 4 g to 4 g + 3 of a row have two numbers, values[2 g] and values[2 g + 1], in ascending order of

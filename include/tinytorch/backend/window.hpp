@@ -30,8 +30,8 @@ struct TapRange {
 constexpr TapRange taps_inside(int64_t shift, int64_t input, int64_t outputs, int64_t stride) {
   int64_t first = shift < 0 ? -shift : 0, last = input > shift ? input - shift : 0;
   if (stride != 1) {  // two divisions cost as much as a short row
-    first = (first + stride - 1) / stride;
-    last = (last + stride - 1) / stride;
+    first = ceil_div(first, stride);
+    last = ceil_div(last, stride);
   }
   const int64_t stop = last < outputs ? last : outputs;
   return {first < stop ? first : stop, stop};

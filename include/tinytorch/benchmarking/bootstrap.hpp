@@ -53,7 +53,7 @@ Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOption
   return percentile_interval(estimate, replicates, options.confidence, loc);
 }
 
-// For independent samples: a 95 % interval covers the true median in 92 to 96 % of runs for 11 to 300
+// If samples are independent, a 95 % interval covers the true median in 92 to 96 % of runs for 11 to 300
 // samples, with one mode or two, with or without heavy tails. Consecutive samples of one process are not
 // independent. If other work occupies the machine for several consecutive calls, the coverage is 73 to 80 %;
 // if the machine becomes slower over time, over 99 % (of the median of the whole session). To compare two

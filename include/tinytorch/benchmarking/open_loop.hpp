@@ -49,8 +49,8 @@ inline std::vector<double> latencies(std::span<const Served> queries) {
 // The service time in seconds of query number i if the server begins it at `begun`.
 using Service = std::function<double(size_t query, double begun)>;
 
-// A server that processes one query at a time, in the order of arrival. `due` must be ascending, else
-// TT-STAT-07.
+// A server that processes one query at a time, in the order of arrival. Throws TT-STAT-07 unless `due` is
+// ascending.
 inline std::vector<Served> serve_open_loop(std::span<const double> due, const Service& service,
                                            Loc loc = Loc::current()) {
   std::vector<Served> queries;

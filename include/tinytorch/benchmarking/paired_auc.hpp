@@ -20,8 +20,8 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// For each sample, in the given order within its kind: its pairs in the right order, each counted as four,
-// and each pair with equal scores as two.
+// Holds the won pairs of each sample, in quarters, in the given order within its kind. A pair in the right
+// order counts four, and a pair with equal scores counts two.
 struct PairWins {
   std::vector<int64_t> positives, negatives;
   friend bool operator==(const PairWins&, const PairWins&) = default;

@@ -45,7 +45,8 @@ inline std::vector<double> block_ratios(Samples numerator, Samples denominator, 
   return out;
 }
 
-// As paired_ratio(), from blocks of several rounds. Empty if there are too few blocks for the confidence.
+// Computes paired_ratio() from blocks of several rounds. The result is nullopt if there are too few blocks
+// for the confidence.
 inline std::optional<Interval> paired_ratio_of_rounds(Samples numerator, Samples denominator, size_t rounds,
                                                       double confidence = 0.95, Loc loc = Loc::current()) {
   if (rounds == 1) return paired_ratio(numerator, denominator, confidence, loc);
@@ -62,8 +63,8 @@ namespace tinytorch::inline TT_BUILD::benchmarking {
 inline constexpr size_t kMostBlocks = 12;
 inline size_t rounds_of(size_t turns) { return turns > 2 * kMostBlocks ? turns / (2 * kMostBlocks) : 1; }
 
-// The turns of each block of several rounds as one, so that a percentile has enough queries; otherwise the
-// turns as they are. Turns that are left over are ignored.
+// Joins the turns of each block of several rounds to one, so that a percentile has enough queries; turns in
+// blocks of one round are returned as they are. Turns that are left over are ignored.
 inline std::vector<Turn> pooled_turns(Turns turns) {
   const size_t each = 2 * rounds_of(turns.size());
   if (each == 2) return {turns.begin(), turns.end()};
@@ -81,7 +82,8 @@ inline std::vector<Turn> pooled_turns(Turns turns) {
   return out;
 }
 
-// As times_better() of turns.hpp, from blocks of so many rounds as there are.
+// Computes times_better() of turns.hpp from blocks, whose number of rounds follows from the number of turns
+// (rounds_of()).
 inline std::optional<statistics::Interval> times_better_of_rounds(Quantity quantity, Turns turns,
                                                                   Turns baseline) {
   if (turns.size() != baseline.size() || turns.size() < 2) return std::nullopt;

@@ -139,7 +139,8 @@ class Members {
   const io::Source& source_;
 };
 
-// Formats x so that it is read as the same double, and -0 as 0. JSON has no NaN and no infinity: TT-STAT-01.
+// Formats x so that it is read as the same double, and -0 as 0. Throws TT-STAT-01 for a NaN or an infinity,
+// which JSON does not have.
 inline std::string json_number(double x) {
   if (!std::isfinite(x))
     fail("TT-STAT-01", "JSON cannot represent the number " + std::to_string(x) +

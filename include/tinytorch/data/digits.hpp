@@ -225,7 +225,7 @@ inline void write_digit(std::vector<Segment>& path, int64_t digit, Draws& draws)
 
 using Canvas = std::array<int32_t, kDigitPixels>;
 
-// Per pixel: the minimum of its value and the squared distance of its centre to the segment, up to reach^2.
+// Lowers each pixel to the squared distance of its centre to the segment, if that is less, up to reach^2.
 inline void lower_to_segment_distance(Canvas& canvas, const Segment& s, int32_t reach) {
   const auto first = [&](int32_t a, int32_t b) { return std::max(0, (std::min(a, b) - reach) / kGrid); };
   const auto last = [&](int32_t a, int32_t b) {

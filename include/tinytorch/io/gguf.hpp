@@ -117,7 +117,7 @@ class GgufFile {
     }
   }
 
-  // Where the bytes are: in memory, or in a file that stays open.
+  // The bytes are in memory_, or in a file that stays open.
   Bytes memory_;
   std::shared_ptr<io::Descriptor> descriptor_;
   uint64_t size_ = 0;

@@ -72,7 +72,7 @@ class Json {
 };
 
 // Parses the whole of `text`. Throws TT-IO-03 with the byte position if it is not JSON, or with the kind of
-// file if that is recognized (file_kind.hpp); TT-IO-06 above a limit.
+// file if that is recognized (file_kind.hpp), and TT-IO-06 above a limit.
 TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
                        TT_LOC);
 

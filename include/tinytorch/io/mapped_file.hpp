@@ -27,7 +27,7 @@ inline void use_large_pages(void* data, size_t bytes) {
 
 class MappedFile {
  public:
-  // TT-IO-01 if the file cannot be read or is no regular file.
+  // Throws TT-IO-01 if the file cannot be read or is no regular file.
   explicit MappedFile(const std::string& path, TT_LOC) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat info {};

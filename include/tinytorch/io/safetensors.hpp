@@ -34,9 +34,9 @@ TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safet
 // cannot be read.
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
 
-// As parse_safetensors, for a mapped file (io/mapped_file.hpp): the tensors lie in the mapping and keep it
-// alive, so nothing is read before it is used. Writing to a tensor never changes the file. Tensors of a type
-// that becomes another dtype are copies.
+// Parses a mapped file (io/mapped_file.hpp) like parse_safetensors. The tensors are views of the mapping and
+// keep it alive, so that nothing is read before it is used. Writing to a tensor never changes the file.
+// Tensors of a type that becomes another dtype are copies.
 TT_API TensorMap map_safetensors(const std::shared_ptr<const io::MappedFile>& file, const std::string& name,
                                  Metadata* metadata = nullptr, TT_LOC);
 

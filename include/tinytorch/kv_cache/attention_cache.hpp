@@ -11,7 +11,7 @@ struct KeysAndValues {
   Tensor keys, values;  // [B, G, S, D]
 };
 
-// What a cache has to hold for a model: the keys and values of each layer, [G, D] a token.
+// The sizes of a model's KV cache: for each layer, a token has keys [G, D] and values [G, D].
 struct KvShape {
   int64_t layers = 0, groups = 0, head_size = 0;
   bool exists() const { return layers > 0; }  // false for a model that does not use a cache
@@ -53,9 +53,9 @@ class AttentionCache {
     const KeysAndValues all = append(layer, k, v);
     return scaled_dot_product_attention(q, all.keys, all.values, rules);
   }
-  // For causal attention that no kernel has: appends k, v and returns f(q, keys, values) of each sequence, of
-  // its rows q [1, H, t, D] and all of its tokens [1, G, S, D], as [B, H, T, D]. A cache that does not have
-  // them in one piece copies them in each step.
+  // Computes causal attention for which there is no kernel: appends k and v, calls f(q, keys, values) for
+  // each sequence with its rows q [1, H, t, D] and all of its tokens [1, G, S, D], and returns the results as
+  // [B, H, T, D]. A cache that does not have them in one piece copies them in each step.
   using Attend = std::function<Tensor(const Tensor& q, const Tensor& keys, const Tensor& values)>;
   virtual Tensor attend_by(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
                            const Attend& f) {

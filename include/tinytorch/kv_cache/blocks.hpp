@@ -32,7 +32,7 @@ class BlockPool {
   int64_t holders(int32_t page) const { return holders_.at(static_cast<size_t>(page)); }
 
   // A free page, held once. The page that was freed last comes first: it may still be in a processor's cache.
-  // TT-KV-06 if there is none.
+  // Throws TT-KV-06 if there is none.
   int32_t take(TT_LOC) {
     if (free_.empty()) {
       fail("TT-KV-06",
@@ -56,7 +56,8 @@ class BlockPool {
     if (--holders == 0) free_.push_back(page);
     if (kept(page) && holders == 1) ++cached_;
   }
-  // The prefix cache keeps a page that a sequence holds, until drop(). TT-KV-07 if it keeps it already.
+  // The prefix cache keeps a page that a sequence holds, until drop(). Throws TT-KV-07 if it keeps it
+  // already.
   void keep(int32_t page, TT_LOC) {
     int64_t& holders = count(page, "keep", loc);
     if (kept(page)) refuse(page, "keep", "it is kept already", loc);

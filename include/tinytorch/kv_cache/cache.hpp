@@ -81,15 +81,15 @@ class KvCache : public AttentionCache {
     explicit_ = true;
   }
 
-  // For graphs (transformer/graph_decode.hpp), which read the description of a step at the same addresses in
-  // each replay: from now on begin() writes it to tensors that are never replaced.
+  // Prepares the cache for graphs (transformer/graph_decode.hpp), which read the description of a step at the
+  // same addresses in each replay: from now on begin() writes it to tensors that are never replaced.
   void fix_addresses(TT_LOC) {
     if (fixed_.defined()) return;
     fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
     fix_table(loc);
   }
-  // After begin(): the step has `rows` rows, of which those after the announced ones belong to no sequence,
-  // and its kernels are launched for sequences of up to `longest` tokens.
+  // Pads the step after begin(): it has `rows` rows, of which those after the announced ones belong to no
+  // sequence, and its kernels are launched for sequences of up to `longest` tokens.
   void pad_step(int64_t rows, int64_t longest, TT_LOC) {
     const bool valid = fixed_.defined() && explicit_ && step_.most_rows == 1 && rows >= rows_ &&
                        rows <= sequences() && longest >= step_.longest;
@@ -292,7 +292,7 @@ class KvCache : public AttentionCache {
   // The first `length` tokens of a sequence, [1, G, length, D], of planes [pages, G, page, D].
   static Tensor tokens_of(const Tensor& planes, const Tensor& table, int64_t sequence, int64_t length) {
     const int64_t G = planes.size(1), page = planes.size(2), D = planes.size(3);
-    const int64_t pages = (length + page - 1) / page;
+    const int64_t pages = ceil_div(length, page);
     const Tensor own =
         table.defined()
             ? index_select(planes, 0, slice(table.select(0, sequence), 0, 0, pages).to(DType::i64))
@@ -304,8 +304,8 @@ class KvCache : public AttentionCache {
   static Tensor rows_of(const Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
   }
-  // Where a token overwrites another one, an earlier token of the same step would miss that: each gets a step
-  // of its own.
+  // Attends to each token in a step of its own, because a token that overwrites another one would take it
+  // from the earlier tokens of the same step.
   Tensor attend_one_by_one(KvMemory memory, const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionOptions& rules) const {
     if (explicit_) {

@@ -42,7 +42,8 @@ class PagedCache : public KvCache {
   // The pages of a sequence, in the order of its tokens.
   std::span<const int32_t> table(int64_t sequence) const { return tables_.at(static_cast<size_t>(sequence)); }
 
-  // Makes the empty sequence `to` a copy of `from` without copying a token. TT-KV-03 if `to` has tokens.
+  // Makes the empty sequence `to` a copy of `from` without copying a token. Throws TT-KV-03 if `to` has
+  // tokens.
   void fork(int64_t from, int64_t to, TT_LOC) {
     if (length(to) > 0) {
       fail("TT-KV-03",

@@ -61,7 +61,7 @@ class BatchNorm : public Module {
  private:
   // Updates running_mean and running_var in place, outside of any graph, and counts the batch. `count` is the
   // number of values per channel. The unbiased variance is the biased one times count / (count - 1), which
-  // does not exist for a single value: TT-NN-14.
+  // does not exist for a single value. Throws TT-NN-14 for that.
   void update_running(const Tensor& mean, const Tensor& biased_var, int64_t count) {
     NoGrad no_grad;
     if (count < 2) {

@@ -38,7 +38,7 @@ class DataLoader : public BatchSource {
   // The number of full batches, plus one for the remaining samples unless drop_last is set.
   int64_t batches_per_epoch() const {
     const int64_t n = samples(), b = options_.batch_size;
-    return options_.drop_last ? n / b : (n + b - 1) / b;
+    return options_.drop_last ? n / b : ceil_div(n, b);
   }
   const DataLoaderOptions& options() const { return options_; }
 

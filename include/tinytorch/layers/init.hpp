@@ -21,7 +21,7 @@ struct Fans {
   int64_t in = 0, out = 0;
 };
 // fan_in is the number of inputs that each output sums; fan_out is the number of outputs that each input
-// affects. A weight of rank 0 or 1 has neither: TT-NN-10.
+// affects. Throws TT-NN-10 for a weight of rank 0 or 1, which has neither.
 inline Fans fans_of(const Tensor& weight, TT_LOC) {
   if (weight.rank() < 2) {
     fail("TT-NN-10",

@@ -72,7 +72,8 @@ inline RecurrentState recurrent_step(RecurrentUnit unit, const Tensor& from_inpu
   return {sigmoid(g[3]) * tanh(cell), cell};
 }
 
-// What the layers and the cells share: their weights, uniform on [-1/sqrt(H), 1/sqrt(H)], and their checks.
+// The base class of recurrent layers and cells. It has their weights, uniform on [-1/sqrt(H), 1/sqrt(H)], and
+// their checks.
 class RecurrentBase : public Module {
  public:
   RecurrentUnit unit;
@@ -187,7 +188,8 @@ class Recurrent : public RecurrentBase {
   }
 
  private:
-  // For each step, which samples still have it: bool [B, 1]. Empty without lengths.
+  // Returns a mask bool [B, 1] for each step, true for samples whose sequence has this step. The list is
+  // empty without lengths.
   Tensors masks(const Tensor& lengths, int64_t T, int64_t B, Loc loc) const {
     if (!lengths.defined()) return {};
     require_sizes(lengths.dtype() == i64 && lengths.shape() == Shape{B}, "lengths i64 [B]", lengths, loc);

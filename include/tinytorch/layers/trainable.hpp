@@ -1,4 +1,4 @@
-// What an optimizer requires of the tensors that it trains, and of its options.
+// Checks of the tensors that an optimizer trains, and of its options.
 #pragma once
 
 #include <cmath>

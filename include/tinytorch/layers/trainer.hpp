@@ -44,7 +44,8 @@ struct TrainerOptions {
   std::string checkpoint_path{};
   int64_t checkpoint_every = 0;  // in optimizer steps; 0: after each epoch
   std::FILE* progress = stdout;  // null: silent
-  // If empty: training_step(). compiled_training_step() (acceleration/) captures and replays the passes.
+  // The function that makes a step; if it is empty, training_step() does. compiled_training_step()
+  // (acceleration/) captures and replays the passes.
   TrainingStep step{};
 };
 

@@ -13,7 +13,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// weight [N, K] -> scores f64 [N, K] on the CPU. TT-SHAPE-02 and TT-CALIB-02 if the statistics do not fit.
+// weight [N, K] -> scores f64 [N, K] on the CPU. Throws TT-SHAPE-02 and TT-CALIB-02 if the statistics do not
+// fit.
 inline Tensor wanda_scores(const Tensor& weight, const InputStatistics& inputs, TT_LOC) {
   const NoGrad no_grad;
   require_statistics("wanda_scores", weight, inputs, loc);

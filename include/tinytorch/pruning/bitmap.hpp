@@ -18,7 +18,7 @@ class BitmapMatrix {
  public:
   BitmapMatrix() = default;
   // values [nnz] of any dtype, bits i64 [N, ceil(K / 64)], offsets i64 [N + 1], as backend::BitmapView
-  // describes them. TT-PRUNE-05 unless they fit together.
+  // describes them. Throws TT-PRUNE-05 unless they fit together.
   BitmapMatrix(Tensor values, Tensor bits, Tensor offsets, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         bits_(std::move(bits)),

@@ -14,8 +14,8 @@ class BsrMatrix {
  public:
   BsrMatrix() = default;
   // values [blocks, B, B] of any dtype, indices i32 [blocks], offsets i64 [ceil(N / B) + 1], as
-  // backend::BsrView describes them. TT-PRUNE-05 unless they fit together. Values that do not begin at a
-  // multiple of 16 bytes, such as a slice, are copied, because kernels on CUDA load 16 bytes at a time.
+  // backend::BsrView describes them. Throws TT-PRUNE-05 unless they fit together. Values that do not begin at
+  // a multiple of 16 bytes, such as a slice, are copied, because kernels on CUDA load 16 bytes at a time.
   BsrMatrix(Tensor values, Tensor indices, Tensor offsets, int64_t rows, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         indices_(std::move(indices)),
@@ -26,7 +26,7 @@ class BsrMatrix {
                         is_block(values_.size(1)) && values_.is_contiguous() && rows >= 0 && columns >= 0;
     const int64_t B = blocks ? values_.size(1) : 16, count = blocks ? values_.size(0) : 0;
     const bool fits = blocks && pruning::is_part(indices_, DType::i32, {count}) &&
-                      pruning::are_offsets(offsets_, (rows + B - 1) / B, count, loc) && ascend(loc);
+                      pruning::are_offsets(offsets_, ceil_div(rows, B), count, loc) && ascend(loc);
     pruning::require_part(fits, "BSR",
                           "values [blocks, B, B] for B = 16, 32 or 64, indices i32 [blocks], which ascend in "
                           "a row of blocks and are below ceil(K / B), offsets i64 [ceil(N / B) + 1]",
@@ -93,7 +93,7 @@ class BsrMatrix {
     const Tensor indices = indices_.to(cpu, loc), offsets = offsets_.to(cpu, loc);
     const auto* const at = offsets.data<int64_t>();
     const auto* const column = indices.data<int32_t>();
-    const int64_t width = (columns_ + block() - 1) / block();
+    const int64_t width = ceil_div(columns_, block());
     for (int64_t b = 0; b + 1 < offsets.numel(); ++b) {
       for (int64_t i = at[b]; i < at[b + 1]; ++i) {
         if (column[i] < 0 || column[i] >= width) return false;
@@ -107,7 +107,7 @@ class BsrMatrix {
   int64_t rows_ = 0, columns_ = 0;
 };
 
-// w [N, K] of any dtype -> its blocks that have an element other than 0 (NaN too), on the device of w.
+// w [N, K] of any dtype -> its blocks that have an element other than 0 (NaN too), on the device of w. Throws
 // TT-PRUNE-01 unless block is 16, 32 or 64.
 inline BsrMatrix to_bsr(const Tensor& w, int64_t block, TT_LOC) {
   const NoGrad no_grad;
@@ -116,7 +116,7 @@ inline BsrMatrix to_bsr(const Tensor& w, int64_t block, TT_LOC) {
     fail("TT-PRUNE-01", "to_bsr: blocks have 16, 32 or 64 rows and columns, got " + std::to_string(block),
          loc);
   }
-  const int64_t R = (from.N + block - 1) / block, C = (from.K + block - 1) / block;
+  const int64_t R = ceil_div(from.N, block), C = ceil_div(from.K, block);
   const auto any = [&](int64_t r, int64_t c) {
     for (int64_t n = r * block; n < std::min((r + 1) * block, from.N); ++n)
       for (int64_t k = c * block; k < std::min((c + 1) * block, from.K); ++k)

@@ -13,7 +13,7 @@ namespace tinytorch::inline TT_BUILD {
 class BsrInt8Matrix {
  public:
   BsrInt8Matrix() = default;
-  // codes of i8, and f32 scales [blocks, B]. TT-PRUNE-05 unless they fit together.
+  // codes of i8, and f32 scales [blocks, B]. Throws TT-PRUNE-05 unless they fit together.
   BsrInt8Matrix(BsrMatrix codes, Tensor scales, TT_LOC)
       : codes_(std::move(codes)), scales_(std::move(scales)) {
     const bool fits = codes_.defined() && codes_.dtype() == DType::i8 &&
@@ -62,8 +62,8 @@ class BsrInt8Matrix {
 };
 
 // w [N, K] -> the blocks that have an element other than 0, each row of a block rounded to 8 bits: its
-// largest magnitude becomes 127. A NaN or an infinity makes the scale of its row of the block NaN.
-// TT-PRUNE-01 unless block is 16, 32 or 64; TT-DTYPE-02 unless w is floating.
+// largest magnitude becomes 127. A NaN or an infinity makes the scale of its row of the block NaN. Throws
+// TT-PRUNE-01 unless block is 16, 32 or 64, and TT-DTYPE-02 unless w is floating.
 inline BsrInt8Matrix to_bsr_int8(const Tensor& w, int64_t block, TT_LOC) {
   const NoGrad no_grad;
   require_defined("to_bsr_int8", loc, w);

@@ -8,11 +8,11 @@
 //                                         .input = x});
 //   std::puts(r.text().c_str());
 //
-// How much is pruned and with how many bits the rest is stored are one question: 4 bits of many channels, or
-// 8 bits of fewer. For each format the least sparsity that fits is trained and measured, and the least loss
-// wins. The report has the loss, the bytes and the time of a call of each of these models, of the model
-// before, and of the chosen one with each step left out. The last row sets the removed channels to 0 in
-// place: it is called "mask only", because neither bytes nor time fall.
+// Sparsity and bits share one budget of bytes: 4 bits of many channels, or 8 bits of fewer. For each format
+// the least sparsity that fits the budget is trained and measured, and the model with the least loss wins.
+// The report has the loss, the bytes and the time of a call of each of these models, of the model before, and
+// of the chosen one with each step left out. The last row sets the removed channels to 0 in place: it is
+// called "mask only", because neither bytes nor time fall.
 #pragma once
 
 #include <chrono>
@@ -247,8 +247,8 @@ class Compression {
 }  // namespace pruning
 
 // Makes `model` fit `bytes`, the sum of all its parameters and buffers. It is the teacher until the end, and
-// changes only then. Make optimizers after this call. TT-PRUNE-10 if no choice fits, or for an incomplete
-// task; errors of plan_shrink and quantize.
+// changes only then. Make optimizers after this call. Throws TT-PRUNE-10 if no choice fits, or for an
+// incomplete task, and the errors of plan_shrink and quantize.
 inline CompressionReport compress(Module& model, int64_t bytes, const CompressionTask& task,
                                   const CompressionOptions& o = {}, TT_LOC) {
   return pruning::Compression(model, bytes, task, o, loc).run();

@@ -275,7 +275,7 @@ inline CrossoverTable parse_crossover(const Json& tree, const io::Source& source
 // The share of the blocks of w [N, K] that are all zeros; a part of a block at the edge is a block.
 inline double block_sparsity(const Tensor& w, int64_t block) {
   const KeptElements from("block_sparsity", w, Loc::current());
-  const int64_t rows = (from.N + block - 1) / block, columns = (from.K + block - 1) / block;
+  const int64_t rows = ceil_div(from.N, block), columns = ceil_div(from.K, block);
   if (rows * columns == 0) return 0;
   std::vector<char> used(static_cast<size_t>(rows * columns), 0);
   for (int64_t n = 0; n < from.N; ++n)
@@ -287,8 +287,8 @@ inline double block_sparsity(const Tensor& w, int64_t block) {
 
 }  // namespace pruning
 
-// Measures each format at each sparsity. TT-PRUNE-02 for options out of range, TT-PRUNE-01 and TT-PRUNE-06
-// for formats that are unknown or have no kernel there.
+// Measures each format at each sparsity. Throws TT-PRUNE-02 for options out of range, and TT-PRUNE-01 and
+// TT-PRUNE-06 for formats that are unknown or have no kernel there.
 inline CrossoverTable measure_crossover(const CrossoverOptions& o = {}, TT_LOC) {
   return pruning::CrossoverRun(o, loc).run();
 }
@@ -298,7 +298,8 @@ inline void save_crossover(const CrossoverTable& t, const std::string& path, TT_
 inline void save_crossover_page(const CrossoverTable& t, const std::string& path, TT_LOC) {
   write_file(path, t.html(), loc);
 }
-// TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, TT-IO-04 if it is of another kind.
+// Throws TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, and TT-IO-04 if it is of another
+// kind.
 inline CrossoverTable load_crossover(const std::string& path, TT_LOC) {
   const io::Source source{path, "a crossover table", loc};
   const auto text = read_file(path, uint64_t{1} << 24, loc);

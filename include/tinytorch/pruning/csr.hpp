@@ -15,8 +15,9 @@ inline constexpr int64_t kNarrowColumns = 65536;  // columns that 16 bits can nu
 class CsrMatrix {
  public:
   CsrMatrix() = default;
-  // values [nnz] of any dtype; indices u8 [nnz, 2] (uint16_t) for K <= 65536, else i32 [nnz]; offsets i64
-  // [N + 1], as backend::CsrView describes them. TT-PRUNE-05 unless they fit together: columns must ascend.
+  // values [nnz] of any dtype; indices u8 [nnz, 2] (uint16_t) for K <= 65536, else i32 [nnz]; offsets i64 [N
+  // + 1], as backend::CsrView describes them. Throws TT-PRUNE-05 unless they fit together: columns must
+  // ascend.
   CsrMatrix(Tensor values, Tensor indices, Tensor offsets, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         indices_(std::move(indices)),

@@ -27,8 +27,8 @@ struct DistillOptions {
 };
 
 // T^2 times the mean over all rows of the divergence of softmax(student / T) and softmax(teacher / T). Both
-// are logits [..., V] of one shape. The teacher gets no gradient. TT-PRUNE-08 for a temperature that is not
-// above 0.
+// are logits [..., V] of one shape. The teacher gets no gradient. Throws TT-PRUNE-08 for a temperature that
+// is not above 0.
 inline Tensor soft_target_loss(const Tensor& student, const Tensor& teacher, double temperature = 2,
                                Divergence divergence = Divergence::forward, TT_LOC) {
   require_defined("soft_target_loss", loc, student, teacher);
@@ -54,7 +54,7 @@ inline Tensor soft_target_loss(const Tensor& student, const Tensor& teacher, dou
 }
 
 // soft * soft_target_loss + (1 - soft) * cross_entropy(student, labels). With weight 0 for a part its tensor
-// (teacher or labels) may be undefined. TT-PRUNE-08 for options out of range.
+// (teacher or labels) may be undefined. Throws TT-PRUNE-08 for options out of range.
 inline Tensor distillation_loss(const Tensor& student, const Tensor& teacher, const Tensor& labels,
                                 const DistillOptions& o = {}, TT_LOC) {
   if (!(o.soft >= 0 && o.soft <= 1))

@@ -45,7 +45,7 @@ class SparseReader {
       if (key.starts_with(kSparseEntry)) out.push_back(entry(key.substr(kSparseEntry.size()), value));
     return out;
   }
-  // TT-PRUNE-05 if the parts of the layer do not fit together, TT-IO-04 for an unknown format.
+  // Throws TT-PRUNE-05 if the parts of the layer do not fit together, and TT-IO-04 for an unknown format.
   SparseWeight weight(const SparseEntry& e) const {
     const auto part = [&](const char* name) {
       const auto found = tensors_.find(quantization::below(e.path, name));
@@ -117,8 +117,8 @@ inline constexpr const char* kSparseParts[] = {"weight",  "values", "bits",   "g
 
 }  // namespace pruning
 
-// Writes all parameters and buffers of a model, some of whose linear layers are sparse. TT-IO-02 if it cannot
-// be written.
+// Writes all parameters and buffers of a model, some of whose linear layers are sparse. Throws TT-IO-02 if it
+// cannot be written.
 inline void save_sparse(const Module& model, const std::string& path, TT_LOC) {
   Metadata metadata{{"format", pruning::kSparseFormat}, {"version", "1"}};
   const_cast<Module&>(model).for_each_module([&](const std::string& at, Module& m) {
@@ -136,8 +136,9 @@ inline void save_sparse(const Module& model, const std::string& path, TT_LOC) {
 }
 
 // Fills `model`, whose linear layers become sparse as they are in the file. Nothing is changed before
-// everything was compared. TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, TT-IO-04 for an
-// unknown format or version, TT-NN-04 if it does not fit the model, TT-PRUNE-05 if parts contradict.
+// everything was compared. Throws TT-IO-01 if the file cannot be read, TT-IO-03 if it is damaged, TT-IO-04
+// for an unknown format or version, TT-NN-04 if it does not fit the model, and TT-PRUNE-05 if parts
+// contradict.
 inline void load_sparse(Module& model, const std::string& path, TT_LOC) {
   const NoGrad no_grad;
   Metadata metadata;

@@ -18,7 +18,7 @@ class GapMatrix {
  public:
   GapMatrix() = default;
   // values [entries] of any dtype, gaps u8 [entries / 2], offsets i64 [N + 1], as backend::GapView describes
-  // them. TT-PRUNE-05 unless they fit together.
+  // them. Throws TT-PRUNE-05 unless they fit together.
   GapMatrix(Tensor values, Tensor gaps, Tensor offsets, int64_t columns, TT_LOC)
       : values_(std::move(values)),
         gaps_(std::move(gaps)),

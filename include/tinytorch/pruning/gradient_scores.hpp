@@ -34,8 +34,8 @@ class GradientScores {
   }
 
   // Adds the scores of the gradients that backward() left; call it before the optimizer's step, which moves
-  // the weights. A parameter without a gradient adds 0. TT-PRUNE-03 if none has one, or if a parameter has
-  // another shape than at the beginning.
+  // the weights. A parameter without a gradient adds 0. Throws TT-PRUNE-03 if none has one, or if a parameter
+  // has another shape than at the beginning.
   void add(TT_LOC) {
     const NoGrad no_grad;
     bool any = false;
@@ -53,7 +53,7 @@ class GradientScores {
     ++batches_;
   }
 
-  // The scores of a parameter, f64. TT-PRUNE-03 for an unknown name.
+  // The scores of a parameter, f64. Throws TT-PRUNE-03 for an unknown name.
   const Tensor& of(const std::string& name, TT_LOC) const {
     const auto found = scores_.find(name);
     if (found == scores_.end()) refuse("there is no parameter '" + name + "'", loc);
@@ -62,7 +62,7 @@ class GradientScores {
   const std::map<std::string, Tensor>& all() const { return scores_; }
   int64_t batches() const { return batches_; }
 
-  // A mask for each parameter, in their order: each loses the share `sparsity`, or all together do.
+  // A mask for each parameter, in their order: each loses the share `sparsity`, or all together do. Throws
   // TT-PRUNE-04 if a global threshold removed all of a parameter.
   Tensors masks(double sparsity, MaskScope scope = MaskScope::layer, TT_LOC) const {
     const NoGrad no_grad;

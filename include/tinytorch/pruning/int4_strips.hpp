@@ -17,7 +17,7 @@ class Int4StripsMatrix {
  public:
   Int4StripsMatrix() = default;
   // codes u8 and scales f16 of the shapes that backend::Int4Strips24 gives for [rows, columns], contiguous.
-  // TT-PRUNE-05 unless they fit together.
+  // Throws TT-PRUNE-05 unless they fit together.
   Int4StripsMatrix(Tensor codes, Tensor scales, int64_t rows, int64_t columns, TT_LOC)
       : codes_(std::move(codes)), scales_(std::move(scales)), rows_(rows), columns_(columns) {
     using backend::Int4Strips24;
@@ -51,7 +51,7 @@ class Int4StripsMatrix {
   int64_t rows_ = 0, columns_ = 0;
 };
 
-// Rounds the kept numbers to codes of 4 bits. TT-DTYPE-02 unless w is of f32, bf16 or f16.
+// Rounds the kept numbers to codes of 4 bits. Throws TT-DTYPE-02 unless w is of f32, bf16 or f16.
 inline Int4StripsMatrix to_int4_strips(const TwoFourMatrix& w, TT_LOC) {
   if (!w.defined() || (w.dtype() != DType::f32 && !is_16_bit(w.dtype()))) {
     fail("TT-DTYPE-02",

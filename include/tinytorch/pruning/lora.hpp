@@ -171,7 +171,7 @@ inline std::vector<LoraLinear*> lora_layers(Module& model) {
   });
   return out;
 }
-// TT-PRUNE-09
+// Throws TT-PRUNE-09.
 [[noreturn]] inline void refuse_lora(const std::string& what, Loc loc) { fail("TT-PRUNE-09", what, loc); }
 
 // Freezes all parameters and puts a LoraLinear in the place of each layer that has none. `made(place)` gives
@@ -189,8 +189,8 @@ void attach_parts(Module& model, const std::vector<LoraPlace>& places, double dr
 
 }  // namespace pruning
 
-// Where adapters can be: the linear layers of a Gpt2, Llama or Decoder by their names in transformers, and of
-// any other model by their paths.
+// Lists the linear layers that can have adapters: those of a Gpt2, Llama or Decoder by their names in
+// transformers, and those of any other model by their paths.
 inline std::vector<LoraPlace> lora_places(Module& model) {
   if (auto* const gpt2 = dynamic_cast<Gpt2*>(&model)) return pruning::lora_places_of(*gpt2);
   if (auto* const llama = dynamic_cast<Llama*>(&model)) return pruning::lora_places_of(*llama, false);
@@ -203,8 +203,8 @@ inline std::vector<LoraPlace> lora_places(Module& model) {
   return out;
 }
 
-// Freezes the model and adds adapters to the chosen layers. Returns how many. TT-PRUNE-07 for a rank below 1
-// or above that of a layer; TT-PRUNE-09 if a target names no layer, or if the model has adapters.
+// Freezes the model and adds adapters to the chosen layers. Returns how many. Throws TT-PRUNE-07 for a rank
+// below 1 or above that of a layer, and TT-PRUNE-09 if a target names no layer, or if the model has adapters.
 inline int64_t attach_lora(Module& model, const LoraOptions& o = {},
                            Generator& generator = default_generator(), TT_LOC) {
   const NoGrad no_grad;
@@ -271,7 +271,7 @@ inline void drop_lora(Module& model) {
 }
 
 // Adds the adapters to the weights and takes them away. The outputs are those of the model with adapters in
-// eval mode, up to rounding. Returns how many there were; TT-PRUNE-09 for none.
+// eval mode, up to rounding. Returns how many there were. Throws TT-PRUNE-09 if there were none.
 inline int64_t merge_lora(Module& model, TT_LOC) {
   int64_t count = 0;
   for (const LoraLinear* const layer : pruning::lora_layers(model)) {

@@ -121,7 +121,8 @@ inline std::map<std::string, double> lora_alphas(const Json& json, const std::ve
 }  // namespace pruning
 
 // Writes the adapters into `folder`, which is created. lora_alpha is the scale times r, so that the file has
-// the same meaning without rsLoRA. TT-PRUNE-09 if there are none, TT-IO-02 if a file cannot be written.
+// the same meaning without rsLoRA. Throws TT-PRUNE-09 if there are none, and TT-IO-02 if a file cannot be
+// written.
 inline void save_lora(Module& model, const std::string& folder, TT_LOC) {
   StateDict tensors;
   std::vector<const LoraPart*> parts;
@@ -145,9 +146,9 @@ inline void save_lora(Module& model, const std::string& folder, TT_LOC) {
 }
 
 // Attaches the adapters of a folder to a model without any, in the dtype of its weights. Nothing is changed
-// if something does not fit. Returns how many. TT-IO-01 and TT-IO-03 for files that cannot be read, TT-IO-04
-// for kinds of adapters that are not built here, TT-NN-04 if names or shapes do not fit the model,
-// TT-PRUNE-09 if it has adapters.
+// if something does not fit. Returns how many. Throws TT-IO-01 and TT-IO-03 for files that cannot be read,
+// TT-IO-04 for kinds of adapters that are not built here, TT-NN-04 if names or shapes do not fit the model,
+// and TT-PRUNE-09 if it has adapters.
 inline int64_t load_lora(Module& model, const std::string& folder, TT_LOC) {
   const NoGrad no_grad;
   if (!pruning::lora_layers(model).empty())

@@ -23,9 +23,7 @@ struct LowRank {
 };
 
 // The rank from which on a product of factors has no fewer numbers than [N, K]: N K / (N + K), rounded up.
-inline int64_t break_even_rank(int64_t N, int64_t K) {
-  return N + K == 0 ? 0 : (N * K + N + K - 1) / (N + K);
-}
+inline int64_t break_even_rank(int64_t N, int64_t K) { return N + K == 0 ? 0 : ceil_div(N * K, N + K); }
 
 // The largest rank whose factors have at most the share `budget` of the numbers of [N, K], at least 1.
 inline int64_t rank_of_budget(int64_t N, int64_t K, double budget) {
@@ -44,7 +42,7 @@ inline int64_t rank_of_energy(const Tensor& s, double energy) {
   return std::max<int64_t>(1, rank);
 }
 
-// TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
+// Throws TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
 inline void require_rank(const char* op, const Tensor& w, int64_t rank, Loc loc) {
   require_defined(op, loc, w);
   if (w.rank() != 2)

@@ -14,18 +14,18 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Whether each tensor loses the same share, or all together.
+// Chooses whether each tensor loses the share (layer), or all tensors together (global).
 enum class MaskScope : uint8_t { layer, global };
 
 // w of any shape and dtype -> bool mask: round(sparsity n) elements of the least |w| are false. A NaN goes
-// last. TT-PRUNE-02 unless 0 <= sparsity < 1.
+// last. Throws TT-PRUNE-02 unless 0 <= sparsity < 1.
 inline Tensor magnitude_mask(const Tensor& w, double sparsity, TT_LOC) {
   const NoGrad no_grad;
   require_defined("magnitude_mask", loc, w);
   return mask_of_scores(abs(w.detach().to(DType::f64, loc), loc), sparsity, loc);
 }
 
-// One mask for each tensor. TT-PRUNE-04 if a global threshold removed all of a tensor.
+// One mask for each tensor. Throws TT-PRUNE-04 if a global threshold removed all of a tensor.
 inline Tensors magnitude_masks(const Tensors& weights, double sparsity, MaskScope scope = MaskScope::layer,
                                TT_LOC) {
   const NoGrad no_grad;

@@ -28,7 +28,7 @@ inline NamedTensors prunable(const Module& model) {
 
 class PruningMasks {
  public:
-  // Adds a mask, or removes more of a parameter that has one, and sets the removed elements to 0.
+  // Adds a mask, or removes more of a parameter that has one, and sets the removed elements to 0. Throws
   // TT-PRUNE-03 unless the mask is bool with the parameter's shape.
   void prune(const NamedTensor& parameter, const Tensor& mask, TT_LOC) {
     const NoGrad no_grad;
@@ -49,7 +49,7 @@ class PruningMasks {
     for (const auto& [name, entry] : *entries_) apply(entry);
   }
   // Applies the masks after each step of the optimizer, also those that are added later. They live as long as
-  // the optimizer. TT-PRUNE-03 if it does not train a masked parameter under the same name.
+  // the optimizer. Throws TT-PRUNE-03 if it does not train a masked parameter under the same name.
   void keep_in(Optimizer& optimizer, TT_LOC) {
     const auto entries = entries_;
     const StateDict state = optimizer.state_dict();
@@ -71,7 +71,7 @@ class PruningMasks {
     });
   }
   // Gives the kept elements the values of `state`, such as those of an early step ("lottery ticket"), and the
-  // removed ones 0. TT-NN-04 if a masked parameter is missing there.
+  // removed ones 0. Throws TT-NN-04 if a masked parameter is missing there.
   void rewind(const StateDict& state, TT_LOC) const {
     const NoGrad no_grad;
     for (const auto& [name, entry] : *entries_) {

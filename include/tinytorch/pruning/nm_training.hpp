@@ -44,7 +44,7 @@ struct NmStraightThrough final : Primitive<NmStraightThrough> {
   }
 };
 
-// TT-PRUNE-01 unless 1 <= N <= M and the last dimension of w is a multiple of M.
+// Throws TT-PRUNE-01 unless 1 <= N <= M and the last dimension of w is a multiple of M.
 inline Tensor nm_straight_through(const Tensor& w, int64_t N, int64_t M, double decay = 0, TT_LOC) {
   require_defined("nm_straight_through", loc, w);
   return apply(NmStraightThrough(N, M, decay), {w}, loc);
@@ -73,7 +73,7 @@ class NmLinear : public Module {
 
 // Puts NmLinear in the place of the linear layers whose rows are a multiple of M; the head of a language
 // model ("head") stays. The parameters stay the same tensors under the same names, so that an optimizer goes
-// on. Returns how many. TT-PRUNE-01 unless 1 <= N <= M.
+// on. Returns how many. Throws TT-PRUNE-01 unless 1 <= N <= M.
 inline int64_t train_nm(Module& model, int64_t N, int64_t M, double decay = 2e-4, TT_LOC) {
   if (N < 1 || N > M) require_groups("train_nm", zeros({1, std::max<int64_t>(1, M)}), N, M, loc);
   std::vector<Linear*> layers;

@@ -14,7 +14,7 @@
 //   bitmap.hpp     one bit for each element, and the numbers other than 0
 //   csr.hpp        numbers with their columns
 //   gaps.hpp       numbers with their distances, in four bits
-//   bsr.hpp        dense blocks with their columns
+//   bsr.hpp        dense blocks with their columns (bsr_int8.hpp: of 8-bit codes)
 //   two_four.hpp   two of each four numbers (2:4), as tensor cores read them
 //   int4_strips.hpp  the same with numbers of 4 bits
 //   strips.hpp     2:4 in the order of tensor cores, and linear layers with it
@@ -39,6 +39,7 @@
 #include <tinytorch/pruning/activation_aware.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
+#include <tinytorch/pruning/bsr_int8.hpp>
 #include <tinytorch/pruning/compress.hpp>
 #include <tinytorch/pruning/crossover.hpp>
 #include <tinytorch/pruning/csr.hpp>
@@ -59,6 +60,7 @@
 #include <tinytorch/pruning/schedule.hpp>
 #include <tinytorch/pruning/shrink.hpp>
 #include <tinytorch/pruning/sparse_linear.hpp>
+#include <tinytorch/pruning/sparse_parts.hpp>
 #include <tinytorch/pruning/sparse_weight.hpp>
 #include <tinytorch/pruning/sparsegpt.hpp>
 #include <tinytorch/pruning/sparsity.hpp>

@@ -1,5 +1,5 @@
-// What pruning did to a model: zeros, and whether stored bytes fell. A layer that has zeros in dense storage
-// is "mask only": neither its size nor its time changed.
+// A report of a pruned model: its zeros, and whether its stored bytes fell. A layer that has zeros in dense
+// storage is "mask only": neither its size nor its time changed.
 //
 //   std::puts(pruning_report(model).text().c_str());
 #pragma once

@@ -1,4 +1,4 @@
-// How much is removed when: sparsity as a function of the step, and pruning in rounds.
+// Schedules of pruning: sparsity as a function of the step, and pruning in rounds.
 //
 //   SparsitySchedule s = cubic_sparsity(0, 0.9, 100, 1000);     // fast first, slow at the end
 //   iterative_prune(model, {.sparsity = 0.9, .rounds = 5, .rewind = initial}, [&](PruningMasks& masks) {
@@ -16,14 +16,14 @@ namespace tinytorch::inline TT_BUILD {
 
 using SparsitySchedule = std::function<double(int64_t step)>;
 
-// Nothing before step `at`, and all of it from then on.
+// The sparsity is 0 before step `at`, and `sparsity` from then on.
 inline SparsitySchedule one_shot_sparsity(double sparsity, int64_t at = 0, TT_LOC) {
   require_sparsity("one_shot_sparsity", sparsity, loc);
   return [=](int64_t step) { return step < at ? 0.0 : sparsity; };
 }
 
 // `first` up to step `begin`, then last + (first - last) (1 - t)^3, where t rises from 0 at `begin` to 1 at
-// `end`, and `last` from there on. TT-PRUNE-02 for begin >= end, or first > last.
+// `end`, and `last` from there on. Throws TT-PRUNE-02 for begin >= end, or first > last.
 inline SparsitySchedule cubic_sparsity(double first, double last, int64_t begin, int64_t end, TT_LOC) {
   require_sparsity("cubic_sparsity", first, loc), require_sparsity("cubic_sparsity", last, loc);
   if (begin >= end || first > last) {
@@ -50,7 +50,7 @@ struct IterativeOptions {
 };
 
 // In each round: train(masks), then remove the smallest weights of the model (and rewind the others); after
-// the last round train(masks) once more. train makes its optimizer and calls masks.keep_in(optimizer).
+// the last round train(masks) once more. train makes its optimizer and calls masks.keep_in(optimizer). Throws
 // TT-PRUNE-02 for settings out of range.
 template <class Train>
 PruningMasks iterative_prune(Module& model, const IterativeOptions& o, Train&& train, TT_LOC) {

@@ -20,7 +20,8 @@ namespace tinytorch::inline TT_BUILD {
 struct ShrinkOptions {
   double sparsity = 0.5;  // share of the groups of each family that goes
   int64_t multiple = 8;   // channels that stay are rounded up to a multiple of it; heads are not rounded
-  // Whether a family may lose groups, by the names of its parameters; empty: all may.
+  // Returns true if a family may lose groups; its argument has the names of the family's parameters. An empty
+  // function lets all families lose groups.
   std::function<bool(const std::set<std::string>&)> choose{};
   // Scores of single weights by the names of parameters, such as GradientScores::all(); a group counts by
   // their sum. A tensor without scores counts by its squares.
@@ -92,13 +93,14 @@ inline void become(const Tensor& t, const Tensor& smaller) {
   impl.offset = smaller.offset();
 }
 
-// Which groups of a family go: the least important, so that the channels that stay are a multiple.
+// Chooses the groups of a family that are removed: the least important ones. If a group is one channel, the
+// number of channels that stay is a multiple of o.multiple.
 inline std::vector<size_t> groups_to_remove(const std::vector<size_t>& family,
                                             const std::vector<double>& importance, int64_t unit,
                                             const ShrinkOptions& o) {
   const auto all = static_cast<int64_t>(family.size());
   int64_t keep = all - removed_count(o.sparsity, all);
-  if (unit == 1 && o.multiple > 1) keep = (keep + o.multiple - 1) / o.multiple * o.multiple;
+  if (unit == 1 && o.multiple > 1) keep = ceil_div(keep, o.multiple) * o.multiple;
   const int64_t gone = std::max<int64_t>(0, all - std::max<int64_t>(keep, 0));
   std::vector<size_t> order(family);
   std::stable_sort(order.begin(), order.end(),
@@ -109,8 +111,8 @@ inline std::vector<size_t> groups_to_remove(const std::vector<size_t>& family,
 
 }  // namespace pruning
 
-// Which channels go, for a model that runs on x. TT-PRUNE-02 for a sparsity outside [0, 1), TT-PRUNE-03 for
-// scores of other shapes, TT-PRUNE-04 if a family would lose all its groups.
+// Chooses the channels that are removed from a model that runs on x. Throws TT-PRUNE-02 for a sparsity
+// outside [0, 1), TT-PRUNE-03 for scores of other shapes, TT-PRUNE-04 if a family would lose all its groups.
 inline ShrinkPlan plan_shrink(Module& model, const Tensor& x, const ShrinkOptions& o = {}, TT_LOC) {
   const NoGrad no_grad;
   require_sparsity("plan_shrink", o.sparsity, loc);
@@ -173,8 +175,8 @@ inline void mask_channels(Module& model, const ShrinkPlan& plan) {
 }
 
 // Removes the channels of the plan from the model's parameters and buffers and from the state of its
-// optimizer. All handles of the tensors stay valid. TT-PRUNE-03 if the plan is for other shapes; a captured
-// graph must be captured again.
+// optimizer. All handles of the tensors stay valid. Throws TT-PRUNE-03 if the plan is for other shapes; a
+// captured graph must be captured again.
 inline void shrink(Module& model, const ShrinkPlan& plan, Optimizer* optimizer = nullptr, TT_LOC) {
   const NoGrad no_grad;
   const std::map<std::string, Tensor> tensors = pruning::tensors_by_name(model);

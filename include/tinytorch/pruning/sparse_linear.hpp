@@ -50,8 +50,8 @@ inline std::shared_ptr<SparseLinear> store_sparse(Linear& layer, std::string_vie
 }
 
 namespace pruning {
-// Whether a weight has the pattern and the dtype of a format. A format without a pattern takes any weight,
-// and an unknown name is refused later.
+// Returns true if a weight has the pattern and the dtype of a format. A format without a pattern takes any
+// weight, and an unknown name is refused later.
 inline bool can_store(const Tensor& w, std::string_view format) {
   if (format != "2:4" && format != "strips") return true;
   if (w.size(1) % 4 != 0 || (format == "strips" && !is_16_bit(w.dtype()))) return false;

@@ -1,5 +1,5 @@
-// What the formats of sparse matrices share: which elements of a matrix are kept, and the checks of the parts
-// of a matrix that was read from a file.
+// Functions that the formats of sparse matrices share: they find the elements of a matrix that are kept, and
+// check the parts of a matrix that was read from a file.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ struct KeptElements {
   Tensor kept;    // bool [N, K]
   int64_t N = 0, K = 0;
 
-  // TT-SHAPE-02 unless w is a matrix.
+  // Throws TT-SHAPE-02 unless w is a matrix.
   KeptElements(const char* op, const Tensor& w, Loc loc) {
     const NoGrad no_grad;
     require_defined(op, loc, w);
@@ -39,7 +39,7 @@ struct KeptElements {
   const bool* flags() const { return static_cast<const bool*>(kept.raw()); }
 };
 
-// TT-PRUNE-05: the parts of a sparse matrix contradict each other.
+// Throws TT-PRUNE-05, because the parts of a sparse matrix contradict each other.
 inline void require_part(bool fits, const char* format, const std::string& rule, Loc loc) {
   if (fits) return;
   fail("TT-PRUNE-05",
@@ -50,7 +50,8 @@ inline void require_part(bool fits, const char* format, const std::string& rule,
 inline bool is_part(const Tensor& t, DType dtype, const Shape& shape) {
   return t.defined() && t.dtype() == dtype && t.shape() == shape && t.is_contiguous();
 }
-// Whether offsets [n + 1] begin with 0, never descend, and end with `last`. Reads them from any device.
+// Returns true if offsets [n + 1] begin with 0, never descend, and end with `last`. They may be on any
+// device.
 inline bool are_offsets(const Tensor& offsets, int64_t n, int64_t last, Loc loc) {
   if (n < 0 || !is_part(offsets, DType::i64, {n + 1})) return false;
   const Tensor here = offsets.to(cpu, loc);

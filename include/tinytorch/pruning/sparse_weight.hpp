@@ -108,7 +108,7 @@ namespace pruning {
            "and blocks of 8-bit codes (bsr16_int8, bsr32_int8, bsr64_int8)",
        loc);
 }
-// Whether blocks have 8-bit codes: "bsr16_int8", "bsr32_int8", "bsr64_int8".
+// Returns true for the formats whose blocks have 8-bit codes: "bsr16_int8", "bsr32_int8", "bsr64_int8".
 inline bool is_int8_format(std::string_view format) { return format.ends_with("_int8"); }
 // 16, 32 or 64 for "bsr16", "bsr32", "bsr64", also with "_int8"; else 0.
 inline int64_t block_of_format(std::string_view format) {
@@ -117,8 +117,9 @@ inline int64_t block_of_format(std::string_view format) {
 }
 }  // namespace pruning
 
-// The elements of w [N, K] that are not 0. TT-PRUNE-01 for an unknown format, or a w that "2:4" and "strips"
-// cannot store; TT-DTYPE-02 for strips of other dtypes than bf16 and f16, and 8-bit codes of integers.
+// The elements of w [N, K] that are not 0. Throws TT-PRUNE-01 for an unknown format, or a w that "2:4" and
+// "strips" cannot store, and TT-DTYPE-02 for strips of other dtypes than bf16 and f16, and 8-bit codes of
+// integers.
 inline SparseWeight sparse_weight(const Tensor& w, std::string_view format, TT_LOC) {
   if (format == "bitmap") return SparseWeight(to_bitmap(w, loc));
   if (format == "gaps") return SparseWeight(to_gaps(w, loc));
@@ -194,8 +195,8 @@ struct SparseLinearOp final : Primitive<SparseLinearOp> {
   }
 };
 
-// x [..., K] weight^T + bias -> [..., N] in the dtype of x. TT-PRUNE-06 without a kernel for the format on
-// this device.
+// x [..., K] weight^T + bias -> [..., N] in the dtype of x. Throws TT-PRUNE-06 if there is no kernel for the
+// format on this device.
 inline Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& bias = {}, TT_LOC) {
   require_defined("sparse_linear", loc, x);
   if (const auto* const strips = std::get_if<StripsMatrix>(&weight.matrix()))

@@ -1,7 +1,7 @@
 // SparseGPT: removes elements column by column, and lets the columns to the right make up for it.
 //
-// As in GPTQ (quantization/gptq.hpp) with H = X^T X + damping and H^-1 = U^T U, U upper triangular, where an
-// element is "rounded" to 0 or stays:
+// The method is GPTQ (quantization/gptq.hpp) with H = X^T X + damping and H^-1 = U^T U, U upper triangular,
+// in which an element is "rounded" to 0 or stays:
 //
 //   at the first column of a block:  score_nj = (w_nj / U_jj)^2, and the smallest of the block go
 //   for column j:  e = w_nj / U_jj if it goes, else 0;   w_nk -= e U_jk for k > j;   w_nj = 0 if it goes
@@ -44,8 +44,8 @@ inline Tensor sparsegpt_mask(const double* w, const double* U, int64_t N, int64_
 }  // namespace pruning
 
 // weight [N, K] -> a weight of the same shape, dtype and device, whose removed elements are exactly 0 and
-// whose others are changed. The result has the same bits for any number of threads. TT-PRUNE-01 or
-// TT-PRUNE-02 for options out of range, TT-CALIB-02 without inputs.
+// whose others are changed. The result has the same bits for any number of threads. Throws TT-PRUNE-01 or
+// TT-PRUNE-02 for options out of range, and TT-CALIB-02 without inputs.
 inline Tensor sparsegpt(const Tensor& weight, const InputStatistics& inputs, const SparseGptOptions& o = {},
                         TT_LOC) {
   const NoGrad no_grad;

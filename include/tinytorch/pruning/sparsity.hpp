@@ -1,4 +1,5 @@
-// What all criteria share: which share of scores goes, by an exact count, and the checks of settings.
+// Functions that all pruning criteria share: they remove an exact number of the least scores, and check
+// settings.
 //
 // "Sparsity" is the share of elements that are removed, "density" the share that is kept. A mask is bool, and
 // true where an element is kept.
@@ -16,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// TT-PRUNE-02 unless 0 <= sparsity < 1.
+// Throws TT-PRUNE-02 unless 0 <= sparsity < 1.
 inline void require_sparsity(const char* op, double sparsity, Loc loc) {
   if (sparsity >= 0 && sparsity < 1) return;
   fail("TT-PRUNE-02",
@@ -25,7 +26,7 @@ inline void require_sparsity(const char* op, double sparsity, Loc loc) {
        loc);
 }
 
-// TT-PRUNE-03 unless the mask is bool with the shape of w.
+// Throws TT-PRUNE-03 unless the mask is bool with the shape of w.
 inline void require_mask(const char* op, const Tensor& w, const Tensor& mask, Loc loc) {
   require_defined(op, loc, w, mask);
   if (mask.dtype() == DType::boolean && mask.shape() == w.shape()) return;

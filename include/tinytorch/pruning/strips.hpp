@@ -22,8 +22,8 @@ namespace tinytorch::inline TT_BUILD {
 class StripsMatrix {
  public:
   StripsMatrix() = default;
-  // strips u8 of the shape Strips24::shape(rows, columns), contiguous; dtype bf16 or f16. TT-PRUNE-05 unless
-  // they fit together.
+  // strips u8 of the shape Strips24::shape(rows, columns), contiguous; dtype bf16 or f16. Throws TT-PRUNE-05
+  // unless they fit together.
   StripsMatrix(Tensor strips, DType dtype, int64_t rows, int64_t columns, TT_LOC)
       : strips_(std::move(strips)), dtype_(dtype), rows_(rows), columns_(columns) {
     const bool fits = is_16_bit(dtype) && rows >= 0 && columns >= 0 && columns % 4 == 0 &&
@@ -78,7 +78,8 @@ class StripsMatrix {
 };
 
 // w [N, K] of f32, bf16 or f16 -> of each four neighbours in a row the two of the largest magnitude (the
-// first of equal ones, NaN first), computed on the device of w. TT-PRUNE-01 unless K is a multiple of 4.
+// first of equal ones, NaN first), computed on the device of w. Throws TT-PRUNE-01 unless K is a multiple of
+// 4.
 inline TwoFourMatrix compress_two_four(const Tensor& w, TT_LOC) {
   const NoGrad no_grad;
   require_defined("compress_two_four", loc, w);
@@ -101,7 +102,7 @@ inline TwoFourMatrix compress_two_four(const Tensor& w, TT_LOC) {
   return {values, places, loc};
 }
 
-// TT-DTYPE-02 unless w is of bf16 or f16.
+// Throws TT-DTYPE-02 unless w is of bf16 or f16.
 inline StripsMatrix to_strips(const TwoFourMatrix& w, TT_LOC) {
   if (!w.defined() || !is_16_bit(w.dtype())) {
     fail("TT-DTYPE-02",

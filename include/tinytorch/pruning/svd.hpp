@@ -44,7 +44,8 @@ inline bool rotate_pair(double* p, double* q, int64_t n, double* vp, double* vq,
 
 }  // namespace pruning
 
-// a [N, K] of a floating dtype, finite. TT-SHAPE-02 unless it is a matrix, TT-CALIB-01 for a NaN or infinity.
+// a [N, K] of a floating dtype, finite. Throws TT-SHAPE-02 unless it is a matrix, and TT-CALIB-01 for a NaN
+// or infinity.
 inline Svd svd(const Tensor& a, TT_LOC) {
   const NoGrad no_grad;
   require_defined("svd", loc, a);

@@ -16,7 +16,7 @@ class TwoFourMatrix {
  public:
   TwoFourMatrix() = default;
   // values [N, K / 2] of any dtype, places u8 [N, 2 ceil(K / 16)] (uint16_t words), as backend::TwoFourView
-  // describes them. TT-PRUNE-05 unless they fit together: the two places of a group ascend.
+  // describes them. Throws TT-PRUNE-05 unless they fit together: the two places of a group ascend.
   TwoFourMatrix(Tensor values, Tensor places, TT_LOC)
       : values_(std::move(values)), places_(std::move(places)) {
     const bool matrix =
@@ -79,8 +79,8 @@ class TwoFourMatrix {
 };
 
 // w [N, K] of any dtype -> its elements that are not 0, on the device of w. A group with fewer than two of
-// them stores zeros at its lowest free places. TT-PRUNE-01 unless K is a multiple of 4 and each group of four
-// has at most two.
+// them stores zeros at its lowest free places. Throws TT-PRUNE-01 unless K is a multiple of 4 and each group
+// of four has at most two.
 inline TwoFourMatrix to_two_four(const Tensor& w, TT_LOC) {
   const NoGrad no_grad;
   const pruning::KeptElements from("to_two_four", w, loc);

@@ -82,7 +82,7 @@ inline Tensor calibration_values(const char* op, const Tensor& x, Loc loc) {
 }
 
 // x of any shape and floating dtype -> codes of the same shape and device: i8 if s.low < 0, else u8. Throws
-// TT-CALIB-03 if s is no scale: 0, not finite, or codes that do not fit a byte.
+// TT-CALIB-03 if s is no scale: 0, not finite, or with codes that do not fit a byte.
 inline Tensor quantize(const Tensor& x, const AffineScale& s, TT_LOC) {
   const Tensor values = calibration_values("quantize", x, loc);
   const int32_t least = s.low < 0 ? -128 : 0, most = s.low < 0 ? 127 : 255;

@@ -52,7 +52,8 @@ class BlockCodes {
     std::copy_n(patterns_.end() - format.bytes, format.bytes, code_bits_.begin());
   }
 
-  // Whether each number of a block has a code of its own, of 2 to 8 bits, and all codes have as many.
+  // Returns true if each number of a block has a code of its own, and all codes have the same number of bits,
+  // 2 to 8.
   bool found() const {
     const size_t n = bits_[0].size();
     const auto same = [&](const auto& b) { return b.size() == n; };
@@ -224,9 +225,9 @@ inline void gptq_pack_rows(const BlockCodes& codes, double* w, const double* U, 
 }
 
 // GPTQ into a block format: weight [N, K] -> packed rows, on the device of the weight. The result has the
-// same bits for the same weight and statistics, for any number of threads. TT-QUANT-03 and
-// TT-QUANT-04 as quantize(); TT-QUANT-10 if the codes of the format are not separate; TT-CALIB-03 for a
-// damping below 0.
+// same bits for the same weight and statistics, for any number of threads. Throws TT-QUANT-03 and TT-QUANT-04
+// as quantize() does, TT-QUANT-10 if the codes of the format are not separate, and TT-CALIB-03 for a damping
+// below 0.
 inline QuantizedTensor gptq_pack(const Tensor& weight, const InputStatistics& inputs,
                                  const BlockFormat& format, double damping = 0.01, TT_LOC) {
   const NoGrad no_grad;

@@ -95,7 +95,8 @@ inline void fail_never_called(const std::string& path, Loc loc) {
 
 // Statistics of the inputs of each layer, in one pass, and the layers in the order of their first calls.
 // Takes 8 K^2 bytes a layer of K inputs. transform[i], if given, is applied to the inputs of layer i first.
-// TT-CALIB-01 names the layer whose inputs are not finite, TT-CALIB-02 a layer that is never called.
+// Throws TT-CALIB-01 if the inputs of a layer are not finite, and TT-CALIB-02 if a layer is never called; the
+// message names it.
 struct LayerInputs {
   std::vector<InputStatistics> statistics;
   std::vector<size_t> order;

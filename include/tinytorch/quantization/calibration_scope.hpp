@@ -1,5 +1,5 @@
-// What calibration does to a model for a while: eval mode, and functions that are called before its layers.
-// The model is as before at the end of the C++ scope, with or without an exception.
+// Scopes for calibration: eval mode, and functions that are called before layers. At the end of the C++ scope
+// the model is as before, with or without an exception.
 //
 //   const EvalMode eval(model);
 //   CallHooks hooks;

@@ -97,7 +97,7 @@ class PackedReader {
     return out;
   }
 
-  // The weight of a layer, on the CPU, with the memory of the file's tensors. TT-QUANT-02 if the sizes
+  // The weight of a layer, on the CPU, with the memory of the file's tensors. Throws TT-QUANT-02 if the sizes
   // differ.
   QuantizedTensor weight(const PackedEntry& e) const {
     const auto tensor = [&](const char* name) {
@@ -274,8 +274,8 @@ class PackedLoader {
 }  // namespace quantization
 
 // Writes all parameters and buffers of a model, some of whose layers are packed. An existing file is replaced
-// only when the new one is complete. TT-IO-02 if it cannot be written, TT-QUANT-01 for a format of the
-// program.
+// only when the new one is complete. Throws TT-IO-02 if it cannot be written, and TT-QUANT-01 if a format is
+// the program's own.
 inline void save_packed(const Module& model, const std::string& path, TT_LOC) {
   Metadata metadata{{"format", quantization::kPackedFormat}, {"version", quantization::kPackedVersion}};
   // The walk changes nothing; for_each_module also serves walks that do.
@@ -305,8 +305,9 @@ inline void save_packed(const Module& model, const std::string& path, TT_LOC) {
 }
 
 // Fills `model`, whose layers become packed as they are in the file; others get floats of the model's dtype.
-// Nothing is changed before everything was compared. TT-IO-01 if the file cannot be read, TT-IO-03 if it is
-// damaged, TT-IO-04 for an unknown format, layout or version, TT-NN-04 and TT-QUANT-02 if it does not fit.
+// Nothing is changed before everything was compared. Throws TT-IO-01 if the file cannot be read, TT-IO-03 if
+// it is damaged, TT-IO-04 for an unknown format, layout or version, and TT-NN-04 and TT-QUANT-02 if it does
+// not fit.
 inline void load_packed(Module& model, const std::string& path, TT_LOC) {
   Metadata metadata;
   const TensorMap tensors = load_safetensors(path, &metadata, loc);

@@ -21,7 +21,8 @@
 
 namespace tinytorch::inline TT_BUILD::quantization {
 
-// For each layer whose inputs are made by known tensors: these, with the channels as their first dimension.
+// Maps each layer whose inputs are made by known tensors to these tensors, which have the channels as their
+// first dimension.
 using InputMakers = std::map<const Module*, Tensors>;
 
 inline Tensors made_by(const LayerNorm& norm) { return {norm.weight, norm.bias}; }

@@ -19,8 +19,8 @@ struct PackedGgufOptions {
   DType dtype = DType::f32;  // of everything that is not packed
   Device device = default_device();
   Activations activations = Activations::int8;
-  // Whether the head stays packed. A tied head of a packed embedding then gets a copy of its blocks, because
-  // the embedding itself is looked up in floats. If not, the head is floats.
+  // If true, the head stays packed. A tied head of a packed embedding then gets a copy of its blocks, because
+  // the embedding itself is looked up in floats. If false, the head has float weights.
   bool head = true;
 };
 

@@ -18,9 +18,9 @@
 // may have its numbers anywhere in the row (act-order, g_idx): rows are stored sorted by groups, and a layer
 // permutes its inputs, once for all rows.
 //
-// What is not as the configuration says is refused with the reason: bits, group size, symmetry, layout. A z
-// of 16 (15 in a gptq file) is refused, too: programs read it as 16 or as 0.
-// Source: auto_gptq's QuantLinear and AutoAWQ's WQLinear_GEMM, as published.
+// Tensors that contradict the configuration (bits, group size, symmetry, layout) are refused with the reason.
+// A z of 16 (15 in a gptq file) is refused, too, because some programs read it as 16 and others as 0. Source:
+// auto_gptq's QuantLinear and AutoAWQ's WQLinear_GEMM, as published.
 #pragma once
 
 #include <tinytorch/io/json.hpp>
@@ -230,8 +230,8 @@ class Int4Reader {
     const int stored = nibble(word, config_.layout == Int4Layout::awq ? kAwqPlace[n % 8] : n % 8);
     return stored + (config_.layout == Int4Layout::gptq ? 1 : 0);
   }
-  // Whether every zero point is 8. Refuses those that are not as the configuration says, and scales that are
-  // not finite.
+  // Returns true if every zero point is 8. Refuses zero points that contradict the configuration, and scales
+  // that are not finite.
   bool check_zeros() const {
     bool symmetric = true;
     for (int64_t g = 0; g < groups_; ++g) {
@@ -284,15 +284,16 @@ class Int4Reader {
 }  // namespace quantization
 
 // The settings of quantize_config.json (GPTQ), quant_config.json (AWQ), or of "quantization_config" in
-// config.json. TT-IO-03 for malformed text, TT-IO-04 for other bits, methods, layouts and group sizes.
+// config.json. Throws TT-IO-03 for malformed text, and TT-IO-04 for other bits, methods, layouts and group
+// sizes.
 inline Int4Config parse_int4_config(Bytes text, const std::string& name = "quantization config", TT_LOC) {
   const io::Source source{name, "the settings of weights of 4 bits", loc};
   const Json tree = parse_json(text, source);
   return quantization::Int4ConfigReader(tree, source).run();
 }
 
-// The weight whose tensors are `prefix`.qweight, .qzeros, .scales and .g_idx. TT-IO-03 for tensors that do
-// not fit each other or the configuration, TT-IO-04 for what cannot be represented.
+// The weight whose tensors are `prefix`.qweight, .qzeros, .scales and .g_idx. Throws TT-IO-03 for tensors
+// that do not fit each other or the configuration, and TT-IO-04 for what cannot be represented.
 inline Int4Weight read_int4(const TensorMap& file, const std::string& prefix, const Int4Config& config,
                             TT_LOC) {
   const io::Source source{prefix, "weights of 4 bits", loc};

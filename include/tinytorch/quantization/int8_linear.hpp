@@ -79,7 +79,7 @@ inline CodedRows quantize_rows(const Tensor& x, TT_LOC) {
 class DynamicLinear : public Module {
  public:
   // weight [N, K], floating, of which only the codes and scales are kept; bias [N] or undefined, which stays
-  // as it is. TT-CALIB-01 if a weight is not finite, TT-SHAPE-02 unless it is a matrix.
+  // as it is. Throws TT-CALIB-01 if a weight is not finite, and TT-SHAPE-02 unless it is a matrix.
   explicit DynamicLinear(const Tensor& of_weight, const Tensor& of_bias = {}, TT_LOC) {
     require_defined("DynamicLinear", loc, of_weight);
     if (of_weight.rank() != 2)
@@ -89,7 +89,7 @@ class DynamicLinear : public Module {
     weight_scale = add_buffer("weight_scale", rows.scales.reshape({-1}).to(of_weight.device()));
     if (of_bias.defined()) bias = add_buffer("bias", of_bias.detach());
   }
-  // x [..., K], f32, bf16 or f16 -> [..., N] of the dtype of x. TT-SHAPE-02 for another K.
+  // x [..., K], f32, bf16 or f16 -> [..., N] of the dtype of x. Throws TT-SHAPE-02 for another K.
   Tensor forward(const Tensor& x) override {
     const NoGrad no_grad;
     const int64_t N = weight.size(0), K = weight.size(1);

@@ -16,9 +16,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What happens to inputs x [..., K] before the product: x / s, then a Hadamard rotation. The weight becomes
-// W s, rotated, so the product stays the same. The cost of a call: a division of each input, which is 1 / N
-// of the product's work; a rotation on the CPU with log2 K additions for each input.
+// The transform of inputs x [..., K] before the product: x / s, then a Hadamard rotation. The weight becomes
+// W s, rotated, so that the product stays the same. A call costs a division of each input, which is 1 / N of
+// the product's work, and, with a rotation, log2 K additions for each input on the CPU.
 struct InputTransform {
   Tensor scale{};                      // s, f32 [K]; undefined: none
   std::optional<uint64_t> rotation{};  // the seed of its signs
@@ -127,7 +127,8 @@ inline std::shared_ptr<QuantizedLinear> replace_packed(Linear& layer, const Quan
   layer.weight = Tensor(), layer.bias = Tensor();
   return packed;
 }
-// Packs the weight of a linear layer, which forgets its own. TT-QUANT-03, TT-QUANT-04, TT-QUANT-07.
+// Packs the weight of a linear layer, which forgets its own. Throws TT-QUANT-03, TT-QUANT-04 and TT-QUANT-07
+// as quantize() does.
 inline std::shared_ptr<QuantizedLinear> pack_linear(Linear& layer, const BlockFormat& format,
                                                     Activations activations = Activations::int8, TT_LOC) {
   return replace_packed(layer, quantize(layer.weight, format, loc), activations);

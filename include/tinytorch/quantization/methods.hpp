@@ -35,7 +35,8 @@ struct Method {
   bool needs_calibration() const { return scales() || rounding == Rounding::gptq; }
 };
 
-// TT-QUANT-08 unless `name` is one of the methods, or one for channels and one for rounding, joined by "+".
+// Throws TT-QUANT-08 unless `name` is one of the methods, or one for channels and one for rounding, joined by
+// "+".
 inline Method method_of(const std::string& name, TT_LOC) {
   Method m;
   int channels = 0, roundings = 0;

@@ -214,11 +214,11 @@ inline void measure_layers(Module& model, const std::vector<Work*>& work, const 
 
 }  // namespace quantization
 
-// Packs the linear layers of `model`, on its device. TT-QUANT-01 for an unknown format, TT-QUANT-08 for an
-// unknown method, TT-QUANT-06 if a head is asked for and the model has none. TT-CALIB-02 if the method needs
-// calibration data and there is none, or if a layer is never called with it; TT-CALIB-01 if it is not finite.
-// These are found before a weight is changed. A layer that is packed already is left alone. Calls set by
-// on_call() on linear layers are dropped if there is calibration data.
+// Packs the linear layers of `model`, on its device. Throws TT-QUANT-01 for an unknown format, TT-QUANT-08
+// for an unknown method, and TT-QUANT-06 if a head is asked for and the model has none. Throws TT-CALIB-02 if
+// the method needs calibration data and there is none, or if a layer is never called with it, and TT-CALIB-01
+// if it is not finite. These are found before a weight is changed. A layer that is packed already is left
+// alone. Calls set by on_call() on linear layers are dropped if there is calibration data.
 inline QuantizationReport quantize(Module& model, const QuantizationConfig& config, TT_LOC) {
   namespace q = quantization;
   const NoGrad no_grad;

@@ -1,5 +1,5 @@
-// What quantize() did to each layer: text() for a terminal, json() for programs. html_report() makes a page
-// (quantization/report_page.hpp).
+// The report of quantize() for each layer. text() is for a terminal and json() for programs; html_report()
+// makes a page (quantization/report_page.hpp).
 #pragma once
 
 #include <cstdio>

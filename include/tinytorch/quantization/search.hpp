@@ -5,9 +5,9 @@
 //   fmt::print("{}", found.text());
 //   quantize(gpt2, found.config);
 //
-// For each layer and format, the divergence KL(softmax(y0) || softmax(y)) of the model's outputs is measured
-// when only this layer has this format. Layers begin with their smallest format. Then the step with the
-// largest fall of KL for each byte that it adds is taken, until no step fits (the greedy answer to a
+// The search measures, for each layer and format, the divergence KL(softmax(y0) || softmax(y)) of the model's
+// outputs when only this layer has this format. Layers begin with their smallest format. Then the step with
+// the largest fall of KL for each byte that it adds is taken, until no step fits (the greedy answer to a
 // knapsack). It adds up effects that were measured one at a time, so the result is checked: its real KL and
 // that of each format alone that fits are measured, and the least wins. The search is deterministic, and the
 // model stays as it is; only its MLPs become separate calls, and with `head` a tied head becomes a layer that
@@ -196,10 +196,10 @@ inline std::vector<size_t> uniform_mix(const std::vector<LayerOptions>& layers, 
 
 }  // namespace quantization
 
-// TT-QUANT-09 if not even the smallest formats fit into the budget, TT-QUANT-01 for an unknown format,
-// TT-QUANT-08 for a method that changes channels, TT-CALIB-01 and TT-CALIB-02 as quantize(). With "nearest"
-// and "mse" the model of quantize() is exactly the one that was measured; "gptq" was measured with the inputs
-// of the float model.
+// Throws TT-QUANT-09 if not even the smallest formats fit into the budget, TT-QUANT-01 for an unknown format,
+// TT-QUANT-08 for a method that changes channels, and TT-CALIB-01 and TT-CALIB-02 as quantize() does. With
+// "nearest" and "mse" the model of quantize() is exactly the one that was measured; "gptq" was measured with
+// the inputs of the float model.
 inline FormatSearch search_formats(Module& model, const SearchOptions& o, TT_LOC) {
   namespace q = quantization;
   const NoGrad no_grad;

@@ -1,4 +1,4 @@
-// How far the outputs of a model move if its layers are quantized, and the time of a layer.
+// Measures by how much the outputs of a model change if its layers are quantized, and the time of a layer.
 //
 //   relative_error   sum |y - y0|^2 / sum |y0|^2 over all outputs
 //   divergence       mean KL(softmax(y0) || softmax(y)) of the rows of the outputs, in nats. For a language

@@ -27,7 +27,8 @@ inline Tensor channel_max(const Tensor& x, TT_LOC) {
 }
 
 // s f32 [K] from max|X_j| [K] and max|W_j| [K]. A channel whose maximum is 0 on either side has s = 1. Throws
-// TT-CALIB-01 unless the maxima are finite, TT-CALIB-03 unless 0 <= alpha <= 1, TT-SHAPE-02 for other shapes.
+// TT-CALIB-01 unless the maxima are finite, TT-CALIB-03 unless 0 <= alpha <= 1, and TT-SHAPE-02 for other
+// shapes.
 inline Tensor smoothing_scales(const Tensor& activation_max, const Tensor& weight_max, double alpha = 0.5,
                                TT_LOC) {
   require_defined("smoothing_scales", loc, activation_max, weight_max);

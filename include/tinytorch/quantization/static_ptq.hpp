@@ -32,7 +32,7 @@ namespace tinytorch::inline TT_BUILD {
 // devices with it, and which are not trained.
 class StaticLinear : public Module {
  public:
-  // inputs: the range that calibration has seen. TT-CALIB-01 if it, or a weight, is not finite.
+  // inputs: the range that calibration has seen. Throws TT-CALIB-01 if it, or a weight, is not finite.
   StaticLinear(const Linear& trained, Range inputs, TT_LOC) {
     const Device device = trained.weight.device();
     const ScaledCodes rows = scaled_codes(trained.weight, {.bits = 8, .granularity = Granularity::row}, loc);
@@ -43,8 +43,8 @@ class StaticLinear : public Module {
     if (trained.bias.defined()) bias = add_buffer("bias", trained.bias.detach().clone());
   }
   // x [..., K], f32, bf16 or f16 -> [..., N] of the dtype of x. An input beyond the calibrated range has the
-  // largest code or its negative, and a NaN has code 0. TT-DTYPE-02 for other dtypes, TT-SHAPE-02 for
-  // another K.
+  // largest code or its negative, and a NaN has code 0. Throws TT-DTYPE-02 for other dtypes, and TT-SHAPE-02
+  // for another K.
   Tensor forward(const Tensor& x) override {
     const NoGrad no_grad;
     const Tensor scale = input_scale.to(DType::f32), rows = x.reshape({-1, x.size(-1)}).to(DType::f32);
@@ -68,7 +68,7 @@ using InputRanges = std::map<std::string, Range>;
 struct StaticOptions {
   // Makes the observer of a layer's inputs.
   std::function<std::unique_ptr<Observer>()> observer = [] { return std::make_unique<MinMaxObserver>(); };
-  // Whether a layer stays in floats, by its path.
+  // Returns true for the path of a layer that keeps its float weights.
   std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
 };
 
@@ -84,8 +84,8 @@ inline std::vector<quantization::LayerPlace> layers_to_convert(Module& model, co
 
 // Runs the model on each batch, in eval mode and without gradients, and returns the range of the inputs of
 // each linear layer that is not kept. The model is as before, and no observer stays in it, nor what on_call()
-// had put into these layers. TT-CALIB-01 if an input is not finite, TT-CALIB-02 if a layer had no input:
-// there are no batches, or the model does not call it.
+// had put into these layers. Throws TT-CALIB-01 if an input is not finite, and TT-CALIB-02 if a layer had no
+// input: there are no batches, or the model does not call it.
 inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
                              const StaticOptions& options = {}, TT_LOC) {
   const NoGrad no_grad;
@@ -113,8 +113,8 @@ inline InputRanges calibrate(Module& model, const std::vector<Tensor>& batches,
 }
 
 // Replaces the linear layers that are not kept by layers with 8-bit codes, which have the scales of these
-// ranges for ever, and frees their float weights. Returns their number. TT-CALIB-02 if a layer has no range,
-// before anything is changed.
+// ranges for ever, and frees their float weights. Returns their number. Throws TT-CALIB-02 if a layer has no
+// range, before anything is changed.
 inline int64_t convert(Module& model, const InputRanges& ranges, const StaticOptions& options = {}, TT_LOC) {
   quantization::SeparateMlps separate(model);
   const std::vector<quantization::LayerPlace> layers = layers_to_convert(model, options);

@@ -23,7 +23,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The format with this name. TT-QUANT-01 with a list of all names if there is none.
+// The format with this name. Throws TT-QUANT-01 with a list of all names if there is none.
 inline const BlockFormat& block_format(std::string_view name, TT_LOC) {
   if (const BlockFormat* const found = find_block_format(name)) return *found;
   if (const BlockFormat* const found = find_code_format(name)) return *found;
@@ -39,7 +39,7 @@ class QuantizedTensor {
   QuantizedTensor() = default;
   // `blocks` u8 [..., format.row_bytes(K)] holds the packed rows of a tensor [..., K]. For formats with
   // scales beside the codes, `scales` f32 and `zero_points` i32 (if the format has them) are [...], one for
-  // each row, or [1]. TT-QUANT-02 if the sizes do not fit. `format` outlives this object.
+  // each row, or [1]. Throws TT-QUANT-02 if the sizes do not fit. `format` outlives this object.
   QuantizedTensor(const BlockFormat& format, int64_t K, Tensor blocks, Tensor scales = {},
                   Tensor zero_points = {}, TT_LOC)
       : format_(&format),
@@ -197,7 +197,7 @@ inline QuantizedTensor encode(const Tensor& x, const BlockFormat& format, Loc lo
   return {format, K, codes, scales, zero_points, loc};
 }
 
-// Rows of finite numbers in a format of blocks, on the CPU. TT-QUANT-07 if a scale overflows.
+// Rows of finite numbers in a format of blocks, on the CPU. Throws TT-QUANT-07 if a scale overflows.
 inline QuantizedTensor pack_blocks(const Tensor& x, const BlockFormat& format, Loc loc) {
   Shape shape = x.shape();
   const int64_t K = shape.back(), rows = K == 0 ? 0 : x.numel() / K, blocks = K / format.block;
@@ -236,8 +236,9 @@ inline QuantizedTensor pack_blocks(const Tensor& x, const BlockFormat& format, L
 
 }  // namespace quantization
 
-// x [..., K] of a floating dtype, packed on its device. TT-QUANT-03 if K is no multiple of the format's
-// block; TT-QUANT-04 if a number is not finite; TT-QUANT-07 if a scale is too large for its type.
+// x [..., K] of a floating dtype, packed on its device. Throws TT-QUANT-03 if K is no multiple of the
+// format's block, TT-QUANT-04 if a number is not finite, and TT-QUANT-07 if a scale is too large for its
+// type.
 inline QuantizedTensor quantize(const Tensor& x, const BlockFormat& format, TT_LOC) {
   require_defined("quantize", loc, x);
   require_floating("quantize", x, loc);

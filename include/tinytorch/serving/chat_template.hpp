@@ -36,7 +36,8 @@ struct PromptPart {
   bool marker;  // a special token, if the tokenizer has one of this text
 };
 
-// plain, chatml, llama-3, llama-2 or mistral; TT-SERVE-10 for another name.
+// Returns the format with the name plain, chatml, llama-3, llama-2 or mistral. Throws TT-SERVE-10 for another
+// name.
 inline ChatFormat chat_format_named(const std::string& name, TT_LOC);
 
 // The format that the text of tokenizer_config.json asks for, or plain if it has no template. `program`, if
@@ -45,15 +46,15 @@ inline ChatFormat parse_chat_format(Bytes config, const std::string& name, const
                                     TT_LOC);
 inline ChatFormat load_chat_format(const std::string& folder, TT_LOC);
 
-// The prompt that asks for the next message of the assistant. llama-2 and mistral need messages of user and
-// assistant in turn, after at most one system message: TT-SERVE-11.
+// The prompt that asks for the next message of the assistant. Throws TT-SERVE-11 if the format is llama-2 or
+// mistral and the messages are not those of user and assistant in turn, after at most one system message.
 inline std::vector<PromptPart> render_chat(const ChatFormat& format, std::span<const ChatMessage> messages,
                                            TT_LOC);
 
 // Adjacent texts are encoded together. A marker without a special token is encoded as text.
 inline Tokens encode_parts(const Tokenizer& tokenizer, std::span<const PromptPart> parts, TT_LOC);
 
-// What ends a message of the assistant, besides the end tokens of the model.
+// The tokens and the strings that end a message of the assistant, besides the end tokens of the model.
 inline std::vector<int64_t> chat_end_tokens(const ChatFormat& format, const Tokenizer& tokenizer);
 inline std::vector<std::string> chat_stops(const ChatFormat& format);
 

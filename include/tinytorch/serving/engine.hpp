@@ -38,8 +38,8 @@ struct EngineOptions {
 struct Ended {
   int64_t id;
   Generated text;
-  // What the request's callback or decoder threw, or TT-NN-26 if its logits were not finite. The text ends
-  // before the token at which it was thrown.
+  // The exception that the request's callback or decoder threw, or TT-NN-26 if its logits were not finite.
+  // The text ends before the token at which it was thrown.
   std::exception_ptr error{};
 };
 
@@ -56,7 +56,7 @@ struct EngineCounts {
 // is computed.
 class Engine {
  public:
-  // TT-KV-01 if the model has no kv_shape(), TT-SERVE-01 if an option is out of range.
+  // Throws TT-KV-01 if the model has no kv_shape(), and TT-SERVE-01 if an option is out of range.
   Engine(LanguageModel& model, const EngineOptions& options, TT_LOC)
       : model_(model),
         options_(options),
@@ -72,7 +72,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Queues a request and returns its number. TT-SERVE-02 if it can never run: a token outside of the
+  // Queues a request and returns its number. Throws TT-SERVE-02 if it can never run: a token outside of the
   // vocabulary, a prompt longer than the context, or more tokens than the cache has room for. A text that
   // reaches the context ends there; at_context_end is not looked at. Requests share pages of a prefix cache
   // only with those of the same salt, such as the user's name.
@@ -292,7 +292,7 @@ class Engine {
     return std::ranges::count(held, true);
   }
 
-  // What the scheduler asks about pages that requests share.
+  // Answers the scheduler's questions about pages that requests share, from the prefix cache.
   struct PagesOfEngine : SharedPages {
     explicit PagesOfEngine(Engine& e) : engine(e) {}
     Reuse reusable(int64_t id) const override {

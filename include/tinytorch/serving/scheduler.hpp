@@ -12,7 +12,7 @@
 // the others. Preemption by recomputation (Kwon et al., 2023): if no page is left for a decoding request, the
 // youngest one gives its pages back and computes its tokens again later.
 //
-// What holds in every step, and why:
+// These invariants hold in every step, for these reasons:
 //   progress       the oldest running request is never preempted for a younger one, and a request is admitted
 //                  only if the whole of it fits beside the running ones: so nobody waits for ever
 //   pages          free + held = total, because only pages_for() of a running request are held; with a prefix
@@ -71,9 +71,10 @@ class SharedPages {
     int64_t cached = 0;  // pages of them that no request holds now
   };
   virtual ~SharedPages() = default;
-  // What a waiting request would get; changes nothing.
+  // Returns what a waiting request would get, and changes nothing.
   virtual Reuse reusable(int64_t id) const = 0;
-  // The request is admitted and gets that: full pages, and fewer tokens than it has. Returns their number.
+  // Admits the request and gives it the reusable tokens: full pages, and fewer tokens than it has. Returns
+  // their number.
   virtual int64_t begin(int64_t id) = 0;
   // The request has lost its pages.
   virtual void give_back(int64_t id) = 0;
@@ -92,7 +93,7 @@ class Scheduler {
     }
   }
 
-  // Refuses a request that could never run: TT-SERVE-02.
+  // Queues a request. Throws TT-SERVE-02 if it could never run.
   void submit(const Request& request, TT_LOC) {
     const int64_t most = request.prompt + request.most_new;
     if (request.prompt < 1 || request.most_new < 1 || most > options_.pages * options_.page) {
@@ -206,7 +207,7 @@ class Scheduler {
       if (s.missing() > 1 && !in(step, s.request.id)) add_chunk(step, s, budget, free);
     }
   }
-  // As much of a prompt as budget and pages allow.
+  // Adds as many tokens of a prompt to the step as budget and pages allow.
   void add_chunk(Step& step, const State& s, int64_t& budget, int64_t& free) const {
     const int64_t room = (pages_for(s.computed) + free) * options_.page - s.computed;
     const int64_t count = std::min({s.missing(), budget, room});

@@ -32,7 +32,7 @@ struct CallOptions {
   bool streams = false;     // false: ChoiceNews has no text before the end
 };
 
-// What happened to one text of a call since the last wait().
+// The news of one text of a call since the last wait().
 struct ChoiceNews {
   size_t choice = 0;
   std::string text{};             // bytes that became final; of a call that streams
@@ -49,7 +49,7 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// What the thread of a call and the engine's thread share.
+// The state that the thread of a call and the engine's thread share.
 class CallState {
  public:
   CallState(size_t choices, CallOptions options, size_t most_unread)

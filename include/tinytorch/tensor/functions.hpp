@@ -202,7 +202,8 @@ TT_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {}, T
 // Einstein's sum: einsum("ij,kj->ik", {a, b}) multiplies elements with equal letters and sums over the
 // letters that the result does not have. Without "->", the result has the letters that occur once, in
 // alphabetical order. Each pair of operands is one matmul, from left to right. A letter twice in one operand
-// takes its diagonal; "..." stands for leading dimensions that broadcast. Errors: TT-SHAPE-13.
+// takes its diagonal; "..." stands for leading dimensions that broadcast. Throws TT-SHAPE-13 if the equation
+// is malformed or does not fit the operands.
 TT_API Tensor einsum(const std::string& equation, const Tensors& operands, TT_LOC);
 
 // --- matrix product ---

@@ -42,7 +42,8 @@ class OpObserver {
   // Operations between these two calls compute the gradients of the node's inputs.
   virtual void begin_backward(const Node&) {}
   virtual void end_backward() {}
-  // Before end_backward(): the derivative gave `results` from `gradients`. Undefined tensors mean zero.
+  // Called before end_backward(), when the derivative has computed `results` from `gradients`. Undefined
+  // tensors mean zero.
   virtual void differentiated(const Node&, const Tensors& /*gradients*/, const Tensors& /*results*/) {}
 };
 

@@ -103,8 +103,8 @@ class PrimitiveBase {
   // True for a convolution, for batch norm with given statistics, and for pooling with the same bits in both
   // layouts of images; `step` says which, and its attributes (acceleration/conv_epilogue.hpp).
   virtual bool image_step(backend::ImageStep& /*step*/) const { return false; }
-  // For an operation that draws random numbers: the stream and the first block of this call
-  // (core/random.hpp), and the same operation on others. A replayed graph draws new numbers by them.
+  // An operation that draws random numbers returns its stream and the first block of this call
+  // (core/random.hpp), and makes the same operation on others. A replayed graph draws new numbers by them.
   virtual std::optional<GeneratorState> draws_from() const { return std::nullopt; }
   virtual OwnedPrimitive drawing_from(GeneratorState) const {
     return call_virtual<&PrimitiveBase::clone>(*this);

@@ -123,7 +123,7 @@ inline int64_t slice_position(int64_t position, int64_t size) {
 inline StridedShape sliced(const Shape& shape, const Strides& strides, int dim, int64_t start, int64_t stop,
                            int64_t step) {
   StridedShape out{shape, strides, start * strides[dim]};
-  out.shape[dim] = (stop - start + step - 1) / step;
+  out.shape[dim] = ceil_div(stop - start, step);
   out.strides[dim] = strides[dim] * step;
   return out;
 }

@@ -179,7 +179,7 @@ class Tensor : public TensorMethods {
   Tensor detach() const;
   // Adds to grad() of every leaf on which this tensor depends. Without `gradient`: for one element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, TT_LOC) const;
-  // With options (autograd/grad.hpp): loss.backward({.create_graph = true}).
+  // Takes the options of autograd/grad.hpp: loss.backward({.create_graph = true}).
   template <std::same_as<BackwardOptions> Options = BackwardOptions>
   void backward(const Options& options, TT_LOC) const;
 

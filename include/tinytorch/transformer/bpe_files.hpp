@@ -51,8 +51,9 @@ inline BpeTokenizer load_gpt2_tokenizer(const std::string& encoder_path, const s
                  read_file(merges_path, JsonLimits{}.bytes, loc), encoder_path, merges_path, loc),
       loc);
 }
-[[deprecated("load_gpt2(encoder, merges) is now load_gpt2_tokenizer")]] inline BpeTokenizer load_gpt2(
-    const std::string& encoder_path, const std::string& merges_path, TT_LOC) {
+[[deprecated(
+    "since 0.1.0: call load_gpt2_tokenizer(encoder, merges); load_gpt2 ends with 0.2.0")]] inline BpeTokenizer
+load_gpt2(const std::string& encoder_path, const std::string& merges_path, TT_LOC) {
   return load_gpt2_tokenizer(encoder_path, merges_path, loc);
 }
 

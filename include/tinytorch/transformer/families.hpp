@@ -84,7 +84,7 @@ struct GemmaFamily {
     rest(file, c);
     file.rotary(c, {.theta = 10000});
   }
-  // What the three generations share.
+  // Reads the settings that the three generations share.
   template <class File>
   static void rest(File& file, DecoderConfig& c) {
     c.norm_offset = 1, c.embedding_scale = std::sqrt(static_cast<double>(c.features));
@@ -151,7 +151,7 @@ inline constexpr Family kFamilies[] = {family_of<LlamaFamily>(),  family_of<Mist
                                        family_of<Phi3Family>(),   family_of<GemmaFamily>(),
                                        family_of<Gemma2Family>(), family_of<Gemma3Family>()};
 
-// Null if there is no such family.
+// Returns the family of this model_type, or null if there is none.
 inline const Family* find_family(const std::string& type) {
   for (const Family& family : kFamilies)
     if (type == family.type) return &family;

@@ -40,7 +40,8 @@ struct GenerateOptions {
   // fp8 takes as much memory as i8, and i4 about an eighth of that of f32 (backend/kv_format.hpp);
   // cache_dtype does not matter then.
   KvFormat cache_format = KvFormat::of_dtype;
-  // What happens when the sequence reaches the model's context.
+  // When the sequence has reached the model's context, `slide` drops its oldest tokens, and `stop` ends the
+  // text.
   enum class ContextEnd { slide, stop } at_context_end = ContextEnd::slide;
   // Sampling one of these tokens ends the text. nullopt: LanguageModel::end_tokens() of the model; empty:
   // none.

@@ -123,7 +123,7 @@ inline std::pair<GgufFile, std::string> open_model(const std::string& path, Loc 
   return {std::move(file), name};
 }
 
-// What stands before the weights.
+// Makes the metadata of the file, which stands before the weights.
 inline GgufContent content_of(const Gpt2& model, Loc loc) {
   require_configured_sizes("save_gguf", model, loc);
   return {write_gpt2(model.config, loc), {}};

@@ -7,9 +7,9 @@
 //   .attention.head_count_kv .attention.key_length .attention.layer_norm_rms_epsilon .rope.freq_base (llama)
 //   tokenizer.ggml.bos_token_id, eos_token_id, eot_token_id, eom_token_id    the tokens of start and end
 //
-// What a model of llama.cpp may have and ours has not, such as experts, throws, and so do sizes that the
-// tensors in the file contradict: a damaged number never decides how much memory is taken. Llama 3's scaling
-// of frequencies is no metadata but a tensor of factors, from which it is recovered.
+// Settings of llama.cpp that our models do not have, such as experts, throw, and so do sizes that the tensors
+// in the file contradict: a damaged number never decides how much memory is taken. Llama 3's scaling of
+// frequencies is no metadata but a tensor of factors, from which it is recovered.
 //
 // Source: gguf-py/gguf/constants.py and convert_hf_to_gguf.py, ggml-org/llama.cpp.
 #pragma once

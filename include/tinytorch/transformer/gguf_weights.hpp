@@ -1,6 +1,6 @@
 // The weights of GPT-2 and Llama under the names and in the layout of GGUF files.
 //
-// As in hugging_face_weights.hpp, one table per model serves loading and saving. Matrices are [out, in] as
+// One table per model serves loading and saving, as in hugging_face_weights.hpp. Matrices are [out, in], like
 // ours. Llama's q, k, v and gate, up are separate tensors, which are row ranges of our packed matrices.
 //
 // llama.cpp rotates neighbours of a Llama vector, (x_2i, x_2i+1), where we rotate halves, (x_i, x_i+D/2). So

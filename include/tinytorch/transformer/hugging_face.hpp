@@ -224,12 +224,13 @@ inline std::unique_ptr<Llama> load_llama_model(const std::string& folder, const 
   return hugging_face::build<Llama>(hugging_face::config_of<LlamaConfig>(folder, "llama", loc), folder,
                                     options, loc);
 }
-[[deprecated("load_gpt2(folder) is now load_gpt2_model")]] inline std::unique_ptr<Gpt2> load_gpt2(
-    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+[[deprecated(
+    "since 0.1.0: call load_gpt2_model(folder); load_gpt2 ends with 0.2.0")]] inline std::unique_ptr<Gpt2>
+load_gpt2(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return load_gpt2_model(folder, options, loc);
 }
-[[deprecated("load_llama is now load_llama_model")]] inline std::unique_ptr<Llama> load_llama(
-    const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
+[[deprecated("since 0.1.0: call load_llama_model; load_llama ends with 0.2.0")]] inline std::unique_ptr<Llama>
+load_llama(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return load_llama_model(folder, options, loc);
 }
 // The model that config.json describes, of any family (families.hpp).

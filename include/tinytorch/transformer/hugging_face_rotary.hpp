@@ -6,7 +6,7 @@
 
 namespace tinytorch::inline TT_BUILD::hugging_face {
 
-// What the members of rope_scaling are read with.
+// Values from outside of rope_scaling that its members are interpreted with.
 struct RotaryContext {
   int64_t positions;     // max_position_embeddings
   int64_t original = 0;  // original_max_position_embeddings beside the members, which comes first; 0: none

@@ -19,9 +19,9 @@ HeadCounts head_counts(const Options& o, int64_t width) {
   return {each == 0 ? 0 : width / each * share, each == 0 ? 0 : width / each};
 }
 
-// What a cache of these blocks holds, if it was `built` before heads were removed. A cache has one number of
-// groups for all layers: TT-KV-01 if the layers have different numbers. A layer that is packed
-// (quantization/) has no float weight to count; it counts as the others do.
+// Returns the shape of a cache for these blocks, whose shape was `built` before heads were removed. A cache
+// has one number of groups for all layers. Throws TT-KV-01 if the layers have different numbers. A layer that
+// is packed (quantization/) has no float weight to count; it counts as the others do.
 template <class Blocks>
 KvShape kept_kv_shape(const Blocks& blocks, KvShape built, TT_LOC) {
   int64_t known = -1;
@@ -43,8 +43,9 @@ KvShape kept_kv_shape(const Blocks& blocks, KvShape built, TT_LOC) {
   return built;
 }
 
-// Formats with one configuration for all layers cannot hold a model some of whose heads or features were
-// removed: TT-NN-24 if a layer has other sizes than the configuration says. Packed layers have no sizes here.
+// Throws TT-NN-24 if a layer has other sizes than the configuration says, because formats with one
+// configuration for all layers cannot hold a model some of whose heads or features were removed. Packed
+// layers are not checked.
 template <class Model>
 void require_configured_sizes(const char* what, const Model& model, Loc loc) {
   const auto require = [&](const std::string& name, const Tensor& weight, int dim, int64_t configured) {

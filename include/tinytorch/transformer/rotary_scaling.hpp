@@ -131,7 +131,7 @@ struct RotaryOptions {
     }
     return out;
   }
-  // What cos and sin are multiplied by, so that q k^T grows by its square.
+  // The factor of cos and sin, by whose square q k^T grows.
   double attention_factor() const {
     if (const auto* s = std::get_if<YarnScaling>(&stretch)) return s->attention_factor;
     if (const auto* s = std::get_if<LongRopeScaling>(&stretch)) return s->attention_factor;

@@ -39,14 +39,14 @@ struct SentencePieceModel {
 
 class SentencePieceBpe final : public Tokenizer {
  public:
-  // TT-TEXT-04 if the model is invalid.
+  // Throws TT-TEXT-04 if the model is invalid.
   explicit SentencePieceBpe(SentencePieceModel model, TT_LOC);
   SentencePieceBpe(SentencePieceBpe&&) = default;
   SentencePieceBpe(const SentencePieceBpe&) = delete;
   SentencePieceBpe& operator=(const SentencePieceBpe&) = delete;
 
   Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
-  // TT-TEXT-03 for special tokens as in BpeTokenizer.
+  // Throws TT-TEXT-03 for special tokens as in BpeTokenizer.
   Tokens encode(std::string_view text, const SpecialPolicy& policy, TT_LOC) const;
   // The text of the tokens; the tokens of bytes give bytes. A space that encode() may have put before the
   // text is removed. So decode(encode(text)) is the text, unless it has U+2581, characters that are unknown,

@@ -17,8 +17,8 @@ namespace tinytorch::inline TT_BUILD {
 
 struct SpeculationOptions {
   int64_t most = 7;  // drafted tokens of a pass, 1 to 7: a product of up to 8 rows reads the weights once
-  // What a drafted token adds to the time of a pass, as a share of a pass with one row. With it and the
-  // share of drafts that were accepted so far, the number of drafts is chosen that promises the most speed.
+  // The time that a drafted token adds to a pass, as a share of a pass with one row. With it and the share of
+  // drafts that were accepted so far, the number of drafts is chosen that promises the most speed.
   double row_cost = 0.1;
   bool adapt = true;  // false: always `most` drafts
 };
@@ -41,7 +41,7 @@ class DraftSource {
   // A text of `model` begins, which will have at most `longest` tokens.
   virtual void begin(const LanguageModel& /*model*/, int64_t /*longest*/, const GenerateOptions& /*options*/,
                      Loc /*loc*/) {}
-  // At most `most` tokens that may follow the text.
+  // Proposes at most `most` tokens that may follow the text.
   virtual Proposal propose(std::span<const int32_t> text, int64_t most) = 0;
   // Time to draft a token, as a share of a pass of the model.
   virtual double cost() const { return 0; }
@@ -64,8 +64,8 @@ class PromptLookup : public DraftSource {
   PromptLookupOptions options_;
 };
 
-// A smaller model of the same vocabulary, with a cache of its own. It samples with the options of the text.
-// TT-NN-29 if the vocabularies differ.
+// Drafts by a smaller model of the same vocabulary, with a cache of its own. It samples with the options of
+// the text. Throws TT-NN-29 if the vocabularies differ.
 class DraftModel : public DraftSource {
  public:
   explicit DraftModel(LanguageModel& model) : model_(model) {}
@@ -123,9 +123,10 @@ inline int32_t accept_or_redraw(std::span<const double> p, int32_t drafted, std:
   return draw(nothing ? p : rest, generator.uniform());
 }
 
-// How many tokens to draft. If a share `a` of the drafts is accepted, a pass with k of them gives 1 + a + ...
-// + a^k tokens and takes the time of 1 + c k passes with one row. While no number of drafts pays, one draft
-// is tried after a pause, which doubles from 8 to 64 passes, since the text may begin to repeat something.
+// Chooses the number of tokens to draft. If a share `a` of the drafts is accepted, a pass with k of them
+// gives 1 + a + ... + a^k tokens and takes the time of 1 + c k passes with one row. While no number of drafts
+// pays, one draft is tried after a pause, which doubles from 8 to 64 passes, since the text may begin to
+// repeat something.
 class DraftLength {
  public:
   DraftLength(const SpeculationOptions& options, double draft_cost)
@@ -264,7 +265,8 @@ inline Proposal PromptLookup::propose(std::span<const int32_t> text, int64_t mos
   }
   Proposal out;
   if (best < options_.least) return out;
-  // Behind the end of the text, what was drafted itself goes on: a text that repeats itself does so again.
+  // Behind the end of the text, the draft goes on with its own tokens: a text that repeats itself does so
+  // again.
   for (int64_t i = from; std::ssize(out.tokens) < most; ++i)
     out.tokens.push_back(i < T ? text[static_cast<size_t>(i)] : out.tokens[static_cast<size_t>(i - T)]);
   return out;
@@ -274,7 +276,7 @@ inline Proposal DraftModel::propose(std::span<const int32_t> text, int64_t most)
   const generation::EvaluationMode evaluation(model_);
   std::vector<int32_t> all(text.begin(), text.end());
   most = std::min(most, continuation_->all_seen() - std::ssize(all) + 1);
-  // What was drafted and rejected is forgotten; the last token is always computed, for its logits.
+  // The cache forgets drafted tokens that were rejected. The last token is always computed, for its logits.
   const auto agreed = std::ranges::mismatch(seen_, all).in1 - seen_.begin();
   continuation_->truncate(std::min<int64_t>(agreed, std::ssize(all) - 1));
   Proposal out;

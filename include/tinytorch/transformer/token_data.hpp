@@ -262,7 +262,7 @@ inline SequentialWindows::SequentialWindows(TokenFile data, WindowOptions option
 }
 
 inline int64_t SequentialWindows::batches_per_epoch() const {
-  return (full_windows() + options_.batch_size - 1) / options_.batch_size + (left_over() > 0 ? 1 : 0);
+  return ceil_div(full_windows(), options_.batch_size) + (left_over() > 0 ? 1 : 0);
 }
 
 inline std::string SequentialWindows::signature() const {

@@ -191,7 +191,7 @@ inline bool is_sentencepiece(const Json& root) {
 
 }  // namespace bpe
 
-// TT-IO-03 for a damaged file, TT-IO-04 for settings that would give other tokens.
+// Throws TT-IO-03 for a damaged file, and TT-IO-04 for settings that would give other tokens.
 inline SentencePieceModel parse_sentencepiece_json(Bytes bytes, const std::string& name = "tokenizer.json",
                                                    TT_LOC) {
   const io::Source source{name, "tokenizer.json", loc};

@@ -30,6 +30,7 @@
 #include <tinytorch/transformer/hugging_face_keys.hpp>
 #include <tinytorch/transformer/hugging_face_rotary.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
+#include <tinytorch/transformer/kept_heads.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 #include <tinytorch/transformer/language_model_trainer.hpp>
 #include <tinytorch/transformer/llama.hpp>

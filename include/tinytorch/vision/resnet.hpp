@@ -35,7 +35,8 @@ inline Conv2d same_conv(int64_t in, int64_t out, int64_t side, int64_t stride, G
   return conv;
 }
 
-// What both kinds of blocks have in common: x itself, or x with the shape of the result.
+// The base class of both kinds of blocks. It has the shortcut: x itself, or a projection of x to the shape of
+// the result.
 class ResidualBlock : public Module {
  protected:
   void add_shortcut(int64_t in, int64_t out, int64_t stride, Generator& generator) {

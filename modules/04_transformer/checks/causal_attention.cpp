@@ -28,7 +28,7 @@ void check(DType dtype, const AttentionSizes& s, const AttentionOptions& options
                            (options.scale != 0 ? ", scale " + shown(options.scale) : "") + ", " +
                            tinytorch::name_of(dtype);
   expect_equal(what + ": shape", out.shape(), s.q());
-  // For a 16-bit dtype every op rounds its result.
+  // For a 16-bit dtype, every op rounds its result.
   const Tolerance tolerance{.dtype = dtype == f64 ? f64 : f32,
                             .roundings = roundings_of(s.S + s.D) * (dtype == f16 ? 8192 : 1)};
   expect_close(what + ": out", numbers_of(out), want.out, s.q(), tolerance);

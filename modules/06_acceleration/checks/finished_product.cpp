@@ -39,7 +39,7 @@ void check_finished(const Case& c) {
   bias.fill();
   ladder::product<T>(plain.data(), plain.row, {a.data(), a.row, a.col}, {b.data(), b.row, b.col}, c.M, c.N,
                      c.K, 1);
-  ladder::Finish<T> f;
+  ladder::TileEpilogue<T> f;
   if (c.bias) f.bias = bias.data(), f.by_rows = c.by_rows;
   if (c.residual) f.residual = residual.data(), f.residual_row = residual.row;
   if (c.fn) f.fn = &counted<T>;

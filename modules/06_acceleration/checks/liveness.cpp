@@ -16,7 +16,7 @@ bool reads(const MadeGraph& g, int s, int owner) {
 bool is_result(const MadeGraph& g, int owner) {
   return std::ranges::any_of(g.graph.outputs, [&](int v) { return g.owner(v) == owner; });
 }
-// By the definition: every step is asked about every value.
+// Finds the last use of a value by its definition, from every step.
 int last_use(const MadeGraph& g, int v) {
   const int owner = g.owner(v);
   int last = -1;

@@ -30,7 +30,7 @@ std::string shown(const Blocks& blocks, const Placement& plan) {
   return text + "\n  arena of " + std::to_string(plan.bytes) + " bytes";
 }
 
-// What is wrong with a placement, by every pair of blocks; empty if nothing is.
+// Checks every pair of blocks of a placement, and describes the first fault; empty if there is none.
 std::string fault(const Blocks& blocks, const Placement& plan, int64_t alignment) {
   if (plan.offset.size() != blocks.size()) return "not one offset for each block";
   for (size_t a = 0; a < blocks.size(); ++a) {

@@ -7,7 +7,8 @@ using namespace course;
 
 namespace {
 
-// What a matrix x [R, K] becomes when each run of values shares a scale, by plain double arithmetic.
+// The values and scales of a matrix x [R, K] in which each run of values shares a scale, computed in plain
+// double arithmetic.
 struct Expected {
   std::vector<double> values, scales;
 };

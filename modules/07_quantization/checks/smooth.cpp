@@ -26,7 +26,8 @@ Numbers scaled(const Numbers& x, const Numbers& s, double exponent) {
   return y;
 }
 
-// What `readers` compute from the output of `maker`, before and after smooth_; and what the maker makes.
+// Checks that smooth_ does not change what the readers compute from the output of `maker`, and checks that
+// output.
 template <class Maker>
 void check_same_function(const std::string& what, Maker& maker, int64_t inputs, double alpha,
                          bool rectified) {

@@ -203,7 +203,7 @@ TEST_CASE("7.8 scales are frozen: later inputs change nothing") {
   expect_equal("scales of the inputs after an input 500 times as large as any in calibration, and a tiny one",
                scales(), before);
   expect_equal("the result for the first x, again", numbers(net(x)), y);
-  // What a row becomes does not depend on the rows beside it.
+  // The result of a row does not depend on the rows beside it.
   const Tensor large = cat({x, random({4, 6}, 500)}, 0);
   expect_close("the rows of x beside large ones", numbers(net(large).slice(0, 0, 4)), y, {4, 4});
 }

@@ -39,7 +39,7 @@ double seconds_of(const std::function<void()>& f) {
 
 constexpr int64_t kSize = 512;
 
-// Whether the measured times are those that are measured here, within a wide margin.
+// Returns true if the table's times are those that are measured here, within a wide margin.
 bool times_are_right(const CrossoverTable& t) {
   manual_seed(5);
   const Tensor x = randn({1, kSize}), dense = randn({kSize, kSize});

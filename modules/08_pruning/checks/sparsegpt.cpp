@@ -39,7 +39,7 @@ Numbers solved(Numbers A, Numbers b) {
   }
   return b;
 }
-// What columns after `j` answer with, if columns 0 to j have the errors e: -H_RR^-1 H_RF e.
+// The changes of the columns after `j` that compensate errors e of columns 0 to j: -H_RR^-1 H_RF e.
 Numbers answer(const Numbers& H, size_t K, const Numbers& e) {
   const size_t first = e.size(), n = K - first;
   Numbers A(n * n), b(n);

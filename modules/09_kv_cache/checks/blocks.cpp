@@ -6,7 +6,7 @@ using namespace course;
 
 namespace {
 
-// What a pool promises, kept by the check itself.
+// Compares a pool with counts of holders that the check keeps itself.
 void expect_sums(const BlockPool& pool, const std::vector<int64_t>& holders) {
   int64_t held = 0;
   bool same = true;

@@ -148,8 +148,8 @@ class CacheScene {
 
   CacheCase c;
   std::vector<int32_t> table;  // [sequences, width]
-  // For keys and values. original, stored: of each sequence [tokens, G, D], as passed and as in the cache;
-  // integers have a scale for each row, in scales_of.
+  // Each member has an entry for keys and one for values. original and stored have [tokens, G, D] for each
+  // sequence, as passed and as in the cache. Integers have a scale for each row, in scales_of.
   std::vector<Numbers> original[2], stored[2], scales_of[2];
   Numbers pool_numbers[2], scale_numbers[2];
   std::unique_ptr<Values> pool[2], scale[2];

@@ -34,7 +34,7 @@ class Conversation {
       values_[place(layer, sequence)].resize(static_cast<size_t>(length * row()));
     }
   }
-  // After the cache has made `to` a copy of `from`.
+  // Repeats in the reference that the cache has made `to` a copy of `from`.
   void copied(int64_t from, int64_t to) {
     for (int64_t layer = 0; layer < cache_.shape().layers; ++layer) {
       keys_[place(layer, to)] = keys_[place(layer, from)];

@@ -108,7 +108,8 @@ class LaunchedCache : public PagedCache {
   }
 };
 
-// What a model makes once, as weights of another dtype, it makes in a pass that is not recorded.
+// A model that makes something once, such as weights of another dtype, and makes it in a pass that is not
+// recorded.
 class Model : public Recorder {
  public:
   using Recorder::Recorder;

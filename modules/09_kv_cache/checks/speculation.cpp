@@ -63,7 +63,8 @@ std::vector<int64_t> counts_of(const SpeculativeText& text) {
   return {text.proposed, text.accepted, text.passes};
 }
 
-// Whether `seen` is further from `share`, times their sum, than in one of a million samples (chi squared).
+// Expects that `seen` is no further from `share` times its sum than all but one of a million samples are (chi
+// squared).
 void expect_distribution(const std::string& what, const Numbers& seen, const Numbers& share) {
   const double all = std::accumulate(seen.begin(), seen.end(), 0.0);
   double sum = 0, freedom = -1;

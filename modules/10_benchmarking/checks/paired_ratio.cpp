@@ -13,7 +13,7 @@ double rank_sum(const Numbers& x) {
     for (const double b : x) sum += a > 0 && std::abs(b) <= std::abs(a);
   return sum;
 }
-// For each sum, the number of the 2^n ways to give signs to the ranks 1 .. n that give this sum.
+// Counts, for each sum, how many of the 2^n ways to give signs to the ranks 1 .. n give this sum.
 std::vector<double> sums_of_signs(size_t n) {
   std::vector<double> ways(n * (n + 1) / 2 + 1);
   for (size_t signs = 0; signs < size_t{1} << n; ++signs) {

@@ -10,7 +10,7 @@ using namespace test;
 
 namespace {
 
-// By CSR for block 0, else by BSR with this block.
+// Computes the product by CSR for block 0, else by BSR with this block.
 tt::Tensor product(const tt::Tensor& w, const tt::Tensor& b, int64_t block, tt::DType dtype) {
   tt::Tensor c = tt::full({w.size(0), b.size(1)}, 77, dtype, tt::cpu);
   if (block == 0) {

@@ -1,4 +1,4 @@
-// to_string and std::cout without fmt; tests/tensor/print.cpp has the layout.
+// to_string and std::cout without fmt; tests/io/print.cpp has the layout.
 #include <doctest/doctest.h>
 
 #include <sstream>

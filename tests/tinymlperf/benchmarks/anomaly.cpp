@@ -78,7 +78,7 @@ TEST_CASE("scores that one constant could stand for are worth no more than the c
   const Drawn& d = drawn();
   for (const float height : {1e-4f, 1.0f, 1e5f}) {
     CAPTURE(height);
-    // As far apart as a constant between them can bridge.
+    // Doubles the step while a constant between both values agrees with each of them.
     float step = 1e-7f * height;
     while (d.benchmark.agrees({height + 2 * step}, {height}) &&
            d.benchmark.agrees({height - 2 * step}, {height}))

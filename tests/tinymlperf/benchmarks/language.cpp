@@ -283,7 +283,7 @@ TEST_CASE("a text that is too short says how long it must be") {
   CHECK(holds(said, "--text mine.txt: 10000 windows of 65 bytes"));
   CHECK(holds(said, "at least 1083442 bytes"));
   CHECK(holds(said, "found 20000"));
-  // What it says is enough is enough, whichever the seed.
+  // The size that its message asks for is enough for every seed.
   const TextFile enough(places(1083442 / 100 + 110));
   for (uint64_t seed = 3; seed < 200; ++seed)
     CHECK_NOTHROW(LanguageBenchmark(read_user_text(enough.path)).draw(100, seed));

@@ -1,4 +1,5 @@
-// What the bundled models learn from: shapes, counts, and that validation is other data than training.
+// Tests the data that the bundled models learn from: shapes, counts, and that validation data are not
+// training data.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/benchmarks/benchmarks.hpp>

@@ -217,7 +217,7 @@ TEST_CASE("a refused run is appealed against, listed and answered") {
 TEST_CASE("a command that makes a token prints it alone, so that a redirection is a token file") {
   Scene s;
   using Command = std::function<int(std::FILE*, std::FILE*)>;
-  // What a command prints, after its notes were checked.
+  // Returns what a command prints, and checks its notes.
   const auto output = [](const Command& run, int status, const std::string& notes_hold) {
     Printed out;
     const Printed notes = print([&](std::FILE* to) {

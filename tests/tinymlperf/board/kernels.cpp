@@ -1,7 +1,6 @@
 // Kernels on the board: packed, submitted, played, ranked, shown, verified, exported.
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <support/few.hpp>
 #include <support/kernel_runs.hpp>
 #include <support/refusals.hpp>
@@ -15,6 +14,7 @@
 #include <tinymlperf/commands/pack.hpp>
 #include <tinymlperf/commands/show.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

@@ -25,7 +25,7 @@ struct Load {
   int64_t entries = 60;       // on the board before anybody comes
 };
 
-// What the visitors of one kind saw.
+// The answers that the visitors of one kind got.
 struct Seen {
   std::vector<double> latencies;  // of good answers, in seconds
   int64_t errors = 0;
@@ -94,7 +94,7 @@ inline void upload(const ServedBoard& site, size_t which, double pause, LoadCloc
   }
 }
 
-// What a visitor of this board finds: tables with their two charts, submissions, the queue.
+// The addresses of all pages of this board: tables with their two charts, submissions, the queue.
 inline std::vector<std::string> pages_of(Queries& queries) {
   std::vector<std::string> pages{"/", "/queue", "/style.css"};
   for (const TableKey& key : queries.table_keys()) {

@@ -178,7 +178,7 @@ class MemoryBoard : public Source, public Uploads {
       throw Refusal("job", "", state_name(from), std::to_string(job));
     found->second.state = to;
   }
-  // What the table of digits holds; the table of words takes the first rows.
+  // The rows of the table of digits; the table of words takes the first of them.
   struct Made {
     const char *name, *note;
     int64_t rank;

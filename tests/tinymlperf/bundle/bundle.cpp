@@ -2,7 +2,6 @@
 // source.
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/entries/packed_entry.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;

@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <common/source_folder.hpp>
 #include <support/refusals.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/entries/plugin.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf::channel;
 using tinymlperf::Query;

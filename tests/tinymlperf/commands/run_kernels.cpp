@@ -1,7 +1,6 @@
 // The command `run-kernels`: the library's plugin against another one, and options that it refuses.
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <fstream>
 #include <support/few.hpp>
 #include <support/sanitized.hpp>
@@ -10,6 +9,7 @@
 #include <tinymlperf/judge/results/verify_run.hpp>
 #include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf;
 

@@ -1,10 +1,10 @@
 // Valid plans (plan.json) are read, and each kind of invalid plan is refused.
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <set>
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/ops/tasks.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::device;

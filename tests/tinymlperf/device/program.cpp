@@ -19,7 +19,7 @@ using namespace tinymlperf::judge::kernels;
 
 namespace {
 
-// What fill_idle() leaves in memory of the device.
+// The tensor that fill_idle() writes in memory of the device.
 channel::Tensor idle(channel::Tensor t, uint8_t packed) {
   if (t.bytes.empty()) return t;
   const test::DeviceBytes memory(t.bytes.size());

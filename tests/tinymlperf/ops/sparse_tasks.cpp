@@ -72,7 +72,7 @@ float same(float x) { return x; }
 float as_half(float x) { return static_cast<float>(tinytorch::Half(x)); }
 float as_bf16(float x) { return static_cast<float>(tinytorch::BFloat16(x)); }
 float plus(float a, float b) { return a + b; }
-// As tensor cores add: what a sum of f32 cannot hold is cut off, not rounded.
+// Adds like tensor cores: the digits that f32 cannot hold are cut off, not rounded.
 float plus_cut(float a, float b) {
   const double sum = double{a} + double{b};
   const auto near = static_cast<float>(sum);

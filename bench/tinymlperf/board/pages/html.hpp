@@ -25,7 +25,7 @@ namespace document = tinytorch::document;
 
 // ---- text
 
-// For content and attribute values.
+// Escapes a text for content and attribute values.
 inline std::string text(std::string_view s, size_t most = std::string::npos) {
   return svg::escape(clean(s, most));
 }

@@ -57,7 +57,7 @@ inline std::string score_of(const Interval& i) {
                      i.high);
 }
 
-// For a table of kernels: right ops, fast_1, fast_1.5, fast_2.
+// The cells of a table of kernels: right ops, fast_1, fast_1.5, fast_2.
 inline std::string kernel_cells(const std::optional<KernelCount>& k) {
   const std::string unknown = cell(kUnknown, "number");
   if (!k) return unknown + unknown + unknown + unknown;
@@ -67,7 +67,7 @@ inline std::string kernel_cells(const std::optional<KernelCount>& k) {
   return out;
 }
 
-// For a table of models: quality, each scenario, bytes of the model.
+// The cells of a table of models: quality, each scenario, bytes of the model.
 inline std::string model_cells(const Table& table, const Row& r) {
   std::string out = r.quality
                         ? cell(show_quality(*r.quality, table.quality_metric), "number", r.quality->estimate)

@@ -321,7 +321,8 @@ inline std::string sealed_section(const Submission& s) {
          ".</p>\n" + files_section(s) + "</section>\n";
 }
 
-// What is left of the page of a hidden submission.
+// The page of a hidden submission. It tells who hid it, when and why, its number, author, date and jobs, and
+// nothing of its content.
 inline std::string hidden_page(const Site& site, const Submission& s) {
   const Hiding& h = *s.hiding;
   std::string body = "<h1>" + name(s.name, 200) + "</h1>\n<p class=\"problem\"><strong>" +

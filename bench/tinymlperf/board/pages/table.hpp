@@ -14,7 +14,7 @@ struct Slice {
 
 inline constexpr size_t kRowsPerPage = 50;
 
-// Empty: there is no such page.
+// The rows of a page, whose numbers begin with 1; nullopt if there is no such page.
 inline std::optional<Slice> slice_of(size_t total, size_t page, size_t each) {
   const size_t pages = std::max<size_t>(1, (total + each - 1) / each);
   if (page < 1 || page > pages) return {};

@@ -56,7 +56,7 @@ class Appeals {
     return *submission;
   }
 
-  // Empty: there is none.
+  // Returns the appeal against a run of a submission; nullopt if there is none.
   std::optional<Appeal> of(int64_t run, int64_t submission) {
     std::vector<AppealRow> found =
         collect(db_.query("SELECT * FROM appeal_list WHERE run = ? AND bundle = ?", run, submission));

@@ -1,4 +1,5 @@
-// What an instructor changes about a board: its roster, tokens, workers, deadline, privacy and pseudonyms.
+// The changes that an instructor makes to a board: its roster, tokens, workers, deadline, privacy and
+// pseudonyms.
 #pragma once
 
 #include <string>
@@ -62,7 +63,7 @@ class Course {
     t.commit();
   }
 
-  // Empty: there is no deadline any more. Throws Refusal.
+  // Sets the deadline; an empty text removes it. Throws Refusal.
   void set_deadline(const std::string& moment) {
     Transaction t(db_);
     Settings(db_).set_deadline(moment);

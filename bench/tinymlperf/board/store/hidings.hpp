@@ -30,7 +30,7 @@ class Hidings {
             h.hidden, h.by_owner ? "owner" : "instructor", h.reason, h.date);
   }
 
-  // Empty: the submission is shown.
+  // Returns the decision to hide a submission; nullopt if it is shown.
   std::optional<Hiding> of(int64_t submission) {
     Rows r =
         db_.query("SELECT hidden, by, reason, created FROM hidings WHERE bundle = ? ORDER BY id DESC LIMIT 1",

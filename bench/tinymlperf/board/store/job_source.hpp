@@ -1,5 +1,6 @@
-// Where a worker gets its jobs, and where their results go. There are two: the board's own file (LocalJobs),
-// and a board at an address (web/remote_jobs.hpp), whose server asks a LocalJobs in turn.
+// The interface through which a worker gets jobs and returns their results. It has two implementations: the
+// board's own file (LocalJobs), and a board at an address (web/remote_jobs.hpp), whose server asks a
+// LocalJobs in turn.
 #pragma once
 
 #include <optional>
@@ -35,7 +36,7 @@ class BoardUnavailable : public std::runtime_error {
 class JobSource {
  public:
   virtual ~JobSource() = default;
-  // Whether claim() would give a job.
+  // Returns true if claim() would give a job.
   virtual bool has_job(const std::string& hardware) = 0;
   virtual std::optional<Assignment> claim(const std::string& hardware) = 0;
   // The bytes of a bundle. Throws Refusal if the board has no such bundle.

@@ -56,7 +56,7 @@ inline std::string boot_epoch() {
   return std::getline(file, id) ? id : "unknown";
 }
 
-// What a job failed for: the entry, the machine or its worker, or a user who cancelled it.
+// The cause of a job's failure: the entry, the machine or its worker, or a user who cancelled it.
 enum class Fault { entry, machine, user };
 inline const char* name_of(Fault f) {
   return f == Fault::entry ? "entry" : f == Fault::machine ? "machine" : "user";
@@ -80,7 +80,7 @@ class Queue {
         what.kind, what.submission, what.against, user, what.benchmark, what.scenario, what.hardware, now());
   }
 
-  // Whether claim() would give a job.
+  // Returns true if claim() would give a job.
   bool has_job(const std::string& hardware) {
     return db_
         .integer(
@@ -145,7 +145,7 @@ class Queue {
     t.commit();
   }
 
-  // Also renews the lease. Throws LeaseLost.
+  // Stores the progress of a job and renews its lease. Throws LeaseLost.
   void report(const Claim& c, double progress, const std::string& message) {
     const int64_t changed = db_.run(
         "UPDATE jobs SET progress = ?, message = ?, lease_until = ? "

@@ -31,8 +31,8 @@ struct Edit {
   std::string_view line;
 };
 
-// For the middle parts, whose first and last lines differ: table[i][j] is the length of the longest common
-// subsequence from a[i] and b[j] on.
+// Compares the middle parts, whose first and last lines differ. table[i][j] is the length of the longest
+// common subsequence from a[i] and b[j] on.
 inline void edit_middle(const Lines& a, const Lines& b, std::vector<Edit>& out) {
   constexpr size_t kMostCells = size_t{1} << 24;  // above it: all removed, all added
   size_t i = 0, j = 0;
@@ -92,7 +92,7 @@ inline std::string hunk(const std::vector<Edit>& all, size_t first, size_t last)
 
 }  // namespace detail
 
-// Empty if the texts are equal.
+// Returns the differences in unified format; the text is empty if both are equal.
 inline std::string unified_diff(const std::string& old_name, std::string_view old_text,
                                 const std::string& new_name, std::string_view new_text) {
   constexpr size_t kAround = 3;

@@ -41,7 +41,7 @@ inline const std::pair<std::string, std::string>& timed_scenario(const Table& t)
   return t.scenarios.front();
 }
 
-// Empty if the entry was not compared with the baseline.
+// Returns the time as a share of the baseline's; nullopt if the entry was not compared with the baseline.
 inline std::optional<double> time_share(const Row& r, const std::string& scenario) {
   const Cell* c = cell_of(r, scenario);
   if (!c || !c->ratio || !(c->ratio->estimate > 0)) return std::nullopt;

@@ -87,8 +87,8 @@ class Mask {
     if (!all.words.empty()) names_[all.words.front()].push_back(std::move(all));
   }
 
-  // Where a name that begins at `at` ends; nothing: it does not stand there. Between its words are at most
-  // three other characters.
+  // Returns the end of the name if it begins at `at`, else nullopt. Between its words are at most three other
+  // characters.
   static std::optional<size_t> end_of(std::string_view text, size_t at, const Name& name) {
     constexpr size_t kApart = 3;
     size_t end = at;

@@ -141,7 +141,7 @@ class Queries final : public Source {
   }
 
  private:
-  // With the names of users as they are.
+  // Returns a submission with the names of users, not with pseudonyms.
   std::optional<Submission> named_submission(int64_t id, const Viewer& viewer) {
     const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
     if (!digest) return std::nullopt;
@@ -193,8 +193,8 @@ class Queries final : public Source {
     return s;
   }
 
-  // How many jobs are before it, and how long these take as the last ones did on as many workers as play now.
-  // A job that is being played counts half.
+  // Counts the jobs before j, and estimates their time from that of the last jobs and the number of workers
+  // that play now. A job that is being played counts half.
   void estimate_wait(Job& j) {
     constexpr int kLast = 20;
     Rows r = db_.query(

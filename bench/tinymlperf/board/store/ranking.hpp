@@ -20,9 +20,9 @@
 // an audit or could not be audited, or fails the gate of its division in any run
 // (judge/results/quality_gate.hpp).
 //
-// For kernels r is the score of the match: how many times faster all ops together are that both have right.
-// An entry with no common right op is not ranked. If there are several runs, the one with the fewest right
-// ops determines their number.
+// In a table of kernels, r is the score of the match: the speedup over all ops that both have right. An entry
+// with no common right op is not ranked. If there are several runs, the one with the fewest right ops
+// determines their number.
 #pragma once
 
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ Result common_result(const Document& d, const Contender& c) {
 
 }  // namespace detail
 
-// Empty if the baseline is out.
+// Returns the result of a contender; nullopt if the baseline is out.
 inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
   const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
   if (!baseline.out.empty()) return std::nullopt;

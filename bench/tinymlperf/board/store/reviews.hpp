@@ -66,7 +66,7 @@ class Reviews {
             submission, released, reason, now);
   }
 
-  // In the order of arrival.
+  // Returns the reviews of a run in the order of their arrival.
   std::vector<Review> of(int64_t run, int64_t submission) {
     std::vector<Review> out;
     for (Rows r = db_.query(

@@ -68,7 +68,7 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
            c.audits[i].id, c.audits[i].name, c.audits[i].passed, c.audits[i].detail);
 }
 
-// Whether the bundle with this digest is a model that asks for a compiled forward pass.
+// Returns true if the bundle with this digest is a model that asks for a compiled forward pass.
 inline bool is_compiled(Database& db, const std::string& digest) {
   const auto model = db.text(
       "SELECT m.text FROM bundles b JOIN files m ON m.bundle = b.id AND m.path = 'model.json' "
@@ -118,8 +118,8 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   return c;
 }
 
-// For kernels, the row of a contender has the fields that both kinds share. Each op has its own row, with its
-// nested samples as in run.json.
+// Stores a contender of a match of kernels. Its row has the fields that both kinds of matches share, and each
+// op has its own row, with its nested samples as in run.json.
 inline void insert_contender(Database& db, int64_t run, int64_t place, const KernelContenderRecord& c) {
   ContenderRecord common;
   common.name = c.name, common.bundle = c.bundle, common.tier = c.tier, common.out = c.out;
@@ -213,7 +213,7 @@ inline bool is_older_run(Database& db, int64_t run) {
   return db.integer("SELECT run FROM older_runs WHERE run = ?", run).has_value();
 }
 
-// Empty: there is no such run.
+// Reads a run; the result is nullopt if there is no such run.
 inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   Rows row = db.query(
       "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "

@@ -1,5 +1,5 @@
-// What a private board keeps back until its deadline, beside the sources themselves: texts that may quote
-// them.
+// Seals texts that may quote sources: a private board keeps them back until its deadline, like the sources
+// themselves.
 //
 // The message of a compiler quotes lines of the source, and so may any other reason why an entry failed. Such
 // a text is a job's message or the reason why a run or a row of a table does not count. Every one of them

@@ -1,5 +1,5 @@
-// What an instructor decides about a whole board: its deadline, whether sources are hidden until then, and
-// whether its users are shown under pseudonyms.
+// The settings of a whole board, which its instructor decides: its deadline, whether sources are hidden until
+// then, and whether its users are shown under pseudonyms.
 //
 // After the deadline nobody submits or asks for a match; jobs that wait are still played. Until the deadline
 // of a private board, pages show which files a submission has, and neither their text nor what follows from

@@ -106,7 +106,7 @@ inline Hashes code_hashes(const bundle::Bundle& b) {
   return detail::as_set(std::move(out));
 }
 
-// Empty for a file that cannot be read.
+// Returns the hashes of a bundle's weights; there are none if the file cannot be read.
 inline Hashes weight_hashes(const bundle::Bundle& b) {
   Hashes out;
   const std::string* weights = b.find(kWeightsFile);

@@ -22,7 +22,8 @@ class Source {
   virtual ~Source() = default;
   virtual FrontPage front() = 0;
   virtual std::optional<Table> table(const TableKey&) = 0;  // nothing: no such table
-  // Nothing: no such submission, or no such job. A user sees more of what is his than everybody does.
+  // A submission or a job, or nullopt if it does not exist. A user sees more of what is his than everybody
+  // does.
   virtual std::optional<Submission> submission(int64_t id, const Viewer& viewer = {}) = 0;
   virtual std::vector<HistoryPoint> history(const TableKey&) = 0;  // oldest first
   virtual std::vector<Job> queue() = 0;                            // running, then waiting, then newest ended

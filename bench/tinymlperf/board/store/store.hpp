@@ -90,8 +90,8 @@ class Store final : public Uploads {
     return submission;
   }
 
-  // For an import: a bundle that a user of this name submitted elsewhere; the user gets no token here.
-  // Returns true if it is new here.
+  // Imports a bundle that a user of this name submitted elsewhere; the user gets no token here. Returns true
+  // if it is new here.
   bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
     bundle::check_rules(b);
@@ -213,7 +213,7 @@ class Store final : public Uploads {
     hide({}, submission, {false, false, reason, queue_.now()});
     t.commit();
   }
-  // For an import: a decision that was made elsewhere.
+  // Imports a decision that was made elsewhere.
   void adopt_hiding(int64_t submission, const Hiding& h) {
     require_moment("hidden", h.date);
     Transaction t(db_);
@@ -231,7 +231,7 @@ class Store final : public Uploads {
     note("review", {}, submission, (released ? "released run " : "refused run ") + std::to_string(run));
     t.commit();
   }
-  // For an import: a review that was made elsewhere. Returns true if it is new here.
+  // Imports a review that was made elsewhere. Returns true if it is new here.
   bool adopt_review(int64_t submission, int64_t run, const Review& review) {
     require_moment("review", review.date);
     Transaction t(db_);
@@ -264,8 +264,8 @@ class Store final : public Uploads {
     return run;
   }
 
-  // For an import, when all baselines are stored: checks the rules of the closed division, and queues what
-  // was not measured yet. Throws Refusal.
+  // Completes an import when all baselines are stored: checks the rules of the closed division, and queues
+  // the bundle unless it was measured. Throws Refusal.
   void settle(const std::string& digest) {
     Transaction t(db_);
     const auto known = find(digest);

@@ -32,7 +32,7 @@ struct UserRow {
   std::string pseudonym = {};
 };
 
-// What is known of somebody before he is on the board.
+// The data of a user who is not on the board yet.
 struct NewUser {
   std::string name;
   int64_t quota = 0;
@@ -125,7 +125,7 @@ class Users {
                     "one more; try again tomorrow");
   }
 
-  // In the order of arrival.
+  // Returns all users in the order of their arrival.
   std::vector<UserRow> all(const std::string& now) {
     std::vector<UserRow> out;
     for (Rows r = db_.query(

@@ -92,7 +92,8 @@ inline std::string seal_of_board(Database& db, int64_t runs = std::numeric_limit
   return std::to_string(count) + ":" + link;
 }
 
-// Empty: the board still holds every run that it held when `seal` was noted.
+// Describes why `seal` does not fit the board. The text is empty if the board still holds every run that it
+// held when `seal` was noted.
 inline std::string seal_complaint(Database& db, const std::string& seal) {
   const size_t digits = seal.find_first_not_of("0123456789");
   if (digits == 0 || digits > 15 || seal[digits] != ':')
@@ -102,8 +103,8 @@ inline std::string seal_complaint(Database& db, const std::string& seal) {
                        : "the seal is " + found + ", expected " + seal + ": a run was changed or removed";
 }
 
-// Empty: the board is as it was submitted and measured. Its ranks follow from the samples, since every query
-// recomputes them.
+// Lists all faults of a board; the list is empty if the board is as it was submitted and measured. Ranks
+// follow from the samples, since every query recomputes them.
 inline std::vector<std::string> verify_board(Store& store) {
   std::vector<std::string> out;
   Database& db = store.database();

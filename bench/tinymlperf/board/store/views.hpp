@@ -15,8 +15,8 @@ namespace tinymlperf::board {
 
 using tinytorch::statistics::Interval;
 
-// How a number was obtained: stated by the submitter, measured by the judge, or measured by the judge with
-// all audits.
+// The origin of a number: stated by the submitter, measured by the judge, or measured by the judge with all
+// audits.
 enum class Level { self_reported, rerun, audited };
 
 // The key of a table: only entries of the same hardware class and division are ranked together.
@@ -159,7 +159,7 @@ struct Review {
   std::string reason, date;
 };
 
-// Whether a submission is hidden, who decided that, and why.
+// Tells whether a submission is hidden, who decided that, and why.
 struct Hiding {
   bool hidden = true;
   bool by_owner = false;  // else by the instructor

@@ -17,7 +17,7 @@
 
 namespace tinymlperf::board {
 
-// What a worker has in its token file.
+// The content of a worker's token file.
 struct WorkerToken {
   std::string identity, key;
 
@@ -75,7 +75,7 @@ class Workers {
     db_.run("UPDATE workers SET token_sha256 = 'revoked ' || id, key = '' WHERE id = ?", known->id);
   }
 
-  // Empty: nobody has this identity (any more).
+  // Returns the worker with this identity; nullopt if nobody has it (any more).
   std::optional<WorkerRow> of_identity(const std::string& identity) {
     return first(
         db_.query("SELECT id, name, key, hardware, seen, created FROM workers WHERE token_sha256 = ?",

@@ -1,4 +1,4 @@
-// What a request with a body must say in its head, which is checked before a byte of the body is read.
+// The rules for the head of a request with a body, which are checked before a byte of the body is read.
 #pragma once
 
 #include <fmt/format.h>

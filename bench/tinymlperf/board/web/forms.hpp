@@ -12,7 +12,7 @@
 
 namespace tinymlperf::board {
 
-// What a visitor filled in.
+// The values that a visitor entered in a form.
 struct FilledForm {
   int64_t user = 0;
   std::vector<int64_t> numbers;  // in the order of Form::numbers
@@ -25,7 +25,7 @@ struct Form {
   // Returns the result as JSON, and the page to show. Throws Refusal.
   std::function<std::pair<Json, std::string>(Uploads&, const FilledForm&)> act;
 
-  // What the form lacks, for a visitor.
+  // Returns a sentence for the visitor that names the fields of the form.
   std::string expectation() const {
     std::string names;
     for (const char* n : numbers) names += (names.empty() ? "" : " and ") + std::string(n);

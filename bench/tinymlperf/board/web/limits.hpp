@@ -47,7 +47,8 @@ class RateLimit {
   std::map<std::string, Bucket> buckets_;
 };
 
-// At most so many at once. A Place is held while it lives; a false one was not available.
+// Limits how many visitors have a place at once. A Place is held while it lives; a false one was not
+// available.
 class Places {
  public:
   explicit Places(int most) : free_(most) {}

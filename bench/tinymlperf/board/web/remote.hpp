@@ -105,7 +105,7 @@ class RemoteBoard {
     reading_.emplace("Authorization", "Bearer " + token);
   }
 
-  // Empty: there is no such job.
+  // Asks for a job; the result is nullopt if there is no such job.
   std::optional<Job> job(int64_t id) {
     return maybe(fmt::format("/jobs/{}.json", id), [](const Json& j) { return job_of(j); });
   }

@@ -1,4 +1,4 @@
-// What a worker on another machine and the board's server say to each other.
+// The messages between a worker on another machine and the board's server.
 //
 //   POST /worker/waiting     {"hardware"}                        {"waiting": true}
 //   POST /worker/claim       {"hardware"}                        {"job": null or an assignment}

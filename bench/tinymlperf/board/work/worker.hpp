@@ -163,8 +163,8 @@ inline void compile_waiting(JobSource& jobs, const WorkOptions& o) {
   }
 }
 
-// Whether the entry failed or the machine. The judge refuses an entry, or a match that cannot be played as
-// asked, with one of two exceptions; the same job would fail in the same way again.
+// Tells whether the entry or the machine caused an exception. The judge refuses an entry, or a match that
+// cannot be played as asked, with one of two exceptions; the same job would then fail in the same way again.
 inline Fault fault_of(const std::exception& e) {
   const bool certain = dynamic_cast<const Refusal*>(&e) || dynamic_cast<const std::invalid_argument*>(&e);
   return certain ? Fault::entry : Fault::machine;

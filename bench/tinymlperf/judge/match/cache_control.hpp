@@ -38,7 +38,8 @@ class MachineMemory {
   std::vector<uint64_t> words_;
 };
 
-// What a contender was asked: samples of the hidden set, samples of a query, and seconds of a new sample.
+// The work that a contender was given: samples of the hidden set, samples of a query, and seconds of a new
+// sample.
 struct ControlledWork {
   int64_t bytes = 0;  // memory that it filled
   int64_t samples = 0, samples_per_query = 1;

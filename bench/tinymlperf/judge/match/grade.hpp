@@ -158,7 +158,7 @@ class Grader {
     detail::RowError error;
     double expected, found;
   };
-  // As a fraction of the row's largest value.
+  // Returns the slack of the row as a fraction of its largest value.
   double slack_of(const Finding& f) const {
     std::vector<double> squares(static_cast<size_t>(honest_.shape.back()));
     task_.squares(inputs_, f.row, squares);

@@ -62,7 +62,7 @@ struct KernelContender {
   }
 };
 
-// Empty records of all ops: the questions that every contender is asked.
+// Draws the questions that every contender is asked, as records of all ops without answers.
 inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint64_t seed) {
   std::vector<OpRecord> out;
   tinytorch::Generator random(seed);

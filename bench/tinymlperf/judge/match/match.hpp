@@ -250,7 +250,7 @@ class Match {
       c.texts.add(record.queries[q].samples.front(), checked_text(c.record, text, streamed[q], answers[q]));
     return turn_of(record);
   }
-  // In a process that saw no prompt.
+  // Asks for the text again in a process that saw no prompt.
   void check_text(Contender& c) {
     replace_process(
         c, [&](Contender& fresh) { fresh.session->prepare(sets_.main.id(), 30), fresh.session->hold(); });

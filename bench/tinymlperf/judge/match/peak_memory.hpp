@@ -10,7 +10,7 @@
 
 namespace tinymlperf::judge {
 
-// In bytes. Throws channel::Broken if the entry cannot answer.
+// Measures the peak memory of an entry in bytes. Throws channel::Broken if the entry cannot answer.
 inline int64_t peak_bytes_of(const Stage& stage, const Benchmark& benchmark) {
   const auto session = stage.start(120, {"--memory"});
   session->prepare(benchmark.id(), 30);

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <common/source_folder.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/match/device_audits.hpp>
 #include <tinymlperf/judge/match/kernel_match.hpp>
 #include <tinymlperf/judge/match/run_options.hpp>
 #include <tinymlperf/judge/match/stage.hpp>
 #include <tinymlperf/support/machine.hpp>
+#include <tree/source_folder.hpp>
 
 namespace tinymlperf {
 

@@ -21,7 +21,7 @@
 
 namespace tinymlperf::judge {
 
-// Where the entry's file `name` differs from that of `whose`, or "".
+// Describes where the entry's file `name` differs from that of `whose`; "" if they are equal.
 inline std::string difference(std::string_view name, std::string_view shipped, std::string_view whose,
                               std::string_view expected) {
   if (shipped == expected) return "";
@@ -55,8 +55,8 @@ inline AuditResult replay_audit(const Stage& stage, const std::filesystem::path&
   return out;
 }
 
-// For float weights in the closed division, in which nobody trains: equal bytes are the only way to see that
-// no weight was changed and that nothing is hidden in one. `baseline` is as above.
+// Compares float weights in the closed division, in which nobody trains, byte by byte: only equal bytes show
+// that no weight was changed and that nothing is hidden in one. `baseline` is as above.
 inline AuditResult same_floats_audit(const std::filesystem::path& entry,
                                      const std::filesystem::path& baseline) {
   AuditResult out{"A12", "replay", false, ""};

@@ -9,7 +9,7 @@
 
 namespace tinymlperf::judge {
 
-// How much is measured. The class smoke shows that everything works, and ranks nothing.
+// The amount of measurement. The class smoke shows that everything works, and ranks nothing.
 struct RunClass {
   const char* name;
   double seconds;        // time of all timed turns of each contender and scenario

@@ -6,6 +6,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <tinymlperf/benchmarks/task.hpp>
 #include <tinymlperf/judge/match/audits.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
 #include <tinymlperf/sandbox/sandbox.hpp>
@@ -18,7 +19,7 @@ struct RunOptions {
   std::vector<std::filesystem::path> entries;
   // The entry whose float weights packed ones of the closed division come from; empty: the first.
   std::filesystem::path baseline = {};
-  std::string benchmark = "dig";
+  std::string benchmark = kDigitsBenchmark;
   std::string scenario;  // empty: single_stream, or time_to_quality for trainings
   std::string division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <algorithm>
-#include <common/source_folder.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -33,6 +32,7 @@
 #include <tinymlperf/entries/static_rules.hpp>
 #include <tinymlperf/support/temporary_folder.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tree/source_folder.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {

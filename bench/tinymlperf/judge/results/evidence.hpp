@@ -36,7 +36,8 @@ struct Evidence {
   double least_seconds = 0;            // what a sample takes at the machine's measured peak; 0: not known
   std::vector<double> clock = {};      // seconds of a fixed piece of work, before each turn of the match
   std::vector<Turn> known = {}, same = {}, fresh = {};  // turns of the audits A2 and A3
-  // Per turn of the match, per query: '1' if it held a sample that was never asked before (audit A13).
+  // Each turn of the match has a text with a character for each query: '1' if it held a sample that was never
+  // asked before (audit A13).
   std::vector<std::string> first_time = {};
   // In the scenario `generation`, these are the bits of some tokens by the baseline's scores (audit A14).
   std::vector<double> text_bits = {};

@@ -39,7 +39,7 @@ inline std::vector<std::string> chain_of(const Json& document) {
   return out;
 }
 
-// Where the document was edited after its chain was made; empty: nowhere.
+// Describes where the document was edited after its chain was made; empty if it was not.
 inline std::string chain_complaint(const Json& document) {
   if (!document.contains(kChain) || !document.at(kChain).is_array())
     return "it has no chain of digests: an older judge wrote it, or the chain was removed";

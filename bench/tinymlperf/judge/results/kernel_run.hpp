@@ -93,7 +93,8 @@ inline std::vector<double> together(const Blocks& all) {
   return out;
 }
 
-// Empty unless both have the same number of blocks, and enough of them.
+// The ratio of times with its interval; nullopt unless both have the same number of blocks, and enough of
+// them.
 inline std::optional<Interval> times_faster(const std::vector<double>& ours,
                                             const std::vector<double>& baseline) {
   if (ours.empty() || ours.size() != baseline.size()) return std::nullopt;
@@ -110,8 +111,8 @@ inline void add_blocks(Blocks& to, const OpRecord& op, std::string_view kind) {
 
 }  // namespace detail
 
-// How many times faster an op is than the baseline's, over all shapes of a kind. Empty unless both have the
-// op right.
+// The speedup of an op over the baseline's, over all shapes of a kind, with its interval. nullopt unless both
+// have the op right.
 inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRecord& baseline,
                                                   std::string_view kind = "public") {
   if (!op.ranked() || !baseline.ranked()) return std::nullopt;

@@ -12,8 +12,8 @@
 
 namespace tinymlperf::judge {
 
-// In the order of the contenders; empty for one that is out, not good enough, or was stopped before the end.
-// Trainings have no blocks, so they are ranked by their intervals against the baseline.
+// The ranks in the order of the contenders; nullopt for one that is out, not good enough, or was stopped
+// before the end. Trainings have no blocks, so they are ranked by their intervals against the baseline.
 inline std::vector<std::optional<int64_t>> match_ranks(const RunDocument& d) {
   std::vector<std::optional<int64_t>> ranks(d.contenders.size());
   std::vector<size_t> places;

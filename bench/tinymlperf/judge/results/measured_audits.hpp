@@ -54,7 +54,7 @@ inline CacheGain cache_gain(const CacheEffect& caches, const std::vector<double>
   return {gain ? std::max(1.0, gain->high) : 1.0, caches.bytes};
 }
 
-// What the interval of a gain says of a bound.
+// Decides an audit by comparing the interval of a gain with a bound.
 inline AuditResult decide(std::string id, std::string name, const std::optional<Interval>& gain, double bound,
                           const std::string& what, const CacheGain& caches) {
   AuditResult out{std::move(id), std::move(name), false, ""};
@@ -238,7 +238,8 @@ inline bool accuses(const AuditResult& a) {
 // True if it puts its contender out unless caches explain the gain.
 inline bool is_about_gain(const AuditResult& a) { return a.id == "A2" || a.id == "A3" || a.id == "A13"; }
 
-// In the order in which a record holds them. `floor`: of text_floor(), for the scenario `generation`.
+// Computes the measured audits in the order in which a record holds them. `floor` is that of text_floor(),
+// for the scenario `generation`.
 inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns, const Evidence& e,
                                                 std::optional<double> floor) {
   const Scenario form = audited_form(s);

@@ -29,7 +29,7 @@ inline int class_order(const std::string& run_class) {
   return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
 }
 
-// What begins the reason of a contender that is out; the rest is why.
+// The beginning of the reason of a contender that is out; the rest says why.
 inline constexpr std::string_view kOutText = "out: ";
 
 struct GateResult {

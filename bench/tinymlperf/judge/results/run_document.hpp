@@ -145,7 +145,7 @@ struct RunDocument {
   Json text = {};                           // describes the user's text of the hidden set; otherwise null
 };
 
-// How many times better than the baseline, with its 95 % interval; above 1 is better. Empty while either is
+// The ratio of a contender to the baseline, with its 95 % interval; above 1 is better. nullopt if either is
 // out.
 inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
                                                   const ContenderRecord& baseline) {

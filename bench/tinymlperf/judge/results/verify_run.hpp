@@ -61,7 +61,7 @@ inline std::string audit_complaint(const judge::RunDocument& d, const judge::Con
   return "";
 }
 
-// What a document of models says without the means to recompute it; empty: nothing.
+// Describes the first statement of a document of models that its samples contradict; empty if there is none.
 inline std::string samples_complaint(const judge::RunDocument& d, RunAge age) {
   if (d.scenario == judge::Scenario::time_to_quality) return "";
   for (const judge::ContenderRecord& c : d.contenders) {

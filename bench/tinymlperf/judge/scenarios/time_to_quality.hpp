@@ -29,7 +29,7 @@ struct Attempt {
   std::vector<Answer> answers;
 };
 
-// How a learner ended, as far as it is known.
+// The end of a learner, as far as it is known.
 struct LearnerEnd {
   int64_t peak_bytes = 0;  // peak memory; 0: not known
   std::string reason;      // why it failed; empty: it did not

@@ -31,7 +31,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kKeyBlock = (96 + kMR - 1) / kMR * kMR;  // keys per update of the online softmax
+inline constexpr int64_t kKeyBlock = ceil_div(96, kMR) * kMR;  // keys per update of the online softmax
 
 // The matrix [rows, cols] of one head of a tensor [B, H, rows, cols].
 template <class S>

@@ -28,7 +28,7 @@ TT_API void linear_fp8(const View& out, const View& x, const View& weight, const
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What follows the sums of a block, in f32, in place.
+// The epilogue of a product of 8-bit codes: scales of rows and columns, bias and activation, in f32.
 class CodesEpilogue {
  public:
   CodesEpilogue(const View& x_scale, const View& weight_scale, const View& bias, Activation fn)
@@ -40,7 +40,7 @@ class CodesEpilogue {
         fn_(fn),
         activate_(kernel_of<float>(activation_fn(fn))) {}
 
-  // to[0, n) = the results of the sums of row i from column j on.
+  // Writes to[0, n), the results of the sums of row i from column j on.
   template <class S>
   void operator()(float* to, const S* sums, int64_t i, int64_t j, int64_t n) const {
     const float row = rows_.data() ? rows_.data()[i * row_step_] : 1.0f;
@@ -64,13 +64,13 @@ class CodesEpilogue {
 
 // The epilogue of sums of S, which writes `out`.
 template <class S>
-auto write_codes_result(const View& out, const CodesEpilogue& finish) {
-  return [&out, &finish](const SumBlock& s) {
+auto write_codes_result(const View& out, const CodesEpilogue& of_sums) {
+  return [&out, &of_sums](const SumBlock& s) {
     alignas(64) float buffer[kPackLength<float>];
     for (int64_t r = 0; r < s.rows; ++r) {
       for (int64_t k = 0; k < s.cols; k += kPackLength<float>) {
         const int64_t n = std::min(kPackLength<float>, s.cols - k);
-        finish(buffer, s.at<S>(r, k), s.i + r, s.j + k, n);
+        of_sums(buffer, s.at<S>(r, k), s.i + r, s.j + k, n);
         write_row(out, s.i + r, s.j + k, n, buffer);
       }
     }
@@ -87,8 +87,8 @@ TT_API void linear_int8(const View& out, const View& x, const View& weight, cons
     return sums.write_back();
   }
   Scratch<int32_t> sums(out.numel());
-  const CodesEpilogue finish(x_scale, weight_scale, bias, fn);
-  const auto epilogue = write_codes_result<int32_t>(out, finish);
+  const CodesEpilogue of_sums(x_scale, weight_scale, bias, fn);
+  const auto epilogue = write_codes_result<int32_t>(out, of_sums);
   gemm_int8(contiguous_view(sums.data(), out), x, transposed(weight), false, true, Epilogue(epilogue));
 }
 
@@ -102,12 +102,12 @@ TT_API void linear_fp8(const View& out, const View& x, const View& weight, const
       for (int64_t k = 0; k < codes.shape[1]; ++k) *to++ = static_cast<float>(row[k * codes.strides[1]]);
     }
   };
-  Scratch<float> left(x.numel()), right(weight.numel()), sums(out.numel());
-  widen(left.data(), x), widen(right.data(), weight);
-  const CodesEpilogue finish(x_scale, weight_scale, bias, fn);
-  const auto epilogue = write_codes_result<float>(out, finish);
-  gemm(contiguous_view(sums.data(), out), contiguous_view(left.data(), x),
-       transposed(contiguous_view(right.data(), weight)), false, true, Epilogue(epilogue));
+  Scratch<float> x_values(x.numel()), weight_values(weight.numel()), sums(out.numel());
+  widen(x_values.data(), x), widen(weight_values.data(), weight);
+  const CodesEpilogue of_sums(x_scale, weight_scale, bias, fn);
+  const auto epilogue = write_codes_result<float>(out, of_sums);
+  gemm(contiguous_view(sums.data(), out), contiguous_view(x_values.data(), x),
+       transposed(contiguous_view(weight_values.data(), weight)), false, true, Epilogue(epilogue));
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -8,6 +8,7 @@
 #include <tinytorch/backend/cpu/loops/row_sums.hpp>
 #include <tinytorch/backend/cpu/loops/transpose.hpp>
 #include <tinytorch/core/scalar_math.hpp>
+#include <tinytorch/core/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -72,7 +73,7 @@ void normalize_together(const NormRows<T>& a, int64_t first, int64_t n, T* colum
 
 template <class T>
 void normalize_short_rows(const NormRows<T>& a) {
-  const int64_t groups = (a.rows + kNormsTogether - 1) / kNormsTogether;
+  const int64_t groups = ceil_div(a.rows, kNormsTogether);
   parallel_for(groups, grain_of(kNormsTogether * a.C), [&](int64_t begin, int64_t end) {
     alignas(64) T columns[kShortNorm * kNormsTogether];
     for (int64_t group = begin; group < end; ++group) {
@@ -128,7 +129,7 @@ void norm_grad_together(const NormGrads<T>& a, int64_t first, int64_t n, T* dwei
 template <class T>
 void normalize_short_rows_grad(const NormGrads<T>& a, double* sums) {
   const int64_t scratch = a.C * kNormsTogether;
-  sum_over_rows<T>(sums, (a.rows + kNormsTogether - 1) / kNormsTogether, 2 * a.C, 2 * scratch,
+  sum_over_rows<T>(sums, ceil_div(a.rows, kNormsTogether), 2 * a.C, 2 * scratch,
                    [&](int64_t group, T* part, T* g) {
                      const int64_t first = group * kNormsTogether;
                      norm_grad_together(a, first, std::min(kNormsTogether, a.rows - first), part, part + a.C,

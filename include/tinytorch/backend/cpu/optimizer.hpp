@@ -137,8 +137,7 @@ TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scal
 TT_API void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {
   double total = 0;
   for (const View& g : gradients) {
-    std::vector<double> partial(
-        static_cast<size_t>((g.numel() + slots::kOptimizerGrain - 1) / slots::kOptimizerGrain));
+    std::vector<double> partial(static_cast<size_t>(ceil_div(g.numel(), slots::kOptimizerGrain)));
     dispatch(g.dtype, [&]<class T>(T*) {
       parallel_for(static_cast<int64_t>(partial.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t piece = begin; piece < end; ++piece) {

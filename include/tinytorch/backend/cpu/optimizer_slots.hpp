@@ -29,7 +29,7 @@ inline void require_same(const char* op, const View& parameter, const View& othe
                         parameter.shape.str() + "\n  hint: both must be contiguous and of one dtype");
 }
 
-// Calls f with a null pointer of the parameter's type. TT-OPT-02 if that is not f32 or f64.
+// Calls f with a null pointer of the parameter's type. Throws TT-OPT-02 if that is not f32 or f64.
 template <class F>
 void dispatch_optimizer(const char* op, DType t, F&& f) {
   if (t == DType::f32) return f(static_cast<float*>(nullptr));
@@ -75,7 +75,7 @@ inline void require_slot(const char* op, const OptimizerSlot& slot) {
   dispatch_optimizer(op, slot.parameter.dtype, [](auto*) {});
 }
 
-// TT-OPT-01 unless the slot has this number of states.
+// Throws TT-OPT-01 unless the slot has this number of states.
 inline void require_states(const char* op, const OptimizerSlot& slot, int count) {
   for (int k = 0; k < 3 && slot.parameter.numel() > 0; ++k) {
     if ((slot.state[k].data != nullptr) == (k < count)) continue;
@@ -92,7 +92,7 @@ void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View&
   std::vector<int64_t> first{0};  // position of the first element of each slot
   for (const OptimizerSlot& slot : slots) {
     require_slot(op, slot);
-    const int64_t pieces = (slot.parameter.numel() + kOptimizerPiece - 1) / kOptimizerPiece;
+    const int64_t pieces = ceil_div(slot.parameter.numel(), kOptimizerPiece);
     first.push_back(first.back() + pieces * kOptimizerPiece);
   }
   if (std::isnan(factor)) return;

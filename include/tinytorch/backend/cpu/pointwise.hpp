@@ -97,7 +97,8 @@ class PointwiseLoop {
  private:
   static constexpr int64_t kCacheBytes = 24 << 10;  // of the L1 cache, for the buffers of a block
 
-  // How the values of an input arrive in a block: read in place, copied once, or converted block by block.
+  // The way in which a block gets the values of an input: they are read in place, copied once, or converted
+  // block by block.
   enum class Reading : uint8_t { in_place, constant, flat, packed };
   struct Input {
     Reading how;

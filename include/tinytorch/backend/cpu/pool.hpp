@@ -92,7 +92,7 @@ void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
   const Window2d& w = s.window;
   const auto take = w.stride == 2 ? take_larger<T, 2> : w.stride == 1 ? take_larger<T, 1> : take_larger<T, 0>;
   constexpr T kLowest = -std::numeric_limits<T>::infinity();
-  const int64_t blocks = (s.OW + kPoolBlock - 1) / kPoolBlock;
+  const int64_t blocks = ceil_div(s.OW, kPoolBlock);
   const int64_t width = std::max(s.W + 2 * w.padding, (blocks * kPoolBlock - 1) * w.stride + w.kernel_w);
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
     std::vector<T> rows(static_cast<size_t>(w.kernel_h * width), kLowest);

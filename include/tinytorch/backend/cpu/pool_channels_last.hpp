@@ -27,7 +27,7 @@ struct ChannelsLastShape {
 // `taps`: source pixels per pixel.
 template <class F>
 void for_each_pixel_block(const ChannelsLastShape& s, int64_t taps, F&& f) {
-  const int64_t blocks = (s.C + kChannelBlock - 1) / kChannelBlock;
+  const int64_t blocks = ceil_div(s.C, kChannelBlock);
   const int64_t grain =
       std::max<int64_t>(1, 16384 / (std::max<int64_t>(1, taps) * std::min(s.C, kChannelBlock)));
   parallel_for(s.pixels() * blocks, grain, [&](int64_t begin, int64_t end) {
@@ -50,7 +50,7 @@ inline TapRange pool_window_inside(int64_t i, int64_t kernel, int64_t stride, in
 inline TapRange pool_windows_over(int64_t i, int64_t kernel, int64_t stride, int64_t padding,
                                   int64_t outputs) {
   const int64_t past = i + padding - kernel + 1;  // windows that contain i begin here or later
-  return {past <= 0 ? 0 : (past + stride - 1) / stride, std::min(outputs, (i + padding) / stride + 1)};
+  return {past <= 0 ? 0 : ceil_div(past, stride), std::min(outputs, (i + padding) / stride + 1)};
 }
 
 // out [N, OH, OW, C] = maximum of each window; index, of its shape, = h * W + w of the maximum.
@@ -163,7 +163,7 @@ void avg_pool2d_grad_channels_last(T* dx, const T* dy, const ChannelsLastShape& 
 // Source rows (or columns) [first, last) in the window of output i. With the two sizes exchanged: the outputs
 // whose windows contain source row i.
 inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
-  return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
+  return {i * input / outputs, ceil_div((i + 1) * input, outputs)};
 }
 // Number of pixels in the window of output (h, w).
 inline double adaptive_taps(int64_t h, int64_t w, const ChannelsLastShape& result,

@@ -211,8 +211,7 @@ inline bool rows_are_short(const ReducePlan& plan) {
 template <class T>
 void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulator<T>* partial) {
   constexpr int64_t kRows = 128;
-  const int64_t length = plan.length, step = plan.kept.strides[0],
-                groups = (plan.results + kRows - 1) / kRows;
+  const int64_t length = plan.length, step = plan.kept.strides[0], groups = ceil_div(plan.results, kRows);
   parallel_for(groups, std::max<int64_t>(1, kReduceBlock / (kRows * length)),
                [&](int64_t begin, int64_t end) {
                  alignas(64) T rows[kRows * kShortestRow], columns[kShortestRow * kRows];
@@ -238,7 +237,7 @@ void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t bloc
   using A = Accumulator<T>;
   constexpr int64_t kColumns = 1024;
   const int64_t row = plan.kept.shape.back();
-  const int64_t strips = (row + kColumns - 1) / kColumns;
+  const int64_t strips = ceil_div(row, kColumns);
   const int64_t outer = plan.results / row;
   const int64_t grain = grain_of(std::min(plan.length, block_length) * std::min(row, kColumns));
   parallel_for(outer * strips * blocks, grain, [&](int64_t begin, int64_t end) {
@@ -270,7 +269,7 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
   using A = Accumulator<T>;
   int64_t block = kReduceBlock;
   if (plan.by_columns) block = std::max<int64_t>(64, kReduceBlock / plan.kept.shape.back());
-  const int64_t blocks = std::max<int64_t>(1, (plan.length + block - 1) / block);
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.length, block));
   Scratch<A> partial(plan.results * blocks);
   if (plan.by_columns) {
     fold_columns<T>(fold, plan, blocks, block, partial.data());
@@ -344,7 +343,7 @@ void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) 
   using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // an integer of the width of T
   constexpr int64_t kColumns = 512;
   const auto keep = largest ? update_extremes<true, T, Position> : update_extremes<false, T, Position>;
-  const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
+  const int64_t row = plan.kept.shape.back(), strips = ceil_div(row, kColumns);
   const bool direct = plan.reduced.dtype == dtype_of<T>;
   const int64_t grain = grain_of(plan.length * std::min(row, kColumns));
   parallel_for(plan.results / row * strips, grain, [&](int64_t begin, int64_t end) {

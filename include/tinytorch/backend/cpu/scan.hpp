@@ -50,7 +50,7 @@ template <class T>
 void cumsum_columns(const ReducePlan& to, const ReducePlan& from) {
   using A = Accumulator<T>;
   constexpr int64_t kColumns = 256;
-  const int64_t row = from.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
+  const int64_t row = from.kept.shape.back(), strips = ceil_div(row, kColumns);
   const int64_t grain = grain_of(from.length * std::min(row, kColumns));
   parallel_for(from.results / row * strips, grain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kColumns];
@@ -81,7 +81,7 @@ void cumsum_along(const ReducePlan& to, const ReducePlan& from) {
   if (from.by_columns && to.by_columns && from.kept.shape == to.kept.shape)
     return cumsum_columns<T>(to, from);
   using A = Accumulator<T>;
-  const int64_t length = from.length, blocks = (length + kReduceBlock - 1) / kReduceBlock;
+  const int64_t length = from.length, blocks = ceil_div(length, kReduceBlock);
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / length);
   const auto each_block = [&](auto&& f) {  // f(task, row, first element, last element)
     parallel_for(from.results * blocks, grain, [&](int64_t begin, int64_t end) {

@@ -207,7 +207,7 @@ void run_softmax(const SoftmaxLoops<T>& loops, const View& out, const View& a, c
     for_each_row(outer, n,
                  [&](int64_t r) { loops.row(result + r * n, x + r * n, y ? y + r * n : nullptr, n); });
   } else {
-    const int64_t strips = (inner + kStripWidth - 1) / kStripWidth;
+    const int64_t strips = ceil_div(inner, kStripWidth);
     parallel_for(
         outer * strips, std::max<int64_t>(1, 8192 / (n * kStripWidth)), [&](int64_t begin, int64_t end) {
           for (int64_t task = begin; task < end; ++task) {

@@ -38,12 +38,12 @@ TT_API void linear_sparse24_int4(const View& out, const View& x, const View& cod
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Whether x is kept before y, which comes after it.
+// Returns true if x is kept in preference to y, which comes after it in the group.
 inline bool is_kept_before(float x, float y) {
   if (std::isnan(x)) return true;
   return !std::isnan(y) && std::abs(x) >= std::abs(y);
 }
-// The places of the two numbers that are kept of four, in four bits.
+// Returns the places of the two kept numbers among four, as four bits.
 inline unsigned largest_two(const float* group) {
   unsigned kept[4], count = 0;
   for (unsigned i = 0; i < 4; ++i) {
@@ -80,7 +80,7 @@ TT_API void compress24(const View& values, const View& places, const View& dense
   });
 }
 
-// Where a pair of a strip is.
+// The position of a pair of numbers in a strip.
 struct PlaceInStrip {
   int64_t part, lane;  // the part counts from the first of the strip's first row
   int64_t product, reg, half;

@@ -14,8 +14,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // y [M, N] is floating and x [M, K] is f32, bf16 or f16, with any strides. w has values i8 from -127 to 127;
 // scales [blocks, block] are floating, one for each row of a block. A NaN or an infinity in a row of x makes
-// all its results NaN. A result does not depend on the number of threads, nor on other rows of x. TT-DTYPE-02
-// for values of another dtype.
+// all its results NaN. A result does not depend on the number of threads, nor on other rows of x. Throws
+// TT-DTYPE-02 for values of another dtype.
 TT_API void spmm_bsr_int8(const View& y, const View& x, const BsrView& w, const View& scales);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -31,8 +31,9 @@ struct KvMemory {
 TT_API void kv_append(const KvMemory& memory, const Tensor& k, const Tensor& v, TT_LOC);
 // q [N, H, D], rows of the step whose keys are in the memory already -> [N, H, D]. The row of the token at
 // position t sees the tokens up to t, and only those less than `window` positions away if window > 0. A
-// `scale` of 0 means 1 / sqrt(D). f64 queries need an f64 cache, and the others any other cache. TT-SHAPE-02,
-// TT-DTYPE-02, TT-GRAD-05 if a gradient would be recorded.
+// `scale` of 0 means 1 / sqrt(D). f64 queries need an f64 cache, and the others any other cache. Throws
+// TT-SHAPE-02 and TT-DTYPE-02 if q does not fit the memory, TT-RANGE-02 if window < 0, and TT-GRAD-05 if a
+// gradient would be recorded.
 struct CachedAttentionOptions {
   double scale = 0;
   int64_t window = 0;

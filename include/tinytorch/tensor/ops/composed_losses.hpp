@@ -270,7 +270,7 @@ TT_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlOptions& opt
   if (options.log_target) {
     loss = exp(target, loc) * (target - x);
   } else {
-    // Where target is 0, the logarithm is that of 1, so that neither the value nor the gradient is NaN.
+    // The logarithm is taken of 1 where target is 0, so that neither the value nor the gradient is NaN.
     const Tensor safe = where(target == 0, scalar_like(1, target, loc), target, loc);
     loss = target * (log(safe, loc) - x);
   }

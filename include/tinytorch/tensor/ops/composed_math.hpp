@@ -20,7 +20,7 @@ TT_API Tensor tan(const Tensor& x, TT_LOC);    // sin(x) / cos(x)
 TT_API Tensor sinh(const Tensor& x, TT_LOC);   // (e^x - e^-x) / 2, accurate near 0
 TT_API Tensor cosh(const Tensor& x, TT_LOC);   // (e^x + e^-x) / 2
 TT_API Tensor atanh(const Tensor& x, TT_LOC);  // log((1 + x) / (1 - x)) / 2, accurate near 0
-// Without the digits after the point: towards 0. Integers stay as they are. The derivative is 0.
+// Rounds towards 0. Integers stay as they are. The derivative is 0.
 TT_API Tensor trunc(const Tensor& x, TT_LOC);
 TT_API Tensor frac(const Tensor& x, TT_LOC);                    // x - trunc(x)
 TT_API Tensor clamp_min(const Tensor& x, Scalar low, TT_LOC);   // numbers: the larger of x and low
@@ -42,7 +42,7 @@ TT_API Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> 
 // |a - b| <= absolute + relative |b|, as bool. Equal infinities are close; NaN only with equal_nan.
 TT_API Tensor isclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                       bool equal_nan = false, TT_LOC);
-// Whether all elements are close. The answer is read on the host.
+// Returns true if all elements are close: |a - b| <= absolute + relative |b|. It waits for the device.
 TT_API bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                      bool equal_nan = false, TT_LOC);
 
@@ -60,9 +60,10 @@ TT_API Tensor hardshrink(const Tensor& x, double lambda = 0.5, TT_LOC);  // x wh
 TT_API Tensor threshold(const Tensor& x, double limit, double value,
                         TT_LOC);                               // x where x > limit, else value
 TT_API Tensor softmin(const Tensor& x, int dim = -1, TT_LOC);  // softmax(-x)
-// The first half of dimension dim times sigmoid of the second. Errors: TT-SHAPE-12 for an odd size.
+// The first half of dimension dim times sigmoid of the second. Throws TT-SHAPE-12 for an odd size.
 TT_API Tensor glu(const Tensor& x, int dim = -1, TT_LOC);
-// x where x > 0, else weight x. weight [1], or [C] for x [N, C, ...]. Errors: TT-SHAPE-02.
+// x where x > 0, else weight x. weight [1], or [C] for x [N, C, ...]. Throws TT-SHAPE-02 for a weight of
+// another shape.
 TT_API Tensor prelu(const Tensor& x, const Tensor& weight, TT_LOC);
 
 // --- reductions ---

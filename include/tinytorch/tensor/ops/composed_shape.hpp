@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// --- products of floating-point matrices. Errors: TT-SHAPE-04 for another rank ---
+// --- products of floating-point matrices, which throw TT-SHAPE-04 for another rank ---
 TT_API Tensor mm(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K, N] -> [M, N]
 TT_API Tensor mv(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K] -> [M]
 TT_API Tensor bmm(const Tensor& a, const Tensor& b, TT_LOC);  // [B, M, K] x [B, K, N] -> [B, M, N]
@@ -33,16 +33,17 @@ TT_API Tensor ravel(const Tensor& x, TT_LOC);                                 //
 TT_API Tensor broadcast_to(const Tensor& x, const Shape& shape, TT_LOC);      // expand
 TT_API Tensor expand_as(const Tensor& x, const Tensor& other, TT_LOC);
 TT_API Tensor reshape_as(const Tensor& x, const Tensor& other, TT_LOC);
-// Dimension dim becomes several of the given sizes, one of which may be -1. Errors: TT-SHAPE-01.
+// Dimension dim becomes several of the given sizes, one of which may be -1. Throws TT-SHAPE-01 if these sizes
+// do not multiply to that of dim.
 TT_API Tensor unflatten(const Tensor& x, int dim, const Shape& sizes, TT_LOC);
 TT_API Tensor hstack(const Tensors& xs, TT_LOC);  // joined along dimension 1; scalars and vectors along 0
 TT_API Tensor vstack(const Tensors& xs, TT_LOC);  // joined along dimension 0; a vector is a row
 TT_API Tensor fliplr(const Tensor& x, TT_LOC);    // dimension 1 backwards
 TT_API Tensor flipud(const Tensor& x, TT_LOC);    // dimension 0 backwards
 // Vectors of sizes N0, N1, ... -> as many tensors [N0, N1, ...] (views), the i-th of which varies along
-// dimension i. indexing "xy" swaps the first two dimensions. Errors: TT-RANGE-08 for another word.
+// dimension i. indexing "xy" swaps the first two dimensions. Throws TT-RANGE-08 for another word.
 TT_API Tensors meshgrid(const Tensors& xs, const std::string& indexing = "ij", TT_LOC);
-// [..., C r^2, H, W] -> [..., C, H r, W r] and back. Errors: TT-SHAPE-12 if a size is no multiple.
+// [..., C r^2, H, W] -> [..., C, H r, W r] and back. Throws TT-SHAPE-12 if a size is no multiple.
 TT_API Tensor pixel_shuffle(const Tensor& x, int64_t factor, TT_LOC);
 TT_API Tensor pixel_unshuffle(const Tensor& x, int64_t factor, TT_LOC);
 TT_API Tensor diff(const Tensor& x, int64_t n = 1, int dim = -1, TT_LOC);  // x[1:] - x[:-1], n times
@@ -55,10 +56,12 @@ TT_API Tensor take_along_dim(const Tensor& x, const Tensor& index, int dim, TT_L
 // x with N along dim. Positions may occur several times.
 TT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
 TT_API Tensor index_fill(const Tensor& x, int dim, const Tensor& index, Scalar value, TT_LOC);
-// How often each number of x (i64 [N], >= 0) occurs, or the sums of their weights [N]: [max(x) + 1], at least
-// `minimum` elements. Read on the host. No derivatives without weights.
+// Counts how often each number of x (i64 [N], >= 0) occurs, or sums the weights [N] of each number. The
+// result has max(x) + 1 elements, or `minimum` if that is more. The maximum is read on the host. There are no
+// derivatives without weights.
 TT_API Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minimum = 0, TT_LOC);
-// Whether each element of x is one of `values` (bool, shape of x). Takes the memory of all pairs.
+// Tells for each element of x whether it is one of `values` (bool, shape of x). It takes the memory of all
+// pairs.
 TT_API Tensor isin(const Tensor& x, const Tensor& values, TT_LOC);
 // The position in each ascending row of sorted [..., N] (or [N] for all) before which a value belongs: i64 of
 // the shape of values [..., M]. right: behind equal elements. NaN belongs to the end. Memory: all pairs.

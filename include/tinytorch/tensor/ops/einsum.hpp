@@ -173,7 +173,8 @@ class Equation {
       i = twice ? 0 : i + 1;
     }
   }
-  // Without an arrow: the dimensions of "...", and then the letters that occur once.
+  // Sets the letters of the result: `given`, or, without an arrow, the dimensions of "..." and then the
+  // letters that occur once.
   void set_result(const char* given) {
     std::string dots, once;
     for (int c = 0; c < 128; ++c) {

@@ -3,12 +3,12 @@
 //   #include <tinytorch/tensor/ops/linalg.hpp>   // not part of tinytorch.hpp
 //   const auto [values, vectors] = tt::linalg::eigh(covariance);
 //
-// Matrices are f32 or f64, [..., M, N], with a leading batch. Names and semantics are those of torch.linalg.
-// The factorizations are Eigen's, which must be installed, and run on the CPU: CUDA tensors are copied to the
+// Matrices are f32 or f64 (else TT-DTYPE-02), [..., M, N]. Names and semantics are those of torch.linalg. The
+// factorizations are Eigen's, which must be installed, and run on the CPU: CUDA tensors are copied to the
 // host. Source of the derivatives, which all functions have: Giles, "Collected matrix derivative results",
-// 2008; Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2010. Errors:
-// TT-DTYPE-02 for another dtype, TT-SHAPE-04 for less than two dimensions, TT-SHAPE-02 for a matrix that is
-// not square, TT-LINALG-01 for a matrix that has no such factorization.
+// 2008; Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2010. They throw
+// TT-SHAPE-04 for less than two dimensions, TT-SHAPE-02 for a matrix that is not square, and TT-LINALG-01
+// without a factorization.
 #pragma once
 
 #if !__has_include(<Eigen/Dense>) && !__has_include(<eigen3/Eigen/Dense>)
@@ -20,7 +20,7 @@
 namespace tinytorch::inline TT_BUILD::linalg {
 
 // X of A X = B, by LU with partial pivoting. A [..., N, N], B [..., N, K] or a vector [..., N] (rank 1, or
-// A's shape without its last dimension). Batches broadcast. Singular A: TT-LINALG-01.
+// A's shape without its last dimension). Batches broadcast. Throws TT-LINALG-01 for a singular A.
 TT_API Tensor solve(const Tensor& A, const Tensor& B, TT_LOC);
 TT_API Tensor inverse(const Tensor& A, TT_LOC);
 TT_API Tensor det(const Tensor& A, TT_LOC);  // [...]; the derivative needs an invertible A
@@ -56,7 +56,7 @@ TT_API Tensor svdvals(const Tensor& A, TT_LOC);
 TT_API Tensor pinv(const Tensor& A, double rtol = -1, TT_LOC);
 
 // The norm of matrices [...]: order 2 or -2 is the largest or smallest singular value, 1 or -1 the largest or
-// smallest sum of a column's absolute values, infinity or -infinity that of a row. Others: TT-RANGE-08.
+// smallest sum of a column's magnitudes, and infinity or -infinity that of a row. Throws TT-RANGE-08 else.
 TT_API Tensor matrix_norm(const Tensor& A, double order, TT_LOC);
 // "fro": the root of the sum of squares; "nuc": the sum of singular values.
 TT_API Tensor matrix_norm(const Tensor& A, const std::string& order = "fro", TT_LOC);

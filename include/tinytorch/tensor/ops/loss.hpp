@@ -140,7 +140,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
   }
   void run(const Tensors& in, Tensors& out) const override {
     const int64_t N = in[0].shape()[0], V = in[1].shape()[0], each = rows_at_once(N, V, in[0].device());
-    const int64_t chunks = (N + each - 1) / each;
+    const int64_t chunks = ceil_div(N, each);
     const auto scratch = [&](const Shape& shape, DType t) { return empty(shape, t, in[0].device()); };
     const Tensor &logits = out[3], lse = scratch({each}, out[0].dtype());
     const Tensor losses = scratch({chunks}, out[0].dtype());
@@ -172,8 +172,8 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     constexpr int64_t kTile = 128;
     const int64_t budget = device.is_cpu() ? int64_t{128} << 20 : int64_t{1} << 30;  // bytes
     const int64_t most = std::max<int64_t>(kTile, budget / (V * static_cast<int64_t>(size_of(dtype))));
-    const int64_t chunks = std::max<int64_t>(1, (N + most - 1) / most), even = (N + chunks - 1) / chunks;
-    return chunks == 1 ? std::max<int64_t>(N, 1) : (even + kTile - 1) / kTile * kTile;
+    const int64_t chunks = std::max<int64_t>(1, ceil_div(N, most)), even = ceil_div(N, chunks);
+    return chunks == 1 ? std::max<int64_t>(N, 1) : ceil_div(even, kTile) * kTile;
   }
   // Rows [first, first + count) of t.
   static backend::View part(const Tensor& t, int64_t first, int64_t count) {

@@ -20,20 +20,22 @@ struct UniqueValues {
 };
 TT_API UniqueValues unique(const Tensor& x, TT_LOC);
 // The distinct slices of x along dim in lexicographic order: values has the shape of x with K along dim;
-// inverse is i64 [size of dim]. The order is found on the CPU. Errors: TT-SHAPE-10 for slices of no elements.
+// inverse is i64 [size of dim]. The order is found on the CPU. Throws TT-SHAPE-10 for slices without
+// elements.
 TT_API UniqueValues unique(const Tensor& x, int dim, TT_LOC);
 // Works like unique, but compares only neighbours in row-major order and sorts nothing.
 TT_API UniqueValues unique_consecutive(const Tensor& x, TT_LOC);
 
-// 0, ..., n - 1 in random order. The dtype must hold n - 1. Errors: TT-SHAPE-01, TT-DTYPE-07.
+// Returns 0, ..., n - 1 in random order. Throws TT-SHAPE-01 if n < 0, and TT-DTYPE-07 if the dtype cannot
+// hold n - 1.
 TT_API Tensor randperm(int64_t n, DType dtype = DType::i64, Device device = default_device(),
                        Generator& generator = default_generator(), TT_LOC);
 
 // Draws `count` positions from every row of weights [N] or [rows, N], as i64 [count] or [rows, count]. A
 // position is drawn with a probability in proportion to its weight, from all positions (replacement) or from
 // those that were not drawn before. Weights are floating point, finite, at least 0, and need no sum of 1.
-// They are copied to the CPU, where the draws are made. Errors: TT-RANGE-02 for a weight that is negative or
-// not finite, and for too few weights above 0; TT-RANGE-03 for count < 1.
+// They are copied to the CPU, where the draws are made. Throws TT-RANGE-02 for a weight that is negative or
+// not finite, and for too few weights above 0, and TT-RANGE-03 for count < 1.
 TT_API Tensor multinomial(const Tensor& weights, int64_t count, bool replacement = false,
                           Generator& generator = default_generator(), TT_LOC);
 

@@ -15,32 +15,32 @@
 namespace tinytorch::inline TT_BUILD {
 
 // The middle of all values as a scalar; of an even number of values the lower one of the two in the middle. A
-// NaN makes the result NaN. Errors: TT-SHAPE-10 for no elements.
+// NaN makes the result NaN. Throws TT-SHAPE-10 if x has no elements.
 TT_API Tensor median(const Tensor& x, TT_LOC);
 // The medians along dim, and their positions in x (that of the first NaN, if there is one).
 TT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
 // The value below which a share q of the values lies, 0 <= q <= 1, linearly interpolated between the two
-// nearest ranks; along dim, or of all values. x is floating point. A NaN makes its result NaN. Errors:
-// TT-RANGE-02 for q, TT-SHAPE-10 for no elements.
+// nearest ranks; along dim, or of all values. x is floating point. A NaN makes its result NaN. Throws
+// TT-RANGE-02 for a q outside of [0, 1], and TT-SHAPE-10 if x has no elements.
 TT_API Tensor quantile(const Tensor& x, double q, std::optional<int> dim = {}, bool keepdim = false, TT_LOC);
 // Several shares: the result has a first dimension of size q.size().
 TT_API Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<int> dim = {},
                        bool keepdim = false, TT_LOC);
 // Covariances: x [variables, observations] -> [variables, variables], the sums of products of deviations
 // divided by observations - correction. A vector is one variable, and gives its variance as a scalar. x is
-// floating point. Errors: TT-SHAPE-04 for a rank above 2.
+// floating point. Throws TT-SHAPE-04 for a rank above 2.
 TT_API Tensor cov(const Tensor& x, int64_t correction = 1, TT_LOC);
 // Pearson's correlations, in [-1, 1]: cov[i, j] / sqrt(cov[i, i] cov[j, j]). A constant variable gives NaN.
 TT_API Tensor corrcoef(const Tensor& x, TT_LOC);
 // Distances of all pairs of rows: a [..., P, M], b [..., R, M] -> [..., P, R]. p is 1 (sum of absolute
 // differences), 2 (Euclidean) or infinity (largest difference). The differences are computed without a matrix
-// product, so they are accurate for close points and take the memory of P R M elements. Errors: TT-RANGE-08
+// product, so they are accurate for close points and take the memory of P R M elements. Throws TT-RANGE-08
 // for another p.
 TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p = 2, TT_LOC);
 // Counts of x's values in `bins` bins of equal width from low to high, in x's dtype; high belongs to the last
 // bin. Values outside and NaN are not counted. If low == high, the range is that of x. x is floating point.
-// The counts have no derivative. Errors: TT-RANGE-03 for bins < 1, TT-RANGE-01 for low > high or a range that
-// is not finite.
+// The counts have no derivative. Throws TT-RANGE-03 for bins < 1, and TT-RANGE-01 for low > high or a range
+// that is not finite.
 TT_API Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0, double high = 0, TT_LOC);
 // The counts of histc, and the edges of the bins, [bins + 1], both in x's dtype. If x has only the value v,
 // the range is v - 1/2 to v + 1/2, as in NumPy; that of histc is v - 1 to v + 1.

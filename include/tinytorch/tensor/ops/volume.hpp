@@ -23,10 +23,10 @@ struct Conv3dOptions {
   Size3d stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
 };
-// x [N, C, D, H, W], weight [O, C / groups, KD, KH, KW], bias [O] or undefined -> y [N, O, D', H', W'],
-// D' = (D + 2 padding - dilation (KD - 1) - 1) / stride + 1. Floating dtypes. Errors: TT-SHAPE-02 for
-// channels that do not fit, TT-SHAPE-20 for a weight that is larger than the padded x, TT-RANGE-08 for the
-// options.
+// x [N, C, D, H, W], weight [O, C / groups, KD, KH, KW], bias [O] or undefined -> y [N, O, D', H', W'], D' =
+// (D + 2 padding - dilation (KD - 1) - 1) / stride + 1. Dtypes are floating. Throws TT-SHAPE-02 for channels
+// that do not fit, TT-SHAPE-20 for a weight that is larger than the padded x, and TT-RANGE-08 for options out
+// of range.
 TT_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      Conv3dOptions options = {}, TT_LOC);
 

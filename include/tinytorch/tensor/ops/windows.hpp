@@ -66,7 +66,7 @@ inline Tensor max_of_windows(const Tensor& x, int dim, const Intervals& windows,
 inline Intervals adaptive_windows(int64_t inputs, int64_t outputs) {
   Intervals windows;
   for (int64_t i = 0; i < outputs; ++i)
-    windows.push_back({i * inputs / outputs, ((i + 1) * inputs + outputs - 1) / outputs});
+    windows.push_back({i * inputs / outputs, ceil_div((i + 1) * inputs, outputs)});
   return windows;
 }
 

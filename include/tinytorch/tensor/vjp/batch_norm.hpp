@@ -12,8 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// For Spec::layout_like: i, the number of the input x [N, C, ...], if x is channels-last and on the CPU; else
-// -1, so that the result is row-major.
+// Gives Spec::layout_like: i, the number of the input x [N, C, ...], if x is channels-last and on the CPU;
+// else -1, so that the result is row-major.
 inline int8_t batch_norm_layout(const Tensor& x, int8_t i) {
   return x.device().is_cpu() && backend::is_dense_channels_last(x.view_of()) ? i : int8_t{-1};
 }

@@ -34,7 +34,7 @@ TEST_CASE("copies: transposes of every size, and all pairs of dtypes") {
       for (int i = 0; i < 4; ++i) CHECK(back[i] == (truth ? double(start[i] != 0) : start[i]));
     }
   }
-  // By way of the widest type, so that nothing is lost.
+  // Copies go by way of the widest type, so that nothing is lost.
   int64_t big = (int64_t{1} << 62) + 1, same = 0;
   cpu::copy_view({&same, tt::i64, {}, {}}, {&big, tt::i64, {1}, {5}});
   CHECK(same == big);

@@ -204,7 +204,8 @@ TEST_CASE("any bytes decode as on the CPU: rows at any address, scales at the en
   for (const BlockFormat& f : block_formats()) {
     const std::string name = f.name;
     const int64_t K = 3 * std::max<int64_t>(f.block, 32);
-    // Where a block has numbers in f16: their exponents become small, so that they are finite.
+    // The bytes at which a block has f16 numbers. Their exponents are made small, so that the numbers are
+    // finite.
     std::vector<int64_t> halves{0};
     if (name == "Q4_1" || name == "Q4_K" || name == "Q8_1") halves.push_back(2);
     if (name == "Q6_K") halves = {208};

@@ -40,7 +40,7 @@ __global__ void shift_left(float* x, bool barrier) {
   if (blockIdx.x == 0) x[threadIdx.x] = right;
 }
 
-// Like shift_left, within each warp, so __syncwarp is enough.
+// Shifts like shift_left within each warp, so that __syncwarp is enough.
 __global__ void shift_in_warp(float* x, bool barrier) {
   __shared__ float tile[kThreads];
   const unsigned warp = threadIdx.x / 32 * 32;

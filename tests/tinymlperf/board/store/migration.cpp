@@ -2,7 +2,6 @@
 // schema 2 are listed as older ones, whose audits have no evidence. New runs do not profit from that.
 #include <doctest/doctest.h>
 
-#include <common/source_folder.hpp>
 #include <map>
 #include <support/audited_run.hpp>
 #include <support/board.hpp>
@@ -10,6 +9,7 @@
 #include <tinymlperf/board/store/transfer.hpp>
 #include <tinymlperf/board/store/verify.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tree/source_folder.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

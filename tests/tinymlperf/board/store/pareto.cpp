@@ -78,7 +78,8 @@ TEST_CASE("the hypervolume counts quality above the floor times halvings from fo
   CHECK(alone.front.hypervolume.value() == doctest::Approx(0.4 * 2 * 2));
   CHECK(alone.front.reference_time == 4);
   CHECK(alone.front.reference_bytes == 4000);
-  // As good, in half of the time, with twice the memory: 3 x 1 beside 2 x 2, which share 2 x 1.
+  // The second point is as good as the first, in half of the time and with twice the memory: 3 x 1 beside 2 x
+  // 2, which share 2 x 1.
   CHECK(front_of({{0.9, 1, 100, 1000}, {0.9, 2, 100, 2000}}).front.hypervolume.value() ==
         doctest::Approx(0.4 * (4 + 3 - 2)));
   // Below the floor, or beyond the reference, nothing is added.

@@ -117,7 +117,7 @@ struct Class : testing::ServedBoard {
         text += server.get(target, headers + accept).body;
     return text;
   }
-  // What a server answers to forms of another student, most of which it refuses.
+  // The server's answers to forms of another student, most of which it refuses.
   std::string refusals() const {
     std::string text;
     for (const char* accept : {"", "Accept: application/json\r\n"}) {

@@ -168,7 +168,7 @@ TEST_CASE("a body that is too large is refused before it is sent") {
   CHECK(site.ask("POST /head-to-head HTTP/1.1\r\nHost: b\r\nContent-Type: "
                  "application/x-www-form-urlencoded\r\nContent-Length: 9000\r\n\r\n")
             .status == 413);
-  // What follows a refused body is not taken for a request.
+  // Bytes after a refused body are not taken for a request.
   Client client(site.port);
   client.write(head + "\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n");
   CHECK(client.read_answer().status == 413);

@@ -125,7 +125,7 @@ TEST_CASE("a job goes over HTTP: claim, bundles, report, result with its evidenc
   CHECK(done.status == 200);
   CHECK(s.state(a.claim.job) == JobState::done);
   CHECK(s.ask("report", report).status == 409);
-  // The same result again is the same run; another one of the ended job is refused.
+  // A result that is sent twice gives one run; another result for the ended job is refused.
   CHECK(s.ask("finish", desk::Served::result(a, s.run(a))).body == done.body);
   RunDocument other = s.run(a);
   other.seed = 99;
@@ -162,7 +162,7 @@ TEST_CASE("a result counts only while its worker has the job") {
   CHECK(s.runs() == 0);
   CHECK(s.ask("finish", desk::Served::result(second, s.run(second))).status == 200);
 
-  // What has ended otherwise takes no result either.
+  // A job that ended in another way takes no result either.
   test::clock_now += 60;
   const Assignment third = s.claim();
   s.store.database().run("UPDATE jobs SET state = 'failed', fault = 'user' WHERE id = ?", third.claim.job);

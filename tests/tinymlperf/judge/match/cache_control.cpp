@@ -141,7 +141,7 @@ TEST_CASE("a gain that caches explain is held for review, and a larger one puts 
   CHECK_FALSE(is_decided(held));
   CHECK(held.detail.find("walk through 256 MiB 6.") != std::string::npos);
   CHECK(accuses(same_sample_audit(kForm, slow, quick, made_up_effect(3, 9))));  // only `again` counts here
-  // What is asked among all others is compared with the control's `known`.
+  // The answers to samples among all others are compared with the control's `known`.
   CHECK(accuses(other_seed_audit(kForm, quick, slow, made_up_effect(9, 1))));
   CHECK_FALSE(accuses(other_seed_audit(kForm, quick, slow, made_up_effect(1, 6))));
   // A control of any size excuses nothing that needs no excuse, and condemns nobody.

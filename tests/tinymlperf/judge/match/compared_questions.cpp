@@ -11,7 +11,7 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-// What a match asks; each turn takes a second more than the one before.
+// Records the questions of a match; each turn takes a second more than the one before.
 struct Asked {
   test::StepsBenchmark main, fresh;
   std::map<const Benchmark*, std::vector<std::vector<int64_t>>> samples;  // of each query

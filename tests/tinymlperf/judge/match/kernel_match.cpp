@@ -15,7 +15,7 @@ using namespace tinymlperf::judge::kernels;
 
 namespace {
 
-// With the times and the complaint that the judge's worker sends for a GPU.
+// Answers with the times and the complaint that the judge's worker sends for a GPU.
 Tensors as_a_device_would(const std::vector<Kernel>& kernels, const Tensors& query, const std::string& kind) {
   const tinytorch::benchmarking::SteadyClock clock;
   const double start = clock();

@@ -52,7 +52,7 @@ struct Kind {
   const char* tier = "T0";
 };
 
-// With a limit of 60 seconds.
+// Plays a match with a limit of 60 seconds.
 Played play(const std::vector<Kind>& kinds, const std::string& division = "open", size_t runs = 5) {
   Played out;
   std::vector<TrainingContender> contenders;
@@ -161,8 +161,8 @@ TEST_CASE("suspiciously few epochs are held, unless the recipe is open to see") 
 
 namespace {
 
-// What decides how long a training takes, beside the trainer: its seed; a machine that becomes slower by a
-// tenth; or that it gets stuck for a while, or not.
+// The causes, besides the trainer, that decide the time of a training: its seed; a machine that becomes
+// slower by a tenth; or a learner that gets stuck for a while.
 enum class Luck { spread, drift, two_ways };
 
 double lucky(Luck luck, double share_of_match, tinytorch::Generator& random) {

@@ -166,7 +166,7 @@ TEST_CASE("closed, of a language: at most 1.01 times the baseline's bits, window
   d.contenders[1].minus_bits = d.contenders[0].minus_bits;
   const GateResult same = gate(d);
   CHECK(same.passed);
-  // The same bits are 0.01 times the mean below the border, and their bound a little less.
+  // Equal bits are 0.01 times the mean below the border, and their bound is a little less.
   CHECK(same.reason.find("bits per byte less 1.01 times the baseline's are -0.01") == 0);
   d.contenders[1].minus_bits = language_run(1.1, 7).contenders[1].minus_bits;
   CHECK(gate(d).reason.find("is not shown") != std::string::npos);

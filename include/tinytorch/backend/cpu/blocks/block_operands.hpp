@@ -1,4 +1,4 @@
-// What a product with packed weights works on: rows of packed weights, and rows of activations as floats or
+// The operands of a product with packed weights: rows of packed weights, and rows of activations as floats or
 // rounded to 8 bits in groups of 32.
 #pragma once
 

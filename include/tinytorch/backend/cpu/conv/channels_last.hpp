@@ -153,9 +153,9 @@ struct OutputGrid {
   int64_t down, right, step, rows, cols;
 };
 
-// How the work is divided into tasks. The division decides which thread computes a result, and not how. A set
-// of filter tiles is multiplied by all chunks of samples in turn, so that its filters stay in the cache;
-// bands of rows are used if frames are large or tasks few.
+// The division of the work into tasks. It decides which thread computes a result, but does not change its
+// bits. A set of filter tiles is multiplied by all chunks of samples in turn, so that its filters stay in the
+// cache; bands of rows are used if frames are large or tasks few.
 struct ChannelsLastTasks {
   int64_t chunks, bands, sets;
   ChannelsLastTasks(const ChannelsLastBand& band, int64_t rows, int64_t samples, int64_t groups,

@@ -18,7 +18,7 @@ struct TapSource {
   int64_t tap, from;
 };
 
-// For each position along one side of the results: its taps and the source positions that they read.
+// Lists, for each position along one side of the results, its taps and the source positions that they read.
 class TapSources {
  public:
   // source_of(position, tap) returns the source position, or a negative number for padding.

@@ -102,8 +102,8 @@ class FrameShape {
     }
     // The zeros below a plane are also those above the next plane, and the zeros right of a row those left of
     // the next row.
-    pitch_ = std::max((width + stride - 1) / stride - low_right, output_cols + high_right);
-    rows_ = std::max((height + stride - 1) / stride - low_down, output_rows + high_down);
+    pitch_ = std::max(ceil_div(width, stride) - low_right, output_cols + high_right);
+    rows_ = std::max(ceil_div(height, stride) - low_down, output_rows + high_down);
     margin_ = -(low_down * pitch_ + low_right);
   }
 

@@ -83,7 +83,7 @@ class ImageOperand {
     const int64_t line = 64 / static_cast<int64_t>(sizeof(T));  // channels of a cache line of the copy
     const int64_t channels = channels_first ? std::min(C, line) : C;
     const int64_t rows = std::clamp<int64_t>(kWriteBackElements / (channels * W), 1, H);
-    const int64_t across = (C + channels - 1) / channels, down = (H + rows - 1) / rows;
+    const int64_t across = ceil_div(C, channels), down = ceil_div(H, rows);
     parallel_for(images_.N * across * down, grain_of(channels * rows * W), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t n = task / (across * down), c = task / down % across * channels, i = task % down * rows;

@@ -26,7 +26,7 @@ struct RowRange {
 // and begin at multiples of kMR, so that no tile is shared; sizes differ by at most one tile of kMR rows.
 // With more threads than tiles some ranges are empty.
 inline RowRange rows_of_thread(int64_t M, int64_t threads, int64_t thread) {
-  const int64_t tiles = (M + kMR - 1) / kMR;
+  const int64_t tiles = ceil_div(M, kMR);
   return {std::min(M, tiles * thread / threads * kMR), std::min(M, tiles * (thread + 1) / threads * kMR)};
 }
 
@@ -43,20 +43,20 @@ void product_of_rows(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b
     for (int64_t m = range.begin; m < range.end; ++m) std::fill_n(c + m * c_row, N, T(0));
     return;
   }
-  std::vector<T> left(static_cast<size_t>(panel_elements(rows, kMR, depth)));
-  std::vector<T> right(static_cast<size_t>(panel_elements(std::min(N, kColsOfBlock), kNR<T>, depth)));
+  std::vector<T> a_panels(static_cast<size_t>(panel_elements(rows, kMR, depth)));
+  std::vector<T> b_panels(static_cast<size_t>(panel_elements(std::min(N, kColsOfBlock), kNR<T>, depth)));
   for (int64_t n0 = 0; n0 < N; n0 += kColsOfBlock) {
     const int64_t n_count = std::min(kColsOfBlock, N - n0);
     for (int64_t k0 = 0; k0 < K; k0 += kDepthOfBlock) {
       const int64_t k_count = std::min(kDepthOfBlock, K - k0);
-      pack_b<T>(right.data(), {b.data + k0 * b.row + n0 * b.col, b.row, b.col}, k_count, n_count);
+      pack_b<T>(b_panels.data(), {b.data + k0 * b.row + n0 * b.col, b.row, b.col}, k_count, n_count);
       for (int64_t m0 = range.begin; m0 < range.end; m0 += kRowsOfBlock) {
         const int64_t m_count = std::min(kRowsOfBlock, range.end - m0);
-        pack_a<T>(left.data(), {a.data + m0 * a.row + k0 * a.col, a.row, a.col}, m_count, k_count);
+        pack_a<T>(a_panels.data(), {a.data + m0 * a.row + k0 * a.col, a.row, a.col}, m_count, k_count);
         for (int64_t n = 0; n < n_count; n += kNR<T>) {
           for (int64_t m = 0; m < m_count; m += kMR) {
-            tile_product(c + (m0 + m) * c_row + n0 + n, c_row, left.data() + m * k_count,
-                         right.data() + n * k_count, k_count, std::min(kMR, m_count - m),
+            tile_product(c + (m0 + m) * c_row + n0 + n, c_row, a_panels.data() + m * k_count,
+                         b_panels.data() + n * k_count, k_count, std::min(kMR, m_count - m),
                          std::min(kNR<T>, n_count - n), k0 > 0);
           }
         }

@@ -48,7 +48,7 @@ void sum_one_run(const RunSums<T>& s, const T* x, const T* dy, T center, int64_t
   }
 }
 
-// If S = 1: adds the terms of sample n to the sums of all C channels.
+// Adds the terms of sample n to the sums of all C channels, for S = 1.
 template <class T>
 void sum_across(const RunSums<T>& s, int64_t n, int64_t C, double* first, double* second) {
   const T *x = s.x + n * C, *dy = s.dy ? s.dy + n * C : nullptr;

@@ -57,7 +57,7 @@ class ContiguousOutput {
   void write_back() {
     if (scratch_) copy_view(view_, contiguous_view(data_, view_));
   }
-  void finish() { write_back(); }  // deprecated name of write_back
+  void finish() { write_back(); }  // deprecated since 0.1.0, ends with 0.2.0: call write_back
 
  private:
   View view_;
@@ -71,7 +71,7 @@ using DenseInput = ContiguousInput<T>;
 template <class T>
 using DenseOutput = ContiguousOutput<T>;
 
-// Calls f with a null pointer of the compute type of floating dtype t: double for f64, else float.
+// Calls f with a null pointer of the compute type of floating dtype t: double for f64, else float. Throws
 // TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_floating(DType t, F&& f) {

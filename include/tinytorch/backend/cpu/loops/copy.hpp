@@ -37,7 +37,7 @@ void copy_same_dtype(const View& out, const View& x, bool non_temporal) {
   if (down >= 0) {
     using Element = SignedOf<kBytes>;
     constexpr int64_t kBand = 64;  // rows of one matrix in a task
-    const int64_t rows = shape[down], cols = shape[last], bands = (rows + kBand - 1) / kBand;
+    const int64_t rows = shape[down], cols = shape[last], bands = ceil_div(rows, kBand);
     Shape outer = shape;
     outer[down] = outer[last] = 1;
     return parallel_for(outer.numel() * bands, std::max<int64_t>(1, kElementwiseGrain / (kBand * cols)),

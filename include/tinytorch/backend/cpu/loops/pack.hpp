@@ -136,7 +136,7 @@ void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride,
   }
 }
 
-// Where the rows of a block are: the first one, and the bytes between rows and between elements.
+// The addresses of the rows of a block: the first row, and the steps between rows and between elements.
 template <class Pointer>
 struct Rows {
   Pointer data;

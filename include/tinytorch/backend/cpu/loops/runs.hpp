@@ -12,6 +12,7 @@
 #include <limits>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <tinytorch/core/simd_multiply_add.hpp>
 #include <type_traits>
 
@@ -77,7 +78,7 @@ T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
 }
 
 // Number of blocks of kSharedRun values in a row of n.
-inline int64_t shared_runs(int64_t n) { return (n + kSharedRun - 1) / kSharedRun; }
+inline int64_t shared_runs(int64_t n) { return ceil_div(n, kSharedRun); }
 // Calls f(block, begin, end) on each block; threads share the blocks.
 template <class F>
 void for_each_shared_run(int64_t n, F&& f) {

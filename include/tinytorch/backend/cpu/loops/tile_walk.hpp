@@ -57,7 +57,7 @@ class TileLoop {
     Shape outer = shape_;
     outer[down_] = outer.back() = 1;
     const int64_t rows = shape_[down_], cols = shape_.back();
-    const int64_t high = (rows + kTransposeRows - 1) / kTransposeRows;
+    const int64_t high = ceil_div(rows, kTransposeRows);
     const int64_t wide =
         std::max<int64_t>(1, (cols + 2 * kTransposeCols - kMaxTransposeCols - 1) / kTransposeCols);
     constexpr int64_t kGrain = std::max<int64_t>(1, kElementwiseGrain / (kTransposeRows * kTransposeCols));

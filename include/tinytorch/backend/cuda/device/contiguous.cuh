@@ -103,7 +103,7 @@ class ContiguousOutput {
   void write_back() {
     if (scratch_) copy(view_, contiguous_view(scratch_->data(), dtype_of<T>, view_.shape));
   }
-  void finish() { write_back(); }  // deprecated name of write_back
+  void finish() { write_back(); }  // deprecated since 0.1.0, ends with 0.2.0: call write_back
 
  private:
   View view_;

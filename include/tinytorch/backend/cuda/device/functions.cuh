@@ -76,7 +76,7 @@ __device__ __forceinline__ float gelu_16_bit(float x) {
   tail = fmaf(tail, t, 0.5f * 1.421413741f);
   tail = fmaf(tail, t, 0.5f * -0.284496736f);
   tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * exp2_approx(-0.72134752f * x * x);
-  // For |x| >= 20 the tail is 0. NaN and -infinity (0 * infinity) give NaN.
+  // For |x| >= 20, the tail is 0. NaN and -infinity (0 * infinity) give NaN.
   return fmaxf(x, 0.0f) - (a < 20.0f ? a * tail : 0.0f * (x > 0.0f ? 1.0f : x));
 }
 

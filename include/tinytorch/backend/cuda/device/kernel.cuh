@@ -24,8 +24,9 @@ struct LaunchConfig {
   bool early = false;        // the kernel calls wait_for_previous_kernel() (dependent_launch.cuh)
 };
 
-// The old name of ceil_div (core/shape.hpp), kept for one version.
-[[deprecated("divided_up is now ceil_div")]] inline int64_t divided_up(int64_t a, int64_t b) {
+// The old name of ceil_div (core/shape.hpp).
+[[deprecated("since 0.1.0: call ceil_div; divided_up ends with 0.2.0")]] inline int64_t divided_up(
+    int64_t a, int64_t b) {
   return ceil_div(a, b);
 }
 

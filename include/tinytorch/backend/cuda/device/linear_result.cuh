@@ -1,5 +1,5 @@
-// Where a kernel of a linear layer writes its sums: out [M, N] of any floating dtype and strides, with a
-// bias.
+// The epilogue of a linear layer's kernel: it adds the bias and writes out [M, N] of any floating dtype and
+// strides.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/walk.cuh>
@@ -28,7 +28,7 @@ struct LinearResult {
                       [&]<class T>(T*) { x = to<float>(static_cast<const T*>(bias)[n * bias_step]); });
     return x;
   }
-  // Whether 8 results that begin at a multiple of 8 are 16 bytes of T at a multiple of 16.
+  // Returns true if 8 results of type T that begin at a column n % 8 == 0 are 16 aligned bytes.
   template <class T>
   __host__ __device__ __forceinline__ bool has_vectors() const {
     return dtype == dtype_of<T> && step == 1 && row % 8 == 0 && reinterpret_cast<uintptr_t>(out) % 16 == 0;

@@ -21,9 +21,9 @@ template <class T, class A>
 __device__ __forceinline__ OnlineSoftmax<A> merge(OnlineSoftmax<A> a, OnlineSoftmax<A> b) {
   const A m = Maximum()(a.m, b.m);
   // A state of only -inf adds 0. Without this case the difference of two infinities would give NaN.
-  const A left = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
-  const A right = b.m == kMinusInfinity<A> ? A(0) : b.s * exp_of<T>(b.m - m);
-  return {m, left + right};
+  const A a_sum = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
+  const A b_sum = b.m == kMinusInfinity<A> ? A(0) : b.s * exp_of<T>(b.m - m);
+  return {m, a_sum + b_sum};
 }
 // Adds one value to the state.
 template <class T, class A>

@@ -50,7 +50,7 @@ __device__ __forceinline__ int64_t global_thread_index() {
 __device__ __forceinline__ TapRange windows_over(int64_t i, int64_t kernel, int64_t outputs,
                                                  const Window2d& w) {
   const int64_t reach = i + w.padding, before = reach - kernel + 1;
-  const int64_t first = before <= 0 ? 0 : (before + w.stride - 1) / w.stride, last = reach / w.stride + 1;
+  const int64_t first = before <= 0 ? 0 : ceil_div(before, w.stride), last = reach / w.stride + 1;
   return {first, last < outputs ? last : outputs};
 }
 

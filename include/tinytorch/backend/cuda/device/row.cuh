@@ -199,7 +199,7 @@ struct SharedRow {
                                                            int C) {
     Row<T, kThreads, 1, kAligned>::read_same_columns(out, line, c, C);
   }
-  // Like read(), and calls f(first column, elements) for each vector when it arrives.
+  // Reads like read(), and calls f(first column, elements) for each vector when it arrives.
   template <class F>
   __device__ __forceinline__ void read_each(const T* row, int C, T fill, F&& f) {
     constexpr int kAhead = 4;  // loads in flight
@@ -231,7 +231,7 @@ struct SharedRow {
       *reinterpret_cast<uint4*>(at(c)) = load_vector(row, c, C, fill);
     }
   }
-  // Like Row::read_with.
+  // Reads two rows as Row::read_with does.
   template <class F>
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
     constexpr int kAhead = 2;  // loads in flight for each of the two rows
@@ -360,7 +360,7 @@ bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
 template <int kGroup>
 LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   constexpr int64_t kEach = kRowThreads<kGroup> / kGroup;
-  return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
+  return {dim3(static_cast<unsigned>(ceil_div(rows, kEach))), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
 // Number of blocks, out of `resident`, for a kernel that loops over ragged rows: with this stride all rows of

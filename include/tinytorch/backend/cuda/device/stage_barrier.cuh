@@ -38,8 +38,9 @@ class StageBarriers {
   // `states`: as many as there are stages.
   explicit __device__ __forceinline__ StageBarriers(StageState* states) : states_(states) {}
 
-  // By one thread; then publish_barriers(), and all threads of the block (or cluster) synchronize. A phase is
-  // complete after `arrivals` arrivals, when all bytes that were announced have come.
+  // Initializes the barriers. One thread calls it; then come publish_barriers() and a barrier of all threads
+  // of the block (or cluster). A phase is complete after `arrivals` arrivals, when all bytes that were
+  // announced have come.
   __device__ __forceinline__ void init(int stages, unsigned arrivals) const {
     for (int i = 0; i < stages; ++i) {
 #if TINYTORCH_CUDA_SIM

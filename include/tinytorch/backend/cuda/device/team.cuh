@@ -64,7 +64,7 @@ __device__ __forceinline__ T wait_for_slot(const TeamSlot<T>* slot, unsigned ite
   return x;
 }
 
-// Like ClusterSum, but over a team. T() is zero.
+// Sums values over a team as ClusterSum does over a cluster. T() is zero.
 template <int kThreads, class T>
 class TeamSum {
  public:

@@ -1,4 +1,4 @@
-// Sparse tensor cores of a warp: mma.sp with a left operand of which each group of four neighbours in a row
+// Sparse tensor cores of a warp: mma.sp with an operand A of which each group of four neighbours in a row
 // keeps two (2:4 sparsity), at twice the rate of mma (compute capability 8.0).
 //
 //   multiply_add_sparse<BFloat16, 0>(sum, a, b, metadata);   sum [16, 8] += a [16, 32] b [32, 8]

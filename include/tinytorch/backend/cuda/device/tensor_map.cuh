@@ -65,7 +65,7 @@ TensorMap make_tensor_map(const T* data, int64_t rows, int64_t columns, int64_t 
   static_assert(sizeof(T) == 1 || sizeof(T) == 2);
   constexpr int kBytes = static_cast<int>(sizeof(T));
 #if TINYTORCH_CUDA_SIM
-  // What the driver asks for.
+  // These are the conditions of cuTensorMapEncodeTiled.
   if (rows <= 0 || columns <= 0 || reinterpret_cast<uintptr_t>(data) % 16 != 0 || row_bytes % 16 != 0 ||
       row_bytes < columns * kBytes || box_rows > 256 || box_columns > 256 || box_columns * kBytes % 16 != 0 ||
       (swizzled && box_columns * kBytes != 128))

@@ -122,8 +122,8 @@ __host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements;
   return (height * C + 2 * kVectorSizeOf<T> - 2) / kVectorSizeOf<T> * kVectorSizeOf<T>;
 }
 
-// For rows of few elements: a thread processes a whole row, in place. kColumns is C, or 0 if C is known only
-// at run time.
+// Each thread processes a whole row, in place, which suits rows of few elements. kColumns is C, or 0 if C is
+// known only at run time.
 template <int kColumns, class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs], int64_t first, int here,
                                               int C) {

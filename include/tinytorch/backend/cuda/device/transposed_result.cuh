@@ -1,4 +1,4 @@
-// Epilogue of warpgroup products whose left operand is the weight: a warpgroup has the sums of 64 rows of the
+// Epilogue of warpgroup products whose operand A is the weight: a warpgroup has the sums of 64 rows of the
 // weight and 8 kCount rows of x, and writes them to y [M, N], where the rows of the weight are columns.
 //
 // The sums pass through shared memory, 32 rows of x at a time, so that neighbouring threads write
@@ -116,7 +116,7 @@ __device__ __forceinline__ void write_numbers(const LinearResult& to, const Tran
   }
 }
 
-// By all threads of the warpgroup.
+// Writes the sums of a warpgroup; all its threads call this function.
 template <class T, int kCount>
 __device__ __forceinline__ void write_transposed(const LinearResult& to, const TransposedPart& part,
                                                  const float (&sum)[kCount][4]) {

@@ -37,7 +37,7 @@ __device__ __forceinline__ uint4 load_aligned_vector(const T* line, int c, int C
   memcpy(&vector, values, sizeof(vector));
   return vector;
 }
-// Like load_aligned_vector, for any alignment: combines two aligned vectors.
+// Loads a vector of any alignment from two aligned vectors; otherwise it is load_aligned_vector.
 template <class T>
 __device__ __forceinline__ uint4 load_unaligned_vector(const T* line, int c, int C, T fill) {
   const int shift = (phase_of(line) + c) & (kVectorSizeOf<T> - 1);

@@ -15,9 +15,9 @@ inline constexpr bool kIs16Bit = std::is_same_v<T, BFloat16> || std::is_same_v<T
 // The compute type of elements of a floating T: float for 16-bit types.
 template <class T>
 using Compute = std::conditional_t<kIs16Bit<T>, float, T>;
-// The old name, kept for one version.
+// The old name of Compute.
 template <class T>
-using Wide [[deprecated("Wide is now Compute")]] = Compute<T>;
+using Wide [[deprecated("since 0.1.0: use Compute; Wide ends with 0.2.0")]] = Compute<T>;
 
 // Converts one element by the rules of backend::convert. 16-bit floats use PTX instructions: the headers of
 // __half and __nv_bfloat16 take longer to compile than most kernels.

@@ -19,7 +19,7 @@ template <class C>
 inline constexpr int kPerThread = sizeof(C) == 8 ? 4 : 8;  // for operands of 4 or 8 bytes
 inline constexpr int kPerThread16Bit = 16;                 // for 16-bit operands, computed in float
 
-// How a thread accesses its elements of one operand.
+// The access pattern of a thread to its elements of one operand.
 enum class Access : uint8_t { vector, broadcast, strided };
 
 struct Operand {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void for_stored(DType t, F&& f) {
   f(static_cast<bool*>(nullptr));  // the result of comparisons, for any compute type
 }
 
-// Like for_stored, for all dtypes.
+// Calls f as for_stored does, for all dtypes.
 template <class F>
 __device__ __forceinline__ void for_any_stored(DType t, F&& f) {
   if (t == DType::f64) return f(static_cast<double*>(nullptr));
@@ -163,7 +163,7 @@ __device__ __forceinline__ void write(const C (&in)[kCount], const Operands<kOpe
   for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
 }
 
-// For two 16-bit operands all loads are issued before the first conversion waits for a load.
+// All loads of two 16-bit operands are issued before the first conversion waits for a load.
 inline constexpr int k16BitVectors = kPerThread16Bit * 2 / 16;
 template <int kOperands>
 __device__ __forceinline__ void fetch(uint4 (&vectors)[k16BitVectors], const Operands<kOperands>& o,
@@ -297,7 +297,7 @@ void launch_elementwise(const View (&views)[kViews], Run&& run, const Arguments&
   }
   const Plan<kViews> plan(views, wanted);
   const int each = plan.vectorized ? wanted : kPerThreadStrided;
-  const LaunchConfig config = over((plan.operands.count + each - 1) / each, kElementwiseBlock);
+  const LaunchConfig config = over(ceil_div(plan.operands.count, each), kElementwiseBlock);
   if (each == kPerThreadStrided)
     return launch(run.template operator()<kPerThreadStrided>(), config, plan.operands, arguments...);
   if constexpr (std::is_same_v<C, float>) {

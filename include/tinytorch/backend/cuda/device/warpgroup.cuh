@@ -92,13 +92,15 @@ __device__ __forceinline__ void fence_operands([[maybe_unused]] float (&sum)[kCo
   }
 #endif
 }
-// Compiler barrier for left operands in registers: they are complete before the products that follow.
+// Compiler barrier for A fragments in registers: they are complete before the products that follow.
 template <int kCount>
-__device__ __forceinline__ void fence_operands([[maybe_unused]] unsigned (&left)[kCount][4]) {
+__device__ __forceinline__ void fence_operands([[maybe_unused]] unsigned (&a_fragment)[kCount][4]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #pragma unroll
   for (int n = 0; n < kCount; ++n)
-    asm volatile("" : "+r"(left[n][0]), "+r"(left[n][1]), "+r"(left[n][2]), "+r"(left[n][3])::"memory");
+    asm volatile(""
+                 : "+r"(a_fragment[n][0]), "+r"(a_fragment[n][1]), "+r"(a_fragment[n][2]),
+                   "+r"(a_fragment[n][3])::"memory");
 #endif
 }
 
@@ -161,13 +163,13 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
   (void)sum, (void)a, (void)b, (void)add;
 #endif
 }
-// Like the above, but with a in shared memory, too, as 64 rows of 16 values; b is stored transposed.
+// This overload reads A from shared memory, too, as 64 rows of 16 values; B is stored transposed.
 template <class T>
-__device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix left, SharedMatrix b,
+__device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix a_rows, SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
   unsigned a[4];
-  sim::load_a(a, shared_pointer(0), left.address());
+  sim::load_a(a, shared_pointer(0), a_rows.address());
   sim::multiply_group<T, false>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
@@ -182,9 +184,9 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix 
         "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),
         "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
         "+f"(sum[7][2]), "+f"(sum[7][3])
-      : "l"(left.descriptor()), "l"(b.descriptor()), "r"(static_cast<int>(add)), "C"(kProductType<T>));
+      : "l"(a_rows.descriptor()), "l"(b.descriptor()), "r"(static_cast<int>(add)), "C"(kProductType<T>));
 #else
-  (void)sum, (void)left, (void)b, (void)add;
+  (void)sum, (void)a_rows, (void)b, (void)add;
 #endif
 }
 

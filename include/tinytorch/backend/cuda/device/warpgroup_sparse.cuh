@@ -1,4 +1,4 @@
-// Warpgroup products with a sparse left operand (wgmma.mma_async.sp; compute capability 9.0, sm_90a): each
+// Warpgroup products with a sparse operand A (wgmma.mma_async.sp; compute capability 9.0, sm_90a): each
 // group of four neighbours in a row of a keeps two, and the tensor cores take half the time of wgmma.
 //
 //   multiply_sparse<BFloat16, 0>(sum, a, metadata, b);   sum [64, 256] += a [64, 32] b [256, 32]^T

@@ -1,5 +1,5 @@
-// Warpgroup products with 128 or 256 columns (wgmma m64n128k16, m64n256k16). One instruction reads its left
-// operand once for all columns, so that the tensor cores reach their full rate; with 64 columns
+// Warpgroup products with 128 or 256 columns (wgmma m64n128k16, m64n256k16). One instruction reads operand
+// A once for all columns, so that the tensor cores reach their full rate; with 64 columns
 // (warpgroup.cuh, which also explains fences, groups and the layout of the sums) they do not.
 //
 //   multiply_wide<BFloat16>(sum, a, b);   sum [64, 128] += a [64, 16] b [128, 16]^T; or 256 instead of 128
@@ -92,12 +92,12 @@ __device__ __forceinline__ void multiply_wide(float (&sum)[32][4], const unsigne
   (void)sum, (void)a, (void)b;
 #endif
 }
-// With a in shared memory, too, as 64 rows of 16 values.
+// This overload reads A from shared memory, too, as 64 rows of 16 values.
 template <class T>
-__device__ __forceinline__ void multiply_wide(float (&sum)[32][4], SharedMatrix left, SharedMatrix b) {
+__device__ __forceinline__ void multiply_wide(float (&sum)[32][4], SharedMatrix a_rows, SharedMatrix b) {
 #if TINYTORCH_CUDA_SIM
   unsigned a[4];
-  sim::load_a(a, shared_pointer(0), left.address());
+  sim::load_a(a, shared_pointer(0), a_rows.address());
   for (unsigned panel = 0; panel < 4; ++panel)
     sim::multiply_group<T, false>(reinterpret_cast<float(&)[8][4]>(sum[panel * 8]), a, shared_pointer(0),
                                   b.after(panel * 8192).address(), true);
@@ -139,9 +139,9 @@ __device__ __forceinline__ void multiply_wide(float (&sum)[32][4], SharedMatrix 
         "+f"(sum[29][0]), "+f"(sum[29][1]), "+f"(sum[29][2]), "+f"(sum[29][3]), "+f"(sum[30][0]),
         "+f"(sum[30][1]), "+f"(sum[30][2]), "+f"(sum[30][3]), "+f"(sum[31][0]), "+f"(sum[31][1]),
         "+f"(sum[31][2]), "+f"(sum[31][3])
-      : "l"(left.descriptor()), "l"(b.descriptor()), "r"(1), "C"(kProductType<T>));
+      : "l"(a_rows.descriptor()), "l"(b.descriptor()), "r"(1), "C"(kProductType<T>));
 #else
-  (void)sum, (void)left, (void)b;
+  (void)sum, (void)a_rows, (void)b;
 #endif
 }
 

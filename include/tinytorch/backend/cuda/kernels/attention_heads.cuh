@@ -159,7 +159,7 @@ struct BlockRows {
   int64_t b, h, first, row;  // row: the row of this thread
 
   __device__ __forceinline__ BlockRows(int64_t rows, int64_t heads) {
-    const int64_t tiles = (rows + kRows - 1) / kRows, line = blockIdx.x / tiles;
+    const int64_t tiles = ceil_div(rows, kRows), line = blockIdx.x / tiles;
     b = line / heads;
     h = line % heads;
     first = blockIdx.x % tiles * kRows;

@@ -39,8 +39,8 @@ struct ChannelSplit {
   int64_t C, S, count, part_size;
   Divider by_run;
   ChannelSplit(const ChannelShape& s, int64_t parts, int64_t align)
-      : C(s.C), S(s.S), count(s.N * s.S), part_size((count + parts - 1) / parts), by_run(s.S, count) {
-    part_size = (part_size + align - 1) / align * align;
+      : C(s.C), S(s.S), count(s.N * s.S), part_size(ceil_div(count, parts)), by_run(s.S, count) {
+    part_size = ceil_div(part_size, align) * align;
   }
   __device__ __forceinline__ int64_t offset(int64_t c, int64_t e) const {
     const int64_t n = by_run.quotient(e);

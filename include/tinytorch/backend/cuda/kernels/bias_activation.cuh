@@ -57,7 +57,7 @@ __device__ __forceinline__ float gelu_tanh_slope_16_bit(float x) {
   const float sigma = reciprocal_approx(
       1.0f + exp2_approx(-kTwice * std::numbers::log2e_v<float> * x * fmaf(kCubic, square, 1.0f)));
   const float slope = fmaf(x * sigma * (1.0f - sigma), kTwice * fmaf(3 * kCubic, square, 1.0f), sigma);
-  // For large |x| the formula gives 0 * infinity.
+  // For large |x|, the formula gives 0 * infinity.
   return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);
 }
 
@@ -143,10 +143,9 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     ContiguousOutput<T> slopes(dx);
     const bool vectorized =
         C % kVectorSize == 0 && aligned_to_16({slopes.data(), g.view().data, v.view().data, b.view().data});
-    const int64_t strips =
-        (C + kWarp * (vectorized ? kVectorSize : 1) - 1) / (kWarp * (vectorized ? kVectorSize : 1));
+    const int64_t strips = ceil_div(C, kWarp * (vectorized ? kVectorSize : 1));
     const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, (rows + 63) / 64);
-    const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
+    const int64_t chunk = ceil_div(rows, wanted), chunks = ceil_div(rows, chunk);
     const DeviceScratch<A> partial(dbias.data ? chunks * C : 0);
     A* const sums = dbias.data ? partial.data() : nullptr;
     launch(vectorized ? bias_activation_grad_kernel<T, kVectorSize> : bias_activation_grad_kernel<T, 1>,

@@ -1,7 +1,7 @@
 // Products of packed weights with many rows of 16-bit activations, by warpgroups (wgmma, compute capability
 // 9.0).
 //
-// The weights are the left operand and stay in registers: a lane decodes the codes of its own fragment,
+// The weights are operand A and stay in registers: a lane decodes the codes of its own fragment,
 // multiplies them with the scales of their blocks, and rounds once to the type of x. The tensor cores read x
 // from shared memory. A step is 64 numbers of a row; the packed rows come in chunks of 8 blocks, which are
 // four steps, because only these are whole pieces of 16 bytes. Two threads start the copies of x and of the
@@ -74,10 +74,10 @@ class PairScale {
   unsigned high_ = 0, rest_ = 0;
 };
 
-// The left operand of a step: two blocks of a lane's two rows. `rows` is the lane's first row in the chunk.
+// Operand A of a step: two blocks of a lane's two rows. `rows` is the lane's first row in the chunk.
 template <class F, class T>
-__device__ __forceinline__ void decode_step(unsigned (&left)[4][4], const unsigned char* rows, int pitch,
-                                            int first_block) {
+__device__ __forceinline__ void decode_step(unsigned (&a_fragment)[4][4], const unsigned char* rows,
+                                            int pitch, int first_block) {
   const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int b = 0; b < 2; ++b) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void decode_step(unsigned (&left)[4][4], const unsign
       if constexpr (F::kOffset) offset = F::offset(block);
       const PairScale<T, F::kOffset> scaled(F::scale(block), offset);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) left[2 * b + i / 2][i % 2 * 2 + half] = scaled(pairs[i]);
+      for (int i = 0; i < 4; ++i) a_fragment[2 * b + i / 2][i % 2 * 2 + half] = scaled(pairs[i]);
     }
   }
 }
@@ -138,20 +138,20 @@ __device__ __forceinline__ void fetch_chunks(const BlockGroupTiles<Group>& tiles
   });
 }
 
-// sum += the products of a step: left [64, 64], and right, 64 numbers of the rows of x.
+// sum += the products of a step: a_fragment of A [64, 64], and B, 64 numbers of the rows of x at b_address.
 template <class T, class Group>
-__device__ __forceinline__ void multiply_step(float (&sum)[Group::kPanels * 8][4], unsigned (&left)[4][4],
-                                              unsigned right) {
-  fence_operands(left);
-  const SharedMatrix rows(right);
+__device__ __forceinline__ void multiply_step(float (&sum)[Group::kPanels * 8][4],
+                                              unsigned (&a_fragment)[4][4], unsigned b_address) {
+  fence_operands(a_fragment);
+  const SharedMatrix rows(b_address);
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const SharedMatrix part = rows.after(static_cast<unsigned>(k * 32));
     if constexpr (Group::kPanels == 1) {
-      multiply_group<T, false>(sum, left[k], part, true);
+      multiply_group<T, false>(sum, a_fragment[k], part, true);
     } else {
-      multiply_wide<T>(sum, left[k], part);
+      multiply_wide<T>(sum, a_fragment[k], part);
     }
   }
   wgmma_commit();
@@ -172,17 +172,18 @@ __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& ti
   RingPlace at, before, chunk;
   tiles.for_each([&](int64_t m0, int64_t n0) {
     float sum[Group::kPanels * 8][4] = {};
-    fence_operands(sum);     // else the zeros are set between the products, and the compiler serializes these
-    unsigned left[2][4][4];  // of this step and of the one before, whose products may be incomplete
+    fence_operands(sum);  // else the zeros are set between the products, and the compiler serializes these
+    unsigned a_fragment[2][4][4];  // of this step and of the one before, whose products may be incomplete
     bool pending = false;
 #pragma unroll 1
     for (int c = 0; c < tiles.chunks; ++c) {
       tiles.arrived.wait(chunk);
 #pragma unroll
       for (int i = 0; i < kStepsOfChunk; ++i) {
-        decode_step<F, T>(left[i % 2], weights + chunk.place * Group::kChunkBytes, Group::kPitch, i * 2);
+        decode_step<F, T>(a_fragment[i % 2], weights + chunk.place * Group::kChunkBytes, Group::kPitch,
+                          i * 2);
         tiles.full.wait(at);
-        multiply_step<T, Group>(sum, left[i % 2],
+        multiply_step<T, Group>(sum, a_fragment[i % 2],
                                 tiles.shared + static_cast<unsigned>(at.place * Group::kStepBytes));
         wgmma_wait<1>();  // the products of the step before are complete
         if (pending) release(tiles.empty, before);

@@ -1,6 +1,6 @@
 // Products of packed weights with several rows of 16-bit activations, by tensor cores (mma).
 //
-// The weights are the left operand of a tile, so a lane decodes exactly the codes that its own fragment
+// The weights are operand A of a tile, so a lane decodes exactly the codes that its own fragment
 // needs: 8 codes of a block as four pairs, without a shuffle. Codes are exact in bf16 and f16. Two mma sum a
 // block of 32 numbers in f32, and the block's scale is applied to that sum, so weights are not rounded.
 // cp.async moves stages of some blocks of each row ahead, packed, and the activations beside them. A stage
@@ -56,8 +56,8 @@ __device__ __forceinline__ void fetch_weights(const BlockLinearArguments& a, uns
                                               int64_t n0) {
   constexpr int kCopies = Tile::kRows * Tile::kPieces;
   const uint8_t* const from = a.weight + n0 * a.row_bytes + b * F::kBytes;
-  const int64_t left = a.row_bytes - b * F::kBytes;  // bytes of a row from block b on
-  const int bytes = static_cast<int>(left < Tile::kPieces * 16 ? left : Tile::kPieces * 16);
+  const int64_t remaining = a.row_bytes - b * F::kBytes;  // bytes of a row from block b on
+  const int bytes = static_cast<int>(remaining < Tile::kPieces * 16 ? remaining : Tile::kPieces * 16);
   const int rows = static_cast<int>(a.N - n0 < Tile::kRows ? a.N - n0 : Tile::kRows);
   if (a.aligned) {  // rows are whole pieces
     const unsigned to_ = shared_address(stage);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
 
 #pragma unroll 2
   for (int b = deep; b < Tile::kBlocks; b += Tile::kDeep) {
-    unsigned left[2][2][4];
+    unsigned a_fragment[2][2][4];
     float scale[2][2], offset[2][2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -116,14 +116,14 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
       }
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        left[i][k][0] = pairs[0][2 * k], left[i][k][1] = pairs[1][2 * k];
-        left[i][k][2] = pairs[0][2 * k + 1], left[i][k][3] = pairs[1][2 * k + 1];
+        a_fragment[i][k][0] = pairs[0][2 * k], a_fragment[i][k][1] = pairs[1][2 * k];
+        a_fragment[i][k][2] = pairs[0][2 * k + 1], a_fragment[i][k][3] = pairs[1][2 * k + 1];
       }
     }
 #pragma unroll
     for (int n = 0; n < Tile::kTiles; ++n) {
-      const auto* const right = reinterpret_cast<const uint2*>(x + n * 8 * Tile::kXPitch + b * 64);
-      const uint2 low = right[0], high = right[4];  // numbers 4 t to 4 t + 3, and those 16 further
+      const auto* const b_fragment = reinterpret_cast<const uint2*>(x + n * 8 * Tile::kXPitch + b * 64);
+      const uint2 low = b_fragment[0], high = b_fragment[4];  // numbers 4 t to 4 t + 3, and those 16 further
       float x_sum[4] = {};
       if constexpr (F::kOffset) {
         constexpr unsigned kOne = PairOf<T>::kOne;
@@ -134,8 +134,8 @@ __device__ __forceinline__ void multiply_blocks(float (&sum)[2][Tile::kTiles][4]
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float part[4] = {};
-        multiply_add<T>(part, left[i][0], low.x, low.y);
-        multiply_add<T>(part, left[i][1], high.x, high.y);
+        multiply_add<T>(part, a_fragment[i][0], low.x, low.y);
+        multiply_add<T>(part, a_fragment[i][1], high.x, high.y);
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           sum[i][n][e] = fmaf(scale[i][e / 2], part[e], sum[i][n][e]);
@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int across = warp % Tile::kAcross, deep = warp / Tile::kAcross;
   unsigned char* const shared = dynamic_shared<unsigned char>();
-  const int64_t stages = (a.blocks + Tile::kBlocks - 1) / Tile::kBlocks;
+  const int64_t stages = ceil_div(a.blocks, Tile::kBlocks);
   const auto stage = [&](int64_t i) { return shared + i % Tile::kStages * Tile::kStageBytes; };
   const auto fetch = [&](int64_t i) {
     if (i < stages) fetch_blocks<F, T, Tile>(a, stage(i), i * Tile::kBlocks, m0, n0);

@@ -48,8 +48,7 @@ template <class T>
 void to_channels_last(T* out, const T* in, int64_t images, int64_t channels, int64_t depth, int64_t pixels) {
   static_assert(sizeof(T) == 2);
   if (images * depth * pixels == 0) return;
-  const int64_t tiles = (pixels + kTransposeTile - 1) / kTransposeTile,
-                bands = (depth + kTransposeTile - 1) / kTransposeTile;
+  const int64_t tiles = ceil_div(pixels, kTransposeTile), bands = ceil_div(depth, kTransposeTile);
   const bool paired = pixels % 2 == 0 && reinterpret_cast<uintptr_t>(in) % 4 == 0;
   launch(channels_last_kernel,
          {dim3(static_cast<unsigned>(tiles * bands), static_cast<unsigned>(images)), dim3(kTransposeThreads)},

@@ -102,8 +102,8 @@ static __global__ void __launch_bounds__(kCodeThreads)
 }
 // Applies zero points and scales to sums [M, N]; a thread has one result.
 static __global__ void __launch_bounds__(256)
-    finish_codes_kernel(const __grid_constant__ CodeWeights w, const int* sums, const int* of_x,
-                        const float* x_scale, int64_t M, const __grid_constant__ LinearResult result) {
+    codes_epilogue_kernel(const __grid_constant__ CodeWeights w, const int* sums, const int* of_x,
+                          const float* x_scale, int64_t M, const __grid_constant__ LinearResult result) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
   if (i >= M * w.N) return;
   const int64_t m = i / w.N, n = i % w.N;
@@ -139,7 +139,7 @@ class CodeLinear {
     linear_int8({sums.data(), DType::i32, {M, N}, {N, 1}}, rows, weight, {}, {}, {}, Activation::none);
     launch(sum_codes_kernel, over(M * kWarp, kCodeThreads), of_x.data(),
            static_cast<const int8_t*>(codes.data()), M, K);
-    launch(finish_codes_kernel, over(M * N, 256), w_, static_cast<const int*>(sums.data()),
+    launch(codes_epilogue_kernel, over(M * N, 256), w_, static_cast<const int*>(sums.data()),
            static_cast<const int*>(of_x.data()), static_cast<const float*>(scale.data()), M,
            LinearResult(out_, bias_));
   }

@@ -90,7 +90,7 @@ struct ConvLoader {
       const int o = at - n * p.outputs, oh = static_cast<int>(p.by_width.quotient(static_cast<uint32_t>(o)));
       const int ow = o - oh * static_cast<int>(p.by_width.divisor);
       image[i] = n * p.H * p.W;
-      // Outside the image: zeros are loaded.
+      // A position that does not exist lies far outside of the image, so that zeros are loaded.
       h[i] = at < p.positions ? oh * p.vertical.scale + p.vertical.shift : -(1 << 24);
       w[i] = ow * p.horizontal.scale + p.horizontal.shift;
     }

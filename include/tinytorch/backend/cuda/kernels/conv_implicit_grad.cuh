@@ -232,18 +232,17 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     p.stride = narrow(s.window.stride);
     p.padding = narrow(s.window.padding);
     p.dilation = narrow(s.window.dilation);
-    p.row_tiles = narrow((rows + height * 64 - 1) / (height * 64));
-    p.col_tiles = narrow((K + kConvCols - 1) / kConvCols);
+    p.row_tiles = narrow(ceil_div(rows, height * 64));
+    p.col_tiles = narrow(ceil_div(K, kConvCols));
     p.by_depth = divide(depth);
     p.by_kernel_w = divide(s.window.kernel_w);
     p.by_outputs = divide(s.outputs);
     p.by_width = divide(s.OW);
     // Enough blocks for two waves on a large GPU, but at least 8 slices per split.
-    const int64_t slices = (positions + kGradDepth - 1) / kGradDepth,
-                  tiles = int64_t{p.row_tiles} * p.col_tiles;
+    const int64_t slices = ceil_div(positions, kGradDepth), tiles = int64_t{p.row_tiles} * p.col_tiles;
     const int64_t wanted = std::clamp<int64_t>(528 / tiles, 1, std::max<int64_t>(1, slices / 8));
-    p.slices = narrow((slices + wanted - 1) / wanted);
-    const int splits = narrow((slices + p.slices - 1) / p.slices);
+    p.slices = narrow(ceil_div(slices, wanted));
+    const int splits = narrow(ceil_div(slices, p.slices));
     const int64_t count = rows * K;
     const DeviceScratch<float> partial(splits * count), sum(splits > 1 ? count : 0);
     p.partial = partial.data();

@@ -180,8 +180,8 @@ bool transpose(const Plan<2>& plan) {
   }
   const int64_t rows = plan.shape[last - 1], cols = plan.shape[last],
                 matrices = plan.shape.numel() / (rows * cols);
-  const dim3 grid(static_cast<unsigned>((rows + kTile - 1) / kTile),
-                  static_cast<unsigned>((cols + kTile - 1) / kTile), static_cast<unsigned>(matrices));
+  const dim3 grid(static_cast<unsigned>(ceil_div(rows, kTile)), static_cast<unsigned>(ceil_div(cols, kTile)),
+                  static_cast<unsigned>(matrices));
   if (grid.y > 65535 || matrices > 65535) return false;  // limits of a CUDA grid
   Operands<2> walk = plan.operands;
   walk.rank = last - 1;

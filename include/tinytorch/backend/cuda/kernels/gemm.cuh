@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(kGemmThreads)
     gemm_kernel(const __grid_constant__ Operands<3> walk, const __grid_constant__ GemmParameters p,
                 const Out* bias) {
   __shared__ C a_slice[2][kGemmDepth][kGemmTile + 1], b_slice[2][kGemmDepth][kGemmTile + 1];
-  const int64_t tiles = (p.N + kGemmTile - 1) / kGemmTile;
+  const int64_t tiles = ceil_div(p.N, kGemmTile);
   const int64_t m0 = blockIdx.x / tiles * kGemmTile, n0 = blockIdx.x % tiles * kGemmTile;
   const int ty = static_cast<int>(threadIdx.x) / kGemmSide, tx = static_cast<int>(threadIdx.x) % kGemmSide;
   for (int64_t batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
@@ -157,7 +157,7 @@ void gemm(const View& out, const View& a, const View& b, const View& bias, bool 
     p.col[k] = views[k]->strides[r - 1];
   }
   if (bias.data) p.bias = bias.strides[0];
-  const int64_t tiles = ((p.M + kGemmTile - 1) / kGemmTile) * ((p.N + kGemmTile - 1) / kGemmTile);
+  const int64_t tiles = ceil_div(p.M, kGemmTile) * ceil_div(p.N, kGemmTile);
   const dim3 grid(static_cast<unsigned>(tiles), 1,
                   static_cast<unsigned>(std::min<int64_t>(p.batches, 65535)));
   dispatch_product(out.dtype, a.dtype, [&]<class Out, class T, class C>(Out*, T*, C*) {

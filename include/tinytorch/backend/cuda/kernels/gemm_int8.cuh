@@ -80,7 +80,7 @@ void launch_byte_groups(const ByteProduct& p, const ScaledSums<Out>& to) {
 }
 
 #if !TINYTORCH_CUDA_SIM
-// By cuBLASLt, with sums in memory. Returns false if it has no algorithm for the product.
+// Computes the product by cuBLASLt, with sums in memory. Returns false if cuBLASLt has no algorithm for it.
 template <class Out>
 bool blas_bytes(const ByteProduct& p, const ScaledSums<Out>& to) {
   if (!uses_blas() || p.K == 0) return false;
@@ -143,13 +143,12 @@ void multiply_by_rows(const ByteOperand& x, const ByteOperand& w, ByteProduct p,
 
 template <class Out>
 void multiply_bytes_to(const ScaledSums<Out>& to, const View& x, const View& weight) {
-  ByteOperand left(x), right(weight);
+  ByteOperand a(x), b(weight);
   const auto product = [&] {
-    return ByteProduct{
-        left.data(), right.data(), to.M, to.N, left.row(), right.row(), static_cast<int>(left.depth())};
+    return ByteProduct{a.data(), b.data(), to.M, to.N, a.row(), b.row(), static_cast<int>(a.depth())};
   };
-  if (to.M <= kGemvMost || !has_tensor_cores()) return multiply_by_rows(left, right, product(), to);
-  left.align(), right.align();
+  if (to.M <= kGemvMost || !has_tensor_cores()) return multiply_by_rows(a, b, product(), to);
+  a.align(), b.align();
   const ByteProduct p = product();
   if (int8_path() == Int8Path::blas && blas_bytes(p, to)) return;
   const Int8Path path = path_of(p);

@@ -26,8 +26,9 @@ struct ByteProduct {
   int K;
 };
 
-// What is done with the sums: out [M, N] = fn(sum row_scale[m] col_scale[n] + bias[n]). An i32 result is the
-// sum itself. Null: no scale or bias. A step is 0 if one scale serves all rows or columns.
+// The epilogue of a product of bytes: out [M, N] = fn(sum row_scale[m] col_scale[n] + bias[n]). An i32 result
+// is the sum itself. A null pointer stands for no scale or no bias. A step is 0 if one scale serves all rows
+// or columns.
 template <class Out>
 struct ScaledSums {
   Out* out;

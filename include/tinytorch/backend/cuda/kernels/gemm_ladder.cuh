@@ -1,4 +1,4 @@
-// What the kernels of gemm_ladder.hpp share: operands with contiguous rows, and the tile of a block.
+// Parts that the kernels of gemm_ladder.hpp share: operands with contiguous rows, and the tile of a block.
 #pragma once
 
 #include <optional>
@@ -92,12 +92,13 @@ void run_ladder_product(const char* name, const View& out, const View& a, const 
     fail("TT-DTYPE-02", op + "a and b must be " + name_of(dtype_of<T>) + ", and out f32" +
                             (dtype_of<T> == DType::bf16 ? " or bf16" : ""));
   if (out.numel() == 0) return;
-  const LadderOperand left(a), right(b);
+  const LadderOperand a_rows(a), b_rows(b);
   const auto product = [&](const View& to) {
     const LadderOperand result(to);
-    run(LadderProduct<T>{to.data, left.view().template as<const T>(), right.view().template as<const T>(),
-                         out.shape[0], out.shape[1], a.shape[1], to.strides[0], left.view().strides[0],
-                         right.view().strides[0], narrow, result.vectors(), left.vectors(), right.vectors()});
+    run(LadderProduct<T>{to.data, a_rows.view().template as<const T>(), b_rows.view().template as<const T>(),
+                         out.shape[0], out.shape[1], a.shape[1], to.strides[0], a_rows.view().strides[0],
+                         b_rows.view().strides[0], narrow, result.vectors(), a_rows.vectors(),
+                         b_rows.vectors()});
   };
   if (out.strides[1] == 1 || out.shape[1] == 1) return product(out);
   DeviceScratch<char> rows(out.numel() * static_cast<int64_t>(size_of(out.dtype)));

@@ -2,8 +2,9 @@
 //
 // Each computes out [M, N] = a [M, K] b [K, N], sums in f32 over k in order. a and b are f32 for the first
 // three steps, whose out is f32, and bf16 for the last two, whose out is f32 or bf16, rounded once. Matrices
-// have any strides; fast are those with contiguous rows, others are copied. TT-SHAPE-02: sizes do not fit;
-// TT-SHAPE-04: no matrices; TT-DTYPE-02: other dtypes. matmul() in launch.hpp is the library's own product.
+// have any strides; fast are those with contiguous rows, others are copied. Throws TT-SHAPE-02 if sizes do
+// not fit, TT-SHAPE-04 if an operand is no matrix, and TT-DTYPE-02 for other dtypes. matmul() in launch.hpp
+// is the library's own product.
 //
 //   gemm_coalesced   a thread for each result; a warp reads 32 neighbours of b at once      2 M N K reads
 //   gemm_shared      tiles of 32 x 32 in shared memory                                 2 M N K / 32 reads

@@ -49,19 +49,20 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[2][4][4], const BFlo
   const int lane = static_cast<int>(threadIdx.x) % kWarp, row = lane % 8, which = lane / 8;
 #pragma unroll
   for (int k = 0; k < kMmaDepth; k += 16) {
-    unsigned left[2][4], right[2][4];
+    unsigned a_fragment[2][4], b_fragment[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      load_matrices(left[i],
+      load_matrices(a_fragment[i],
                     shared_address(a + (i * 16 + which % 2 * 8 + row) * kMmaPitchA + k + which / 2 * 8));
-      load_transposed(right[i],
+      load_transposed(b_fragment[i],
                       shared_address(b + (k + which % 2 * 8 + row) * kMmaPitchB + i * 16 + which / 2 * 8));
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
       for (int n = 0; n < 4; ++n)
-        multiply_add<BFloat16>(sum[i][n], left[i], right[n / 2][n % 2 * 2], right[n / 2][n % 2 * 2 + 1]);
+        multiply_add<BFloat16>(sum[i][n], a_fragment[i], b_fragment[n / 2][n % 2 * 2],
+                               b_fragment[n / 2][n % 2 * 2 + 1]);
     }
   }
 }
@@ -85,8 +86,8 @@ __device__ __forceinline__ void write_sums(const LadderProduct<BFloat16>& p, con
   }
 }
 
-// For each kMmaDepth of the depth: bring_stage; barrier; multiply_stage; barrier. Warp w has rows w / 2 * 32
-// and columns w % 2 * 32 of the block's tile. Shared memory is dynamic: dynamic_shared<BFloat16>().
+// Each kMmaDepth of the depth takes bring_stage, a barrier, multiply_stage, and a barrier. Warp w has rows w
+// / 2 * 32 and columns w % 2 * 32 of the block's tile. Shared memory is dynamic: dynamic_shared<BFloat16>().
 static __global__ void __launch_bounds__(kMmaThreads)
     mma_kernel(const __grid_constant__ LadderProduct<BFloat16> p) {
   BFloat16* const stage = dynamic_shared<BFloat16>();

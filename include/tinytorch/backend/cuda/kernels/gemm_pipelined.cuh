@@ -25,7 +25,7 @@ __device__ __forceinline__ void request_stage(BFloat16* stage, const LadderProdu
   }
 }
 
-// Before the loop: kStages - 1 stages are requested, with a commit each. Step s of the loop:
+// Before the loop, kStages - 1 stages are requested, with a commit each. Step s of the loop does this:
 //   1. wait_for_copies<kStages - 2>(): this thread's copies of stage s are complete;
 //   2. __syncthreads(): so are those of all threads, and nobody reads the buffer of step s - 1 any more;
 //   3. request stage s + kStages - 1, if there is one, into that buffer; commit in any case, so that the

@@ -62,11 +62,11 @@ static __global__ void __launch_bounds__(kRegisterThreads)
     for (int k = 0; k < kRegisterDepth; ++k) {
       const float4 x = *reinterpret_cast<const float4*>(a_tile + k * kRegisterPitch + row);
       const float4 y = *reinterpret_cast<const float4*>(b_tile + k * kRegisterTile + col);
-      const float left[kOwn] = {x.x, x.y, x.z, x.w}, right[kOwn] = {y.x, y.y, y.z, y.w};
+      const float a_own[kOwn] = {x.x, x.y, x.z, x.w}, b_own[kOwn] = {y.x, y.y, y.z, y.w};
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
-        for (int j = 0; j < kOwn; ++j) sum[i][j] += left[i] * right[j];
+        for (int j = 0; j < kOwn; ++j) sum[i][j] += a_own[i] * b_own[j];
       }
     }
     __syncthreads();

@@ -1,7 +1,7 @@
 // Products of a 2:4 sparse weight with many rows of x, by sparse warpgroups (wgmma.mma_async.sp, compute
 // capability 9.0).
 //
-// The weights are the left operand. Each lane loads its own part of their strips (backend/strips24.hpp) from
+// The weights are operand A. Each lane loads its own part of their strips (backend/strips24.hpp) from
 // the L2 cache into registers, three steps ahead; so shared memory, whose speed limits the products, holds
 // only x. A step is 64 numbers of a row of x. One thread starts the copies of the steps (tensor_map.cuh); the
 // two blocks of a cluster have other rows of the weight and the same rows of x, of which each copies a half

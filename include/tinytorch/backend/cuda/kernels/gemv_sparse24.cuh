@@ -1,6 +1,6 @@
 // Products of a 2:4 sparse weight with few rows of x, by the sparse tensor cores of single warps (mma.sp).
 //
-// The weights are the left operand. Their strips (backend/strips24.hpp) are read from memory as operands, by
+// The weights are operand A. Their strips (backend/strips24.hpp) are read from memory as operands, by
 // 16 bytes per lane, so that no number is decoded and no shared memory is filled. The warps of a block take
 // turns in the parts of one strip and add their sums at the end, in order. Rows of x come from the L1 cache.
 // Limit: bytes of the strips, 9/16 of those of the dense weight, over copy bandwidth.
@@ -19,20 +19,20 @@ struct FewRows24 {
   static constexpr int kAhead = kTiles == 1 ? 4 : 2, kColumns = 8 * kTiles;
 };
 
-// The right operands of a part: two products of 8 rows of x. `row` is null for rows that do not exist.
+// The B fragments of a part: two products of 8 rows of x. `row` is null for rows that do not exist.
 template <class T>
-__device__ __forceinline__ void load_right(unsigned (&right)[2][4], const T* row, int k0, int K) {
+__device__ __forceinline__ void load_b(unsigned (&b_fragment)[2][4], const T* row, int k0, int K) {
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
     const int k = k0 + j * 8;
-    right[j / 4][j % 4] = row && k < K ? *reinterpret_cast<const unsigned*>(row + k) : 0u;
+    b_fragment[j / 4][j % 4] = row && k < K ? *reinterpret_cast<const unsigned*>(row + k) : 0u;
   }
 }
 
 // Adds the sums of the warps of a block, [rows of x][16], and writes them.
 template <class Tile>
-__device__ __forceinline__ void finish_strip(const StripsProduct& p, const LinearResult& to, float* sums,
-                                             const float (&sum)[Tile::kTiles][4], int64_t m0, int64_t n0) {
+__device__ __forceinline__ void strip_epilogue(const StripsProduct& p, const LinearResult& to, float* sums,
+                                               const float (&sum)[Tile::kTiles][4], int64_t m0, int64_t n0) {
   constexpr int kPitch = 17, kEach = Tile::kColumns * kPitch;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
 #pragma unroll
@@ -83,14 +83,14 @@ static __global__ void __launch_bounds__(Tile::kThreads)
       const int k0 = (first + a * kDeep) * static_cast<int>(Strips24::kDepth) + lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < Tile::kTiles; ++n) {
-        unsigned right[2][4];
-        load_right(right, row[n], k0, p.K);
-        multiply_add_sparse<T, 0>(sum[n], part[a].kept[0], right[0], part[a].places);
-        multiply_add_sparse<T, 1>(sum[n], part[a].kept[1], right[1], part[a].places);
+        unsigned b_fragment[2][4];
+        load_b(b_fragment, row[n], k0, p.K);
+        multiply_add_sparse<T, 0>(sum[n], part[a].kept[0], b_fragment[0], part[a].places);
+        multiply_add_sparse<T, 1>(sum[n], part[a].kept[1], b_fragment[1], part[a].places);
       }
     }
   }
-  finish_strip<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
+  strip_epilogue<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
 }
 
 // --- launchers ---

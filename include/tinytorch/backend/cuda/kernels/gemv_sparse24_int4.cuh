@@ -1,9 +1,9 @@
 // Products of a 2:4 sparse weight whose kept numbers have 4 bits (Int4Strips24) with rows of x of 16 bits, by
 // sparse tensor cores of single warps (mma.sp).
 //
-// As in gemv_sparse24.cuh, operands are read from memory as they are; two instructions decode a pair of
-// codes, exactly, and the scale of a row is applied to the sums of 128 columns. Limit: bytes of codes, places
-// and scales, 1/5.12 of those of the dense weight, over copy bandwidth.
+// Operands are read from memory in the layout of the mma instruction, as in gemv_sparse24.cuh. Two
+// instructions decode a pair of codes exactly, and the scale of a row is applied to the sums of 128 columns.
+// Limit: bytes of codes, places and scales, 1/5.12 of those of the dense weight, over copy bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/blocks.cuh>
@@ -76,10 +76,10 @@ static __global__ void __launch_bounds__(Tile::kThreads)
         }
 #pragma unroll
         for (int n = 0; n < Tile::kTiles; ++n) {
-          unsigned right[2][4];
-          load_right(right, row[n], k0, p.K);
-          multiply_add_sparse<T, 0>(part_sum[n], kept[0], right[0], group[a].places[i]);
-          multiply_add_sparse<T, 1>(part_sum[n], kept[1], right[1], group[a].places[i]);
+          unsigned b_fragment[2][4];
+          load_b(b_fragment, row[n], k0, p.K);
+          multiply_add_sparse<T, 0>(part_sum[n], kept[0], b_fragment[0], group[a].places[i]);
+          multiply_add_sparse<T, 1>(part_sum[n], kept[1], b_fragment[1], group[a].places[i]);
         }
       }
       const float scale[2] = {cuda::to<float>(group[a].scale[0]), cuda::to<float>(group[a].scale[1])};
@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
       }
     }
   }
-  finish_strip<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
+  strip_epilogue<Tile>(p, to, sums, sum, m0, strip * Strips24::kRows);
 }
 
 // A warp quantizes and orders the 128 columns of a strip that share scales. The number of the largest

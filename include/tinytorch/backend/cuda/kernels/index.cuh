@@ -120,7 +120,7 @@ inline View without_dim(const View& x, const Shape& like, int dim) {
   return v;
 }
 
-// Like Plan, for operands that already have the same shape.
+// Merges dimensions as Plan does, for operands that already have the same shape.
 inline Operands<3> operands_of_same_shape(const View& a, const View& b, const View& c) {
   Shape shape = a.shape;
   Strides strides[3] = {a.strides, b.strides, c.strides};

@@ -72,7 +72,8 @@ class RepeatedScale {
   std::optional<DeviceScratch<float>> all_;
 };
 
-// By cuBLASLt. Returns false if it has no algorithm for the product; then nothing was queued.
+// Computes the product by cuBLASLt. Returns false if cuBLASLt has no algorithm for it; then nothing was
+// queued.
 inline bool blas_fp8(const View& out, const View& x, const View& weight, const View& x_scale,
                      const View& weight_scale, const View& bias) {
   const int64_t M = out.shape[0], N = out.shape[1], K = x.shape[1];
@@ -119,8 +120,8 @@ void linear_fp8(const View& out, const View& x, const View& weight, const View& 
   if (x.shape[1] == 0) {
     fill(all, 0.0);
   } else {
-    const DecodedCodes left(x), right(weight);
-    multiply(all, left.view(), transposed(right.view()));
+    const DecodedCodes x_values(x), weight_values(weight);
+    multiply(all, x_values.view(), transposed(weight_values.view()));
   }
   with_scaled_sums(out, x_scale, weight_scale, bias, fn, [&](const auto& to) {
     if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(to)>, ScaledSums<int>>)

@@ -240,8 +240,8 @@ void finish_parameters(const View& dweight, const View& dbias, const Compute<T>*
     return b.write_back();
   }
   launch(finish_parameters_kernel<T>,
-         {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kFinishThreads)}, w.data(), b.data(),
-         dw, db, blocks, C);
+         {dim3(static_cast<unsigned>(ceil_div(C, kWarp)), 2), dim3(kFinishThreads)}, w.data(), b.data(), dw,
+         db, blocks, C);
   w.write_back();
   b.write_back();
 }

@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
   }
 }
 
-inline int64_t chunks_of(int64_t count) { return (count + kOptimizerChunk - 1) / kOptimizerChunk; }
+inline int64_t chunks_of(int64_t count) { return ceil_div(count, kOptimizerChunk); }
 
 // Fills tables with slots, and calls run(table, number of chunks) for each full table; flush() runs the last
 // one.

@@ -106,10 +106,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // adaptive_window: input rows (or columns) [first, last) of output i. adaptive_windows_over: outputs whose
 // window contains input i.
 __device__ __forceinline__ TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
-  return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
+  return {i * input / outputs, ceil_div((i + 1) * input, outputs)};
 }
 __device__ __forceinline__ TapRange adaptive_windows_over(int64_t i, int64_t input, int64_t outputs) {
-  return {i * outputs / input, ((i + 1) * outputs + input - 1) / input};
+  return {i * outputs / input, ceil_div((i + 1) * outputs, input)};
 }
 
 // kLanes threads share a window: 1 for small windows, a warp for windows as large as planes.

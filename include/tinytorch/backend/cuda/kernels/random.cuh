@@ -78,8 +78,8 @@ static __global__ void __launch_bounds__(kRandomThreads)
 template <class T>
 void random_real(Distribution kind, const View& out, const PhiloxSequence& sequence, double a, double b) {
   constexpr int64_t kEach = sizeof(T) == 4 ? 4 : 2;
-  launch(random_kernel<T>, over((out.numel() + kEach - 1) / kEach, kRandomThreads), kind, out.as<T>(),
-         out.numel(), sequence, static_cast<T>(a), static_cast<T>(kind == Distribution::uniform ? b - a : b));
+  launch(random_kernel<T>, over(ceil_div(out.numel(), kEach), kRandomThreads), kind, out.as<T>(), out.numel(),
+         sequence, static_cast<T>(a), static_cast<T>(kind == Distribution::uniform ? b - a : b));
 }
 
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b) {

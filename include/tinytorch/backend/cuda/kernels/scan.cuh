@@ -279,9 +279,9 @@ void cumsum(const View& out, const View& x, int dim) {
       return launch(cumsum_lines<C>, over(l.start.count, kScanThreads), l);
     }
     constexpr int64_t kRound = kScanThreads * kScanEach;
-    const int64_t wanted = std::clamp<int64_t>(2048 / l.start.count, 1, (l.length + kRound - 1) / kRound);
-    const int64_t chunk = ((l.length + wanted - 1) / wanted + kRound - 1) / kRound * kRound;
-    const int64_t chunks = (l.length + chunk - 1) / chunk;
+    const int64_t wanted = std::clamp<int64_t>(2048 / l.start.count, 1, ceil_div(l.length, kRound));
+    const int64_t chunk = ceil_div(ceil_div(l.length, wanted), kRound) * kRound;
+    const int64_t chunks = ceil_div(l.length, chunk);
     const DeviceScratch<ScanType<C>> totals(l.start.count * chunks);
     const LaunchConfig config{dim3(static_cast<unsigned>(l.start.count * chunks)), dim3(kScanThreads)};
     if (chunks > 1) launch(cumsum_chunks<C>, config, l, chunk, chunks, totals.data(), false);

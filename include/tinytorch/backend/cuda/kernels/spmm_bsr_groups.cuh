@@ -40,8 +40,8 @@ struct BsrGroup {
   static constexpr unsigned kBytes = kResultAt + kAcross * kTransposedBytes + kTileAlignment;
 };
 
-// Which columns of blocks the two rows of a tile have, and the number of each row's first block. Two of them,
-// for this tile and the next.
+// The columns of blocks that the two rows of a tile have, and the number of each row's first block. There are
+// two sets, for this tile and the next.
 template <class Group>
 struct BsrColumns {
   unsigned char present[2][Group::kAcross][Group::kMostColumns];

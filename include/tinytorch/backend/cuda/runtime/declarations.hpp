@@ -207,9 +207,9 @@ void release_pinned();
 // complete; the host waits for the device only where this requires it. CPU to CPU is a memmove. During a
 // capture, a copy between the CPU and a device throws TT-CUDA-05.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
-// Like copy_bytes, but a copy between the CPU and a device does not wait: the memory on the CPU must be
-// pinned, else TT-CUDA-03, and unchanged until the stream has executed the copy. Allowed during a capture:
-// each replay copies again, from and to the same addresses.
+// Copies like copy_bytes, but a copy between the CPU and a device does not wait. The memory on the CPU must
+// stay unchanged until the stream has executed the copy. Throws TT-CUDA-03 unless that memory is pinned. It
+// is allowed during a capture: each replay copies again, from and to the same addresses.
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
 void fill_bytes(void* to, int value, size_t bytes, int device, TT_LOC);  // each byte, in stream order
 

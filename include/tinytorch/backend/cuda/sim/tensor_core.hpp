@@ -60,10 +60,10 @@ template <class T>
   const int lane = lane_number();
   rows_of<T>(rows, a, "mma", where);
   const unsigned mine[2] = {b0, b1};
-  const WarpExchange& right = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
+  const WarpExchange& b_lanes = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
   for (int t = 0; t < 4; ++t) {
     for (int next = 0; next < 2; ++next) {
-      const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];
+      const unsigned char* const given = b_lanes.values[(lane % 4 * 2 + next) * 4 + t];
       unpack<T>(columns[next], t, given, given + 4);
     }
   }
@@ -99,10 +99,10 @@ template <class T>
   const int lane = lane_number();
   byte_rows_of(rows, a, where);
   const unsigned mine[2] = {b0, b1};
-  const WarpExchange& right = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
+  const WarpExchange& b_lanes = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
   for (int next = 0; next < 2; ++next) {
     for (int t = 0; t < 4; ++t) {
-      const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];
+      const unsigned char* const given = b_lanes.values[(lane % 4 * 2 + next) * 4 + t];
       for (int half = 0; half < 2; ++half) {
         __builtin_memcpy(&columns[next][half * 16 + t * 4], given + half * 4, 4);
       }

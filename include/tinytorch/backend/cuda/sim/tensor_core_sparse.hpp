@@ -37,10 +37,10 @@ template <class T>
   float rows[2][32], columns[2][2][16];
   const int lane = lane_number();
   sparse_rows_of<T>(rows, a, metadata, selector, "mma.sp", where);
-  const WarpExchange& right = exchange_in_warp(0xffffffffu, b, sizeof(b), false, "mma.sp", where);
+  const WarpExchange& b_lanes = exchange_in_warp(0xffffffffu, b, sizeof(b), false, "mma.sp", where);
   for (int t = 0; t < 4; ++t) {
     for (int next = 0; next < 2; ++next) {
-      const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];
+      const unsigned char* const given = b_lanes.values[(lane % 4 * 2 + next) * 4 + t];
       for (int half = 0; half < 2; ++half)
         unpack<T>(columns[next][half], t, given + half * 8, given + half * 8 + 4);
     }

@@ -53,12 +53,12 @@ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned c
   rows_of<T>(rows, a, "wgmma", where);
   add_products<T>(sum, rows, column, add);
 }
-// Loads this lane's part of a [64, 16] from shared memory at address `left`. Rows are 128 bytes apart.
-inline void load_a(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
+// Loads this lane's part of a [64, 16] from shared memory at `address`. Rows are 128 bytes apart.
+inline void load_a(unsigned (&a)[4], const unsigned char* shared, unsigned address) {
   const unsigned thread = thread_index().x % 128, lane = thread % 32;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = thread / 32 * 16 + lane / 4 + i % 2 * 8, column = lane % 4 * 4 + i / 2 * 16;
-    a[i] = *reinterpret_cast<const unsigned*>(shared + swizzled(left + row * 128 + column));
+    a[i] = *reinterpret_cast<const unsigned*>(shared + swizzled(address + row * 128 + column));
   }
 }
 

@@ -1,4 +1,4 @@
-// Emulation of warpgroup_sparse.cuh (wgmma with a sparse left operand): each lane expands its two rows and
+// Emulation of warpgroup_sparse.cuh (wgmma with a sparse operand A): each lane expands its two rows and
 // reads its columns of b from shared memory.
 #pragma once
 

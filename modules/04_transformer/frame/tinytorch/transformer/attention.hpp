@@ -41,7 +41,8 @@ class SelfAttention : public Module {
   Linear qkv, projection;
 
  private:
-  // What a query may see, and the probability of dropout, which is for training alone.
+  // The options that say which keys a query may see, and the probability of dropout, which is 0 unless the
+  // layer is in training mode.
   AttentionOptions rules() const {
     return {.causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
   }

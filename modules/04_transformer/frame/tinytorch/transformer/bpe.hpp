@@ -9,9 +9,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What becomes of the text of special tokens ("<|endoftext|>") inside a text. By default it is text like any
-// other, so that a stranger's text cannot command the model, and none is added, so that decode gives the text
-// back. as_tokenizers(): what Hugging Face's tokenizers does unless told otherwise.
+// The treatment of special tokens ("<|endoftext|>") whose text is inside a text. By default it is text like
+// any other, so that a stranger's text cannot command the model, and none is added, so that decode gives the
+// text back. as_tokenizers() is the default of Hugging Face's tokenizers.
 struct SpecialPolicy {
   bool allow_all = false;
   std::vector<std::string> allowed{};  // these become their tokens, or all do
@@ -22,7 +22,7 @@ struct SpecialPolicy {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  // TT-TEXT-04 when the model cannot work: bpe::problem_of(model) says why.
+  // Throws TT-TEXT-04 when the model cannot work: bpe::problem_of(model) says why.
   explicit BpeTokenizer(BpeModel model, TT_LOC) : model_(std::move(model)), ranks_(model_.merges.size()) {
     bpe::require_model(model_, loc);
     for (size_t i = 0; i < model_.tokens.size(); ++i) {
@@ -47,7 +47,7 @@ class BpeTokenizer final : public Tokenizer {
   inline std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;  // task 4.3
 
   int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
-  // The number of a special token. TT-TEXT-03 when there is none of that text.
+  // The number of a special token. Throws TT-TEXT-03 when there is none of that text.
   int32_t special(const std::string& text, TT_LOC) const {
     const auto found = model_.specials.find(text);
     if (found != model_.specials.end()) return found->second;

@@ -73,8 +73,8 @@ inline void require_options(const BpeTrainOptions& options, Loc loc) {
 
 }  // namespace bpe
 
-// Learns from texts, which do not run into each other: no piece holds parts of two. TT-TEXT-04 for options
-// that cannot be met.
+// Learns from texts, which do not run into each other: no piece holds parts of two. Throws TT-TEXT-04 for
+// options that cannot be met.
 inline BpeModel train_bpe(std::span<const std::string_view> texts, const BpeTrainOptions& options = {},
                           TT_LOC) {
   bpe::require_options(options, loc);

@@ -17,7 +17,8 @@ class LanguageModel : public Module {
   virtual int64_t context() const = 0;     // the longest sequence
   // The tokens that end a text. generate() stops at them by default.
   virtual std::vector<int64_t> end_tokens() const { return {}; }
-  // What a cache of this model holds; by default, the model ignores the caches that it is given.
+  // The sizes of a cache for this model. By default it does not exist, and the model ignores the caches that
+  // it is given.
   virtual KvShape kv_shape() const { return {}; }
   // The output of the final norm: [B, T] -> [B, T, C]. With a cache, the tokens follow the cached ones.
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;

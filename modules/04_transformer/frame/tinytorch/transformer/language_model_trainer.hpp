@@ -132,7 +132,7 @@ class LanguageModelTrainer {
     if (reported) finish(reports.back(), evaluates ? validation : nullptr, log);
   }
   void start_clock() { start_ = std::chrono::steady_clock::now(), tokens_ = 0; }
-  // Sums up the steps since the last report. TT-TRAIN-02 when their loss is no number.
+  // Sums up the steps since the last report. Throws TT-TRAIN-02 when their loss is no number.
   TrainingReport report(double lr) {
     TrainingReport r;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;

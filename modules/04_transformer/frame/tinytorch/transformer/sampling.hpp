@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// By default no filter is active: tokens are sampled from softmax(logits).
+// No filter is active by default: tokens are sampled from softmax(logits).
 struct SamplingOptions {
   double temperature = 1;
   int64_t top_k = 0;  // 0: all

@@ -12,8 +12,9 @@
 
 namespace tinytorch::inline TT_BUILD::bpe {
 
-// How often each pair of neighbours (tokens[i], tokens[i + 1]) occurs in the text. A piece that the text has
-// `count` times brings each of its pairs `count` times. No pair reaches from one piece into the next.
+// Counts how often each pair of neighbours (tokens[i], tokens[i + 1]) occurs in the text. A piece that the
+// text has `count` times brings each of its pairs `count` times. No pair reaches from one piece into the
+// next.
 inline PairCounts count_pairs(const std::vector<Piece>& pieces) {
   PairCounts counts;
   for (const Piece& piece : pieces) {

@@ -13,7 +13,7 @@ namespace tinytorch::inline TT_BUILD {
 
 enum class Granularity : uint8_t { tensor, row, group, token = row };
 
-// How the scale follows from the values that share it.
+// The rule by which a scale follows from the values that share it.
 enum class Fit : uint8_t {
   absmax,      // symmetric: max|x| gets the largest code, +high or -high
   signed_max,  // the value of largest magnitude gets the code -2^(b-1), which has one more step; scale < 0 if
@@ -101,7 +101,7 @@ inline ScaledCodes empty_codes(const Shape& shape, const ScaleOptions& o, Loc lo
   out.group = o.granularity == Granularity::group ? o.group : std::max<int64_t>(K, 1);
   out.codes = empty(shape, o.fit == Fit::minmax ? DType::u8 : DType::i8, cpu, loc);
   const bool one = o.granularity == Granularity::tensor;
-  const Shape scales{one ? 1 : R, one ? 1 : (K + out.group - 1) / out.group};
+  const Shape scales{one ? 1 : R, one ? 1 : ceil_div(K, out.group)};
   out.scales = ones(scales, DType::f32, cpu, loc);
   if (o.fit == Fit::minmax) out.zero_points = zeros(scales, DType::i32, cpu, loc);
   return out;

@@ -169,7 +169,8 @@ class MseObserver : public Observer {
 
 inline double divergence_of_levels(std::span<const double> bins, size_t end, double beyond);  // task 7.3
 
-// For symmetric codes of 8 bits. The histogram is folded to 1024 to 2048 bins up to the largest |x|.
+// Chooses the range of symmetric 8-bit codes by the KL divergence. The histogram is folded to 1024 to 2048
+// bins up to the largest |x|.
 class KlObserver : public Observer {
  protected:
   void add(std::span<const float> values, Range) override { histogram_.add(values); }

@@ -36,7 +36,7 @@ using InputRanges = std::map<std::string, Range>;
 struct StaticOptions {
   // Makes the observer of a layer's inputs.
   std::function<std::unique_ptr<Observer>()> observer = [] { return std::make_unique<MinMaxObserver>(); };
-  // Whether a layer stays in floats, by its path.
+  // Returns true for the path of a layer that keeps its float weights.
   std::function<bool(const std::string& path)> keep = [](const std::string& path) { return path == "head"; };
 };
 

@@ -21,7 +21,7 @@ inline int64_t break_even_rank(int64_t N, int64_t K);                // task 8.1
 inline int64_t rank_of_budget(int64_t N, int64_t K, double budget);  // task 8.10
 inline int64_t rank_of_energy(const Tensor& s, double energy);       // task 8.10
 
-// TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
+// Throws TT-PRUNE-07 unless 1 <= rank < break_even_rank(N, K).
 inline void require_rank(const char* op, const Tensor& w, int64_t rank, Loc loc) {
   require_defined(op, loc, w);
   if (w.rank() != 2)

@@ -9,7 +9,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Whether each tensor loses the same share, or all together.
+// Chooses whether each tensor loses the share (layer), or all tensors together (global).
 enum class MaskScope : uint8_t { layer, global };
 
 inline Tensor magnitude_mask(const Tensor& w, double sparsity, TT_LOC);  // task 8.1

@@ -9,7 +9,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// TT-PRUNE-01 unless 1 <= N <= M and the columns of w [..., K] are a multiple of M.
+// Throws TT-PRUNE-01 unless 1 <= N <= M and the columns of w [..., K] are a multiple of M.
 inline void require_groups(const char* op, const Tensor& w, int64_t N, int64_t M, Loc loc) {
   require_defined(op, loc, w);
   if (N >= 1 && N <= M && w.rank() >= 1 && w.size(-1) % M == 0) return;

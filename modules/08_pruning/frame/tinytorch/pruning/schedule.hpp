@@ -1,4 +1,4 @@
-// How much is removed when: sparsity as a function of the step, and pruning in rounds.
+// Schedules of pruning: sparsity as a function of the step, and pruning in rounds.
 //
 // The frame of a course header: it has the given parts, and includes the functions of task 8.14. It is cut
 // from the library's header by modules/frames.py.

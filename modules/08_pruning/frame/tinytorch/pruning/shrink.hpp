@@ -14,7 +14,8 @@ namespace tinytorch::inline TT_BUILD {
 struct ShrinkOptions {
   double sparsity = 0.5;  // share of the groups of each family that goes
   int64_t multiple = 8;   // channels that stay are rounded up to a multiple of it; heads are not rounded
-  // Whether a family may lose groups, by the names of its parameters; empty: all may.
+  // Returns true if a family may lose groups; its argument has the names of the family's parameters. An empty
+  // function lets all families lose groups.
   std::function<bool(const std::set<std::string>&)> choose{};
   // Scores of single weights by the names of parameters, such as GradientScores::all(); a group counts by
   // their sum. A tensor without scores counts by its squares.

@@ -14,7 +14,7 @@ class TwoFourMatrix {
  public:
   TwoFourMatrix() = default;
   // values [N, K / 2] of any dtype, places u8 [N, 2 ceil(K / 16)] (uint16_t words), as backend::TwoFourView
-  // describes them. TT-PRUNE-05 unless they fit together: the two places of a group ascend.
+  // describes them. Throws TT-PRUNE-05 unless they fit together: the two places of a group ascend.
   TwoFourMatrix(Tensor values, Tensor places, TT_LOC)
       : values_(std::move(values)), places_(std::move(places)) {
     const bool matrix =

@@ -33,7 +33,8 @@ class BlockPool {
   int32_t take(TT_LOC);                  // task 9.6
   void share(int32_t page, TT_LOC);      // task 9.6
   void give_back(int32_t page, TT_LOC);  // task 9.6
-  // The prefix cache keeps a page that a sequence holds, until drop(). TT-KV-07 if it keeps it already.
+  // The prefix cache keeps a page that a sequence holds, until drop(). Throws TT-KV-07 if it keeps it
+  // already.
   void keep(int32_t page, TT_LOC) {
     int64_t& holders = count(page, "keep", loc);
     if (kept(page)) refuse(page, "keep", "it is kept already", loc);

@@ -38,10 +38,10 @@ class PrefixCache : public PageReserve {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   // Gives the empty sequence the pages of the longest kept beginning of `tokens`, at most of all but the last
-  // token, which has to be computed for its logits. Returns their number of tokens. TT-KV-03 if the sequence
-  // has tokens.
+  // token, which has to be computed for its logits. Returns their number of tokens. Throws TT-KV-03 if the
+  // sequence has tokens.
   int64_t match(int64_t sequence, std::span<const int32_t> tokens, std::string_view salt = {}, TT_LOC);
-  // What match() would return; changes nothing.
+  // Returns what match() would return, and changes nothing.
   int64_t find(std::span<const int32_t> tokens, std::string_view salt = {}) const;
   // Pages that match() would take and that no sequence holds.
   int64_t cached_pages_of(std::span<const int32_t> tokens, std::string_view salt = {}) const;

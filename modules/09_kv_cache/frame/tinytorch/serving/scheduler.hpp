@@ -56,9 +56,10 @@ class SharedPages {
     int64_t cached = 0;  // pages of them that no request holds now
   };
   virtual ~SharedPages() = default;
-  // What a waiting request would get; changes nothing.
+  // Returns what a waiting request would get, and changes nothing.
   virtual Reuse reusable(int64_t id) const = 0;
-  // The request is admitted and gets that: full pages, and fewer tokens than it has. Returns their number.
+  // Admits the request and gives it the reusable tokens: full pages, and fewer tokens than it has. Returns
+  // their number.
   virtual int64_t begin(int64_t id) = 0;
   // The request has lost its pages.
   virtual void give_back(int64_t id) = 0;
@@ -77,7 +78,7 @@ class Scheduler {
     }
   }
 
-  // Refuses a request that could never run: TT-SERVE-02.
+  // Queues a request. Throws TT-SERVE-02 if it could never run.
   void submit(const Request& request, TT_LOC) {
     const int64_t most = request.prompt + request.most_new;
     if (request.prompt < 1 || request.most_new < 1 || most > options_.pages * options_.page) {

@@ -44,14 +44,14 @@ template <class C>
 void multiply_batches(const View& out, const View& a, const View& b, bool accumulate) {
   const Shape batches = batches_of(out).shape;
   const int64_t M = out.shape[out.rank() - 2], N = out.shape[out.rank() - 1], K = a.shape[a.rank() - 1];
-  RowMajor<C> left(M, K), right(K, N);
+  RowMajor<C> a_rows(M, K), b_rows(K, N);
   for (int64_t batch = 0; batch < batches.numel(); ++batch) {
     const View result = matrix_of(out, batches, batch);
     RowMajor<C> sums(M, N);
-    copy(left.view(), matrix_of(a, batches, batch));
-    copy(right.view(), matrix_of(b, batches, batch));
+    copy(a_rows.view(), matrix_of(a, batches, batch));
+    copy(b_rows.view(), matrix_of(b, batches, batch));
     if (accumulate) copy(sums.view(), result);
-    multiply_add(sums.data(), left.data(), right.data(), M, N, K);
+    multiply_add(sums.data(), a_rows.data(), b_rows.data(), M, N, K);
     copy(result, sums.view());
   }
 }

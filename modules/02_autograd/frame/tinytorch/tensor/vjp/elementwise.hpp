@@ -11,7 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a unary rule may use: g and either x or y. p0, p1: parameters of the op (bounds, a slope).
+// The values that a unary rule may use: g, and either x or y. p0 and p1 are parameters of the op (bounds, a
+// slope).
 struct UnaryContext {
   const Tensor &g, &x, &y;
   double p0 = 0, p1 = 0;
@@ -56,9 +57,9 @@ inline Tensor erf(const UnaryContext& c) {
 }
 }  // namespace vjp
 
-// What a binary rule may use. g has the shape to which a and b broadcast, and so have the gradients: summing
-// them back to the operands' shapes is done for all ops at once, by sum_to. need_a, need_b: a gradient that
-// nobody wants may stay undefined, so that nothing is computed for it.
+// The values that a binary rule may use. g has the shape to which a and b broadcast, and so have the
+// gradients: sum_to sums them to the operands' shapes, for all ops at once. Without need_a or need_b, that
+// gradient may stay undefined, so that nothing is computed for it.
 struct BinaryContext {
   const Tensor &g, &a, &b, &y;
   bool need_a = true, need_b = true;

@@ -1,8 +1,8 @@
 // Derivatives of the matrix product.
 //
-// For Y = A B, y[m][n] = sum over k of a[m][k] b[k][n]. So a[m][k] is used in each y[m][n], with weight
-// b[k][n], and its gradient is the sum over n of g[m][n] b[k][n], which is a matrix product again. The shapes
-// are a check:
+// The product Y = A B has the elements y[m][n] = sum over k of a[m][k] b[k][n]. So a[m][k] is used in each
+// y[m][n], with weight b[k][n], and its gradient is the sum over n of g[m][n] b[k][n], which is a matrix
+// product again. The shapes are a check:
 //
 //   A [M, K]   B [K, N]   g [M, N]      dA [M, K] from g [M, N] and B [K, N];  dB [K, N] from A [M, K] and g
 //

@@ -25,7 +25,7 @@ TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uin
     const DenseInput<T> in(x);
     DenseOutput<T> to(out);
     dropout_values(to.data(), in.data(), x.numel(), p, seed, first_block);
-    to.finish();
+    to.write_back();
   });
 }
 

@@ -40,7 +40,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // --- Cross-entropy
 // ---------------------------------------------------------------------------------------------
 
-// What the loss needs to know of a row of logits x [V].
+// The numbers of a row of logits x [V] that the loss is computed from.
 struct LogitSummary {
   double largest;  // max(x)
   double log_sum;  // log(sum of exp(x_j - largest)), so that lse = largest + log_sum

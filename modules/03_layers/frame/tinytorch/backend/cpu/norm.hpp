@@ -33,7 +33,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // --- One row. T is float or double; sum in double. weight and bias may be null: ones and zeros.
 // ----------------
 
-// What the backward pass needs of a row's forward pass.
+// The statistics of a row that the forward pass keeps for the backward pass.
 struct RowStatistics {
   double mean, rstd;
 };

@@ -54,8 +54,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // Windows that differ in size so that any H x W becomes OH x OW.
 inline Box adaptive_box(const PlaneShape& s, int64_t oh, int64_t ow) {
-  return {oh * s.H / s.OH, ((oh + 1) * s.H + s.OH - 1) / s.OH, ow * s.W / s.OW,
-          ((ow + 1) * s.W + s.OW - 1) / s.OW};
+  return {oh * s.H / s.OH, ceil_div((oh + 1) * s.H, s.OH), ow * s.W / s.OW, ceil_div((ow + 1) * s.W, s.OW)};
 }
 template <class T>
 void adaptive_plane(T* out, const T* x, const PlaneShape& s) {

@@ -41,8 +41,8 @@ void normalize_channel(T* y, const T* x, const BatchShape& shape, int64_t c, dou
   }
 }
 
-// What flows back through the mean and the variance of channel c, when they were computed from this batch.
-// With h = (x - mean) rstd, and means over the channel:
+// Computes dx of channel c if its mean and variance were computed from this batch, so that gradients also
+// flow back through them. With h = (x - mean) rstd, and means over the channel:
 //   dx = weight rstd (dy - mean(dy) - h mean(dy h))
 template <class T>
 void channel_grad(T* dx, const T* dy, const T* x, const BatchShape& shape, int64_t c, double mean,

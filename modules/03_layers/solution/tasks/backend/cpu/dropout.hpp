@@ -10,8 +10,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Whether element i (in row-major order) is kept: word i % 4 of philox(seed, first_block + i / 4) must be at
-// least p 2^32. p = 0 keeps all and p = 1, whose bound no 32-bit word reaches, nothing: compare as double.
+// Returns true if element i (in row-major order) is kept: word i % 4 of philox(seed, first_block + i / 4)
+// must be at least p 2^32. p = 0 keeps all and p = 1, whose bound no 32-bit word reaches, nothing: compare as
+// double.
 inline bool dropout_keeps(int64_t i, double p, uint64_t seed, uint64_t first_block) {
   const uint64_t element = static_cast<uint64_t>(i);
   const PhiloxBlock block = philox(seed, first_block + element / 4);

@@ -23,7 +23,8 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What dropout multiplies a query's probability of a key by: 0 or 1 / (1 - p), by AttentionParameters' rule.
+// The factor by which dropout multiplies a query's probability of a key: 0 or 1 / (1 - p), by the rule of
+// AttentionParameters.
 struct AttentionDropout {
   const AttentionParameters& rules;
   int64_t line, S;  // the query's number among all [B, H, T]; the number of keys
@@ -56,7 +57,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
     DenseOutput<T> result(out);
     attend_all(result.data(), lse.as<T>(), queries.data(), keys.data(), values.data(), q.shape, k.shape,
                parameters);
-    result.finish();
+    result.write_back();
   });
 }
 

@@ -20,7 +20,7 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// What one call works on: queries [B, H, T, D], keys and values [B, G, S, D], all contiguous.
+// The arrays of one call: queries [B, H, T, D], keys and values [B, G, S, D], all contiguous.
 template <class T>
 struct AttentionArrays {
   const T *dout, *q, *k, *v, *out, *lse;
@@ -46,7 +46,7 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
     parallel_for(k.shape[0] * G, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) group_grad(arrays, i / G, i % G, q.shape, k.shape, parameters);
     });
-    to_dq.finish(), to_dk.finish(), to_dv.finish();
+    to_dq.write_back(), to_dk.write_back(), to_dv.write_back();
   });
 }
 

@@ -33,7 +33,7 @@ inline Reduction reduction_of(ReduceFn fn, const View& out, const View& x, const
 
 // --- what is folded ---
 
-// What joined with any value leaves it as it is.
+// The neutral element of fn: joined with any value, it leaves the value as it is.
 template <class A>
 __device__ __forceinline__ A neutral(ReduceFn fn) {
   using Limits = std::numeric_limits<A>;

@@ -57,8 +57,8 @@ static __global__ void __launch_bounds__(kBlock)
 }
 
 // out = fn(a, b), a and b each broadcast to out's shape. a and b have the same dtype, which decides the
-// compute type; out has that dtype or bool. Functions beyond kLastIntegerBinary do not exist for integers:
-// TT-DTYPE-02.
+// compute type; out has that dtype or bool. Throws TT-DTYPE-02 for integers and a function beyond
+// kLastIntegerBinary, which does not exist for them.
 void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   if (out.numel() == 0) return;
   const Plan<3> plan({out, a, b}, 1);

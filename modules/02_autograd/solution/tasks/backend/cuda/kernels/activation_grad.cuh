@@ -58,8 +58,8 @@ static __device__ A times_slope(BinaryFn fn, A g, A v, A slope) {
 // to<T>(r) rounds the result, once.
 template <class T>
 static __global__ void __launch_bounds__(kActivationThreads)
-    activation_grad_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, Wide<T> slope) {
-  using A = Wide<T>;
+    activation_grad_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, Compute<T> slope) {
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kActivationThreads + threadIdx.x;
   if (i >= o.count) return;
   const A g = to<A>(static_cast<const T*>(o.operand[1].data)[o.offset(1, i)]);
@@ -77,7 +77,7 @@ void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v,
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
     const Plan<3> plan({dx, dy, v}, 1);
     launch(activation_grad_kernel<T>, over(plan.operands.count, kActivationThreads), plan.operands, fn,
-           static_cast<Wide<T>>(p0));
+           static_cast<Compute<T>>(p0));
   });
 }
 

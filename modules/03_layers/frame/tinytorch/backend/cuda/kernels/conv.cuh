@@ -37,7 +37,7 @@ struct ConvImages {
 struct ConvTilePlace {
   int64_t plane, oh0, ow0, oh, ow;
   __device__ ConvTilePlace(int64_t height, int64_t width, int tile) {
-    const int64_t tiles_w = (width + tile - 1) / tile, tiles = (height + tile - 1) / tile * tiles_w;
+    const int64_t tiles_w = ceil_div(width, tile), tiles = ceil_div(height, tile) * tiles_w;
     const int64_t number = blockIdx.x % tiles;
     plane = blockIdx.x / tiles;
     oh0 = number / tiles_w * tile;

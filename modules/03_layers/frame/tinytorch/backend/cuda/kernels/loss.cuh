@@ -15,7 +15,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kLossThreads = 256;
 
-// What the rows of a call have in common.
+// The arguments that all rows of a call share.
 template <class C>
 struct CrossEntropyCall {
   const int64_t* target;
@@ -35,7 +35,7 @@ struct CrossEntropyCall {
     const int64_t t = target[n * target_step];
     return t != ignored && t >= 0 && t < V ? t : -1;
   }
-  // What the gradient of the loss is multiplied by: 1, or 1 / (targets that count) for the mean.
+  // The factor of the gradient of the loss: 1, or 1 / (targets that count) for the mean.
   __device__ C share() const { return used ? C(1) / static_cast<C>(std::max(1.0, *used)) : C(1); }
 };
 

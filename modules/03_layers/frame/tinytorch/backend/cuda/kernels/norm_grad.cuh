@@ -12,7 +12,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kNormGradThreads = 256, kNormGradWarps = kNormGradThreads / kWarp;
 
-// What both kernels read. mean null: rms_norm; weight may be absent.
+// The arguments of both kernels. For rms_norm, mean is null; weight may be absent.
 template <class C>
 struct NormGradCall {
   Elements<C> dy, x, weight;

@@ -76,9 +76,9 @@ __device__ int slot_of_block(const StepTable<C>& table);
 
 // --- kernels ---
 
-// Before the step, a thread per slot: counts its step and makes its rule. The number must not be counted by
-// the blocks that step the slot: some would read it before, some after. Without `scalars` the learning rate
-// is the step's.
+// Runs before the step. A thread for each slot counts the slot's step and makes its rule. The number must not
+// be counted by the blocks that step the slot: some would read it before, some after. Without `scalars` the
+// learning rate is the step's.
 template <class C, class Rule>
 static __global__ void __launch_bounds__(kStepSlots)
     begin_step_kernel(const __grid_constant__ StepTable<C> table, Rule* rules, const double* scalars,

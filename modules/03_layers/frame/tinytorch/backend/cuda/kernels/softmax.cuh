@@ -24,7 +24,7 @@ struct RunningSum {
 template <class C>
 __device__ RunningSum<C> join(RunningSum<C> a, RunningSum<C> b);
 
-// For block_reduce.
+// The operation of block_reduce: it joins two running sums.
 struct Join {
   template <class C>
   __device__ RunningSum<C> operator()(RunningSum<C> a, RunningSum<C> b) const {
@@ -52,7 +52,7 @@ struct SoftmaxLines {
   }
 };
 
-// Whether the lines can be read and written four elements at a time.
+// Returns true if the lines can be read and written four elements at a time.
 inline bool moves_wide(const View& v, int64_t length) {
   return v.contiguous() && length % 4 == 0 && reinterpret_cast<uintptr_t>(v.data) % 16 == 0;
 }

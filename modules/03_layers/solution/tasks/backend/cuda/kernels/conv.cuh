@@ -17,11 +17,11 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 // out[n, m, oh, ow] for a tile of a plane (n, m).
 //
-// For each input channel of m's group: the block brings the square of reach_h x reach_w values that its tile
-// reads to shared memory, and zeros where it hangs over the edge of the image (a tile at the lower right may
-// have fewer results than threads). Barrier. Each thread adds up its KH KW taps. Barrier, before the next
-// channel overwrites what others still read. Threads whose result does not exist load too, and meet at the
-// barriers: they only do not write.
+// The kernel repeats these steps for each input channel of m's group. The block brings the square of reach_h
+// x reach_w values that its tile reads to shared memory, and zeros where it hangs over the edge of the image
+// (a tile at the lower right may have fewer results than threads). Barrier. Each thread adds up its KH KW
+// taps. Barrier, before the next channel overwrites what others still read. Threads whose result does not
+// exist load too, and meet at the barriers: they only do not write.
 //
 // Input channel of the group's number c is group * s.group_c + c, where group = m / s.group_m. The square
 // begins at (oh0 * stride - padding, ow0 * stride - padding). bias may be absent.

@@ -4,9 +4,9 @@
 //   cross_entropy   l = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = log sum_j e^(x_j),  s label smoothing
 //                   dl/dx_j = e^(x_j - lse) - (1 - s) [j = t] - s / V
 //
-// As separate ops (softmax, logarithm, pick, and the same backwards) the logits [N, V], the largest tensor of
-// a language model, go through memory seven times. Here a block visits a row and leaves its loss and its
-// gradient: the logits are read, and the gradient takes their place.
+// With separate ops (softmax, logarithm, pick, and their derivatives), the logits [N, V], the largest tensor
+// of a language model, go through memory seven times. Here a block computes the loss of a row and its
+// gradient, which takes the place of the logits.
 //
 // Task 3.22: cross_entropy_kernel, cross_entropy_grad_kernel, cross_entropy_with_grad. The given parts of
 // this header are in modules/03_layers/frame/tinytorch/backend/cuda/kernels/loss.cuh, which includes this

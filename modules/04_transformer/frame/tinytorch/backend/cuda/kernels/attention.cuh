@@ -13,15 +13,15 @@ inline constexpr int kQueryTile = 16;  // queries of a block, and keys of a tile
 inline constexpr int kPairThreads = kQueryTile * kQueryTile;
 inline constexpr int kLongestHead = 256, kColumnsEach = kLongestHead / kQueryTile;
 
-// What a block works on: kQueryTile queries of one head, from `first` on. Thread number i * kQueryTile + j
-// belongs to query t = first + i. In the scores it has key j of the tile, in the result columns j, j +
-// kQueryTile, ... of the row. The 16 threads of a query are neighbouring lanes of one warp.
+// The place of a thread. A block computes kQueryTile queries of one head, from `first` on. Thread number i *
+// kQueryTile + j belongs to query t = first + i. In the scores it has key j of the tile, in the result
+// columns j, j + kQueryTile, ... of the row. The 16 threads of a query are neighbouring lanes of one warp.
 struct QueryPlace {
   int64_t b, h, first, t;
   int i, j;
   __device__ explicit QueryPlace(const AttentionCall& call)
       : i(static_cast<int>(threadIdx.x) / kQueryTile), j(static_cast<int>(threadIdx.x) % kQueryTile) {
-    const int64_t tiles = (call.T + kQueryTile - 1) / kQueryTile, head = blockIdx.x / tiles;
+    const int64_t tiles = ceil_div(call.T, kQueryTile), head = blockIdx.x / tiles;
     b = head / call.H;
     h = head % call.H;
     first = blockIdx.x % tiles * kQueryTile;

@@ -22,7 +22,7 @@ struct GradPlace {
   int i, j;
   __device__ GradPlace(int64_t rows, int64_t heads)
       : i(static_cast<int>(threadIdx.x) / kGradTile), j(static_cast<int>(threadIdx.x) % kGradTile) {
-    const int64_t tiles = (rows + kGradTile - 1) / kGradTile, head = blockIdx.x / tiles;
+    const int64_t tiles = ceil_div(rows, kGradTile), head = blockIdx.x / tiles;
     b = head / heads;
     h = head % heads;
     first = blockIdx.x % tiles * kGradTile;
@@ -41,7 +41,7 @@ __device__ void bring_grad_tile(C* tile, const HeadElements<C>& x, int64_t b, in
   }
 }
 
-// What a pair of a query and a key contributes.
+// The contribution of a pair of a query and a key.
 template <class C>
 struct PairGrad {
   C p, ds;  // p: after dropout

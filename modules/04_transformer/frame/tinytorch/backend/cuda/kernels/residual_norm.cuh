@@ -13,8 +13,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kResidualThreads = 256, kResidualWarps = kResidualThreads / kWarp;
 
-// Which elements dropout keeps: element i by word i % 4 of block i / 4 of random numbers. No mask is stored,
-// the backward pass asks again. What is dropped is 0 even if it was NaN.
+// Decides which elements dropout keeps: word i % 4 of block i / 4 of the random numbers decides for element
+// i. No mask is stored, because the backward pass asks again. A dropped element is 0 even if it was NaN.
 struct ResidualDropout {
   DropoutMask mask;
   bool drops;
@@ -25,8 +25,8 @@ struct ResidualDropout {
   }
 };
 
-// What the gradients' kernels read. dsum: what flows back into the sum from elsewhere, may be absent, as
-// weight.
+// The arguments of the gradients' kernels. dsum is the gradient that flows into the sum from elsewhere; dsum
+// and weight may be absent.
 template <class C>
 struct ResidualGradCall {
   Elements<C> dout, dsum, sum, weight;

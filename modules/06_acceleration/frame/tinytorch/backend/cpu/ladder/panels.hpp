@@ -10,7 +10,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu::ladder {
 
 // The numbers that `count` rows (or columns), in whole panels of `width`, need for a depth.
 inline int64_t panel_elements(int64_t count, int64_t width, int64_t depth) {
-  return (count + width - 1) / width * width * depth;
+  return ceil_div(count, width) * width * depth;
 }
 
 template <class T>

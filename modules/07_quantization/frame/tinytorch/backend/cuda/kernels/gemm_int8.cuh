@@ -63,16 +63,16 @@ void linear_int8(const View& out, const View& x, const View& weight, const View&
                  const View& weight_scale, const View& bias, Activation fn) {
   check_codes_product("linear_int8", DType::i8, out, x, weight, x_scale, weight_scale, bias, fn);
   if (out.numel() == 0) return;
-  const CodeMatrix left(x), right(weight);
+  const CodeMatrix x_codes(x), w_codes(weight);
   const int64_t M = x.shape[0];
   if (M > kGemvMost && has_tensor_cores())
     return multiply_tiles(Int8Result(out, x_scale, weight_scale, bias, fn),
-                          Int8Product(left.view(), right.view()));
+                          Int8Product(x_codes.view(), w_codes.view()));
   for (int64_t m = 0; m < M; m += kGemvMost) {
     const int64_t count = std::min(kGemvMost, M - m);
     multiply_few_rows(
         Int8Result(some_rows(out, m, count), some_rows(x_scale, m, count), weight_scale, bias, fn),
-        Int8Product(some_rows(left.view(), m, count), right.view()));
+        Int8Product(some_rows(x_codes.view(), m, count), w_codes.view()));
   }
 }
 

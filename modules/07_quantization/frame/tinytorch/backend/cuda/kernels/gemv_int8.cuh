@@ -26,14 +26,14 @@ struct Int8Product {
   int64_t M, N, K, x_row, w_row;
   bool vectors;
 
-  Int8Product(const View& left, const View& right)
-      : x(left.as<const int8_t>()),
-        w(right.as<const int8_t>()),
-        M(left.shape[0]),
-        N(right.shape[0]),
-        K(left.shape[1]),
-        x_row(left.strides[0]),
-        w_row(right.strides[0]) {
+  Int8Product(const View& x_codes, const View& w_codes)
+      : x(x_codes.as<const int8_t>()),
+        w(w_codes.as<const int8_t>()),
+        M(x_codes.shape[0]),
+        N(w_codes.shape[0]),
+        K(x_codes.shape[1]),
+        x_row(x_codes.strides[0]),
+        w_row(w_codes.strides[0]) {
     const auto aligned = [&](const int8_t* p, int64_t row) {
       return reinterpret_cast<uintptr_t>(p) % kCodesAtOnce == 0 && row % kCodesAtOnce == 0;
     };
@@ -41,8 +41,8 @@ struct Int8Product {
   }
 };
 
-// What becomes of the sums: out [M, N] = fn(sum row_scale[m] column_scale[n] + bias[n]), or the sums
-// themselves if out is i32.
+// The epilogue of a product of bytes: out [M, N] = fn(sum row_scale[m] column_scale[n] + bias[n]), or the
+// sums themselves if out is i32.
 struct Int8Result {
   void* out;
   DType dtype;

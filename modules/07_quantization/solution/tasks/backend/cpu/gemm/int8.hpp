@@ -25,13 +25,13 @@ inline int32_t dot_bytes(const uint8_t* a, const int8_t* b, int64_t K) {
 inline void multiply_bytes(int32_t* c, int64_t c_row, const View& a, const View& b, bool accumulate) {
   const int64_t M = a.shape[0], K = a.shape[1], N = b.shape[1];
   const uint8_t s = a.dtype == DType::i8 ? 128 : 0, t = b.dtype == DType::i8 ? 0 : 128;
-  std::vector<uint8_t> left(static_cast<size_t>(K));      // a row of a + s
-  std::vector<int8_t> right(static_cast<size_t>(N * K));  // the columns of b - t, one after the other
-  std::vector<uint32_t> of_col(static_cast<size_t>(N));   // and their sums
+  std::vector<uint8_t> a_row(static_cast<size_t>(K));         // a row of a + s
+  std::vector<int8_t> b_columns(static_cast<size_t>(N * K));  // the columns of b - t, one after the other
+  std::vector<uint32_t> of_col(static_cast<size_t>(N));       // and their sums
   for (int64_t n = 0; n < N; ++n) {
     for (int64_t k = 0; k < K; ++k) {
       const uint8_t byte = b.as<const uint8_t>()[k * b.strides[0] + n * b.strides[1]];
-      int8_t& to = right[static_cast<size_t>(n * K + k)];
+      int8_t& to = b_columns[static_cast<size_t>(n * K + k)];
       to = static_cast<int8_t>(byte ^ t);
       of_col[static_cast<size_t>(n)] += static_cast<uint32_t>(to);
     }
@@ -41,11 +41,11 @@ inline void multiply_bytes(int32_t* c, int64_t c_row, const View& a, const View&
     uint32_t of_row = 0;
     for (int64_t k = 0; k < K; ++k) {
       const uint8_t byte = a.as<const uint8_t>()[m * a.strides[0] + k * a.strides[1]];
-      left[static_cast<size_t>(k)] = byte ^ s;
-      of_row += left[static_cast<size_t>(k)];
+      a_row[static_cast<size_t>(k)] = byte ^ s;
+      of_row += a_row[static_cast<size_t>(k)];
     }
     for (int64_t n = 0; n < N; ++n) {
-      uint32_t sum = static_cast<uint32_t>(dot_bytes(left.data(), right.data() + n * K, K));
+      uint32_t sum = static_cast<uint32_t>(dot_bytes(a_row.data(), b_columns.data() + n * K, K));
       sum += t * of_row;
       sum -= s * of_col[static_cast<size_t>(n)];
       sum -= constant;

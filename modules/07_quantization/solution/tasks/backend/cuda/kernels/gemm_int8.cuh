@@ -24,23 +24,23 @@ __device__ __forceinline__ void bring_codes(int8_t* to, const int8_t* from, int6
 // sum += x w^T of this warp's 32 rows of x and 32 rows of w, which begin at x and at w in shared memory, over
 // kDepth columns. sum[i][n] is the tile of rows 16 i and columns 8 n.
 //
-// For each 32 columns: load_matrices gives lane l the registers of four 8 x 8 matrices of pairs of codes,
-// whose rows of 16 bytes begin at the addresses that the lanes pass: lane l that of row l % 8 of matrix l
-// / 8.
+// Each 32 columns take these steps. load_matrices gives lane l the registers of four 8 x 8 matrices of pairs
+// of codes, whose rows of 16 bytes begin at the addresses that the lanes pass: lane l that of row l % 8 of
+// matrix l / 8.
 //   a[i]: rows 16 i and 16 i + 8, then both again 16 bytes further
 //   b[j]: w's rows 16 j, the same 16 bytes further, and both of rows 16 j + 8
 // multiply_add_bytes(sum[i][n], a[i], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]) adds a 16 x 8 tile.
 __device__ __forceinline__ void multiply_codes(int (&sum)[2][4][4], const int8_t* x, const int8_t* w) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, row = lane % 8, which = lane / 8;
-  const unsigned left = shared_address(x), right = shared_address(w);
+  const unsigned x_address = shared_address(x), w_address = shared_address(w);
 #pragma unroll
   for (int k = 0; k < kDepth; k += 32) {
     unsigned a[2][4], b[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int x_row = i * 16 + which % 2 * 8 + row, w_row = i * 16 + which / 2 * 8 + row;
-      load_matrices(a[i], left + static_cast<unsigned>(x_row * kPitch + k + which / 2 * 16));
-      load_matrices(b[i], right + static_cast<unsigned>(w_row * kPitch + k + which % 2 * 16));
+      load_matrices(a[i], x_address + static_cast<unsigned>(x_row * kPitch + k + which / 2 * 16));
+      load_matrices(b[i], w_address + static_cast<unsigned>(w_row * kPitch + k + which % 2 * 16));
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

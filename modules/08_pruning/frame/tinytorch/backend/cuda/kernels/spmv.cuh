@@ -13,7 +13,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kSpmvThreads = 128, kSpmvStep = kWarp * 8;  // columns of a step
 
-// Where the numbers of a warp's rows are. kRows is even.
+// The addresses of the numbers of a warp's rows. kRows is even.
 template <class T, int kRows>
 struct BitmapRows {
   const T* value[kRows];

@@ -38,8 +38,8 @@ struct DecodeRow {
   __device__ __forceinline__ A result() const { return weight == A(0) ? A(0) : sum[0] / weight; }
 };
 
-// What a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys, over the held tokens of
-// numbers [begin, end).
+// The part of the result that a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys,
+// over the held tokens with the numbers [begin, end).
 struct DecodePlace {
   int64_t split, b, g, r0, first_row, count, length, held, begin, end;
 
@@ -56,8 +56,8 @@ struct DecodePlace {
     begin = split * kDecodeSplit;
     end = begin + kDecodeSplit < held ? begin + kDecodeSplit : held;
   }
-  // Whether row r of the block exists; the number of its token among the `count` new ones of the sequence;
-  // its row of the step and its head.
+  // These tell whether row r of the block exists, the number of its token among the `count` new ones of the
+  // sequence, its row of the step, and its head.
   __device__ __forceinline__ bool exists(const DecodeCall& call, int r) const {
     return r0 + r < count * call.shared;
   }

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <tinytorch/tensor/print.hpp>
+#include <tinytorch/io/print.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
