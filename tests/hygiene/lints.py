@@ -183,13 +183,13 @@ def cycles(graph):
 OWN_FOLDER = "tinytorch/tensor/print.hpp"
 
 
-def folder_of(name, headers):
-    """The folder that a file belongs to. A header `ops.hpp` beside a folder `ops/` belongs to that folder."""
+def folder_of(name, folders):
+    """The folder that a file belongs to. A header `ops.hpp` beside a folder `ops/`, one of `folders`, belongs to that folder."""
     path = Path(name)
     if name == OWN_FOLDER:
         return path
     beside = path.with_suffix("")
-    return beside if any(beside in Path(other).parents for other in headers) else path.parent
+    return beside if beside in folders else path.parent
 
 
 def lint_cycles(tree):
@@ -201,7 +201,8 @@ def lint_cycles(tree):
                 files[path.relative_to(root).as_posix()] = names_included(path)
     graph = {name: [other for other in names if other in files] for name, names in files.items()}
     out = ["these files include one another: " + ", ".join(component) for component in cycles(graph)]
-    home = {name: folder_of(name, files).as_posix() for name in files}
+    above = {parent for name in files for parent in Path(name).parents}
+    home = {name: folder_of(name, above).as_posix() for name in files}
     folders, because = {}, {}
     for name, names in graph.items():
         for other in names:
@@ -253,12 +254,14 @@ def functions(text):
     code, stack, head, line = blank_out(text), [], "", 1
     head_line = None
     found = []
-    for ch in code:
+    functions_around = initializers_around = 0
+    for ch in re.findall(r"[{};\n]|[^{};\n]+", code):  # a brace, a semicolon, the end of a line, or the text between them
         if ch == "\n":
             line += 1
-        inside = any(kind == "function" for kind, _, _ in stack)
         if ch == "{":
-            kind, name = ("block", "") if inside else classify(head)
+            kind, name = ("block", "") if functions_around else classify(head)
+            functions_around += kind == "function"
+            initializers_around += kind == "initializer"
             stack.append((kind, name, head_line or line))
             if kind != "initializer":
                 head, head_line = "", None
@@ -267,12 +270,14 @@ def functions(text):
             if not stack:
                 continue
             kind, name, began = stack.pop()
+            functions_around -= kind == "function"
+            initializers_around -= kind == "initializer"
             if kind == "function":
                 found.append((name, began, line - began + 1))
             if kind != "initializer":
                 head, head_line = "", None
             continue
-        if any(kind == "initializer" for kind, _, _ in stack):
+        if initializers_around:
             continue
         if ch == ";" and head.count("(") <= head.count(")"):
             head, head_line = "", None
