@@ -58,7 +58,8 @@ def header_alone(tree, header):
     parts = set(re.findall(r"^#if TT_BODIES\((\w+)\)", (tree.include / header).read_text(), re.M))
     own = ["-DTINYTORCH_COMPILED", *(f"-DTINYTORCH_IMPLEMENT_{part}=1" for part in sorted(parts))]
     command = [*host_compiler("g++"), *own, "-I", "include"]
-    return remembered(tree, header, command, lambda: run(command, f"#include <{header}>\n", cwd=tree.root))
+    text = f"#include <{header}>\n" + (compiled_elsewhere() if "LINALG" in parts else "")
+    return remembered(tree, header, command, lambda: run(command, text, cwd=tree.root))
 
 
 # Folder of checks that passed: each is an empty file whose name is a hash of everything that the check depends on. A compiler
