@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+import compilers
+
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # Each header in these folders must have a canary (an entry in CANARIES), or an entry in EXEMPT with the reason why it has none.
@@ -394,7 +396,8 @@ def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
         cases = "\n".join(f"    case {n}: {{ {c[2]} break; }}" for n, c in enumerate(canaries.values(), 1))
         (folder / "program.cpp").write_text("#include <tinytorch/tinytorch.hpp>\n" + more +
                                             "#include <cstdio>\n#include <cstdlib>\n" + show + MAIN.format(cases=cases))
-        built = subprocess.run([compiler, "-std=c++20", "-O0", "-g0", "-w", "-include", folder / "canary_awake.hpp",
+        keep_garbage = compilers.KEEP_GARBAGE if pathlib.Path(compiler).name.startswith("g++") else []
+        built = subprocess.run([compiler, "-std=c++20", "-O0", "-g0", "-w", *keep_garbage, "-include", folder / "canary_awake.hpp",
                                 f"-I{folder / 'student'}", f"-I{include}", folder / "program.cpp", "-o", folder / "canary"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if built.returncode != 0:

@@ -255,12 +255,14 @@ def functions(text):
     code, stack, head, line = blank_out(text), [], "", 1
     head_line = None
     found = []
-    for ch in code:
+    functions_around = initializers_around = 0
+    for ch in re.findall(r"[{};\n]|[^{};\n]+", code):  # a brace, a semicolon, the end of a line, or the text between them
         if ch == "\n":
             line += 1
-        inside = any(kind == "function" for kind, _, _ in stack)
         if ch == "{":
-            kind, name = ("block", "") if inside else classify(head)
+            kind, name = ("block", "") if functions_around else classify(head)
+            functions_around += kind == "function"
+            initializers_around += kind == "initializer"
             stack.append((kind, name, head_line or line))
             if kind != "initializer":
                 head, head_line = "", None
@@ -269,12 +271,14 @@ def functions(text):
             if not stack:
                 continue
             kind, name, began = stack.pop()
+            functions_around -= kind == "function"
+            initializers_around -= kind == "initializer"
             if kind == "function":
                 found.append((name, began, line - began + 1))
             if kind != "initializer":
                 head, head_line = "", None
             continue
-        if any(kind == "initializer" for kind, _, _ in stack):
+        if initializers_around:
             continue
         if ch == ";" and head.count("(") <= head.count(")"):
             head, head_line = "", None

@@ -45,11 +45,23 @@ def host_only(tree, path):
     return uses_either or path.parent.name == "sim"
 
 
+MOST_CHANGED = 20
+
+
+def changed_headers(tree):
+    """Paths, below include/, of files that differ from the commit before the last one. A clone without its history has none."""
+    good, text = compilers.run(["git", "diff", "--name-only", "HEAD~1", "--", "include"], cwd=tree.root)
+    return {Path(line).relative_to("include") for line in text.split()} if good else set()
+
+
 def headers_alone(tree, pool, draw):
-    """Each host header compiles alone with g++; with `draw`, a random quarter of them."""
+    """Each host header compiles alone with g++; with `draw`, a random eighth of them, and those that the last commit changed."""
     headers = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]
     if draw:
-        headers = random.Random(draw).sample(headers, len(headers) // 4)
+        # A commit that changes more headers at once is one of names or comments, or a merge of commits with runs of their own.
+        changed = changed_headers(tree)
+        drawn = random.Random(draw).sample(headers, len(headers) // 8)
+        headers = list(dict.fromkeys(drawn + sorted(changed.intersection(headers))[:MOST_CHANGED]))
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
     for name, job in jobs:
         report(name, *job.result())
@@ -159,7 +171,8 @@ def lint(tree):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
-    options.add_argument("--draw", metavar="WORD", help="`alone`: a quarter of the headers, chosen at random with this word as the seed")
+    options.add_argument("--draw", metavar="WORD", help="`alone`: an eighth of the headers, chosen at random with this word as the seed, and those\n"
+                         "that the last commit changed")
     options = options.parse_args()
     tree = lints.Tree(Path(__file__).resolve().parents[2])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,7 +1,7 @@
 """Builds a small program in each way of using the library (CMake, pkg-config, bare compilers), and checks its results. Also
 tests the options of CMakeLists.txt. Prints `ok - name`, `not ok - name` or `skipped - name: reason` for each check.
 
-  python3 tests/packaging/run.py [--only WORD]
+  python3 tests/packaging/run.py [--only WORD] [--build FOLDER]
 """
 import argparse
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSUMER = ROOT / "tests" / "packaging" / "consumer"
+BUILD = ROOT / "build"  # the build that is installed
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
@@ -64,12 +65,11 @@ def bare(folder):
 
 
 def find_package(folder):
-    """Tests the installation. It reuses the object files in build/ if they exist."""
-    build = ROOT / "build"
-    sh("cmake", "-S", ROOT, "-B", build)
-    sh("cmake", "--build", build, "-j", CORES, "--target", "tinytorch_compiled")
+    """Tests the installation. It reuses the object files in BUILD if they exist."""
+    sh("cmake", "-S", ROOT, "-B", BUILD)
+    sh("cmake", "--build", BUILD, "-j", CORES, "--target", "tinytorch_compiled")
     prefix = folder / "prefix"
-    sh("cmake", "--install", build, "--prefix", prefix)
+    sh("cmake", "--install", BUILD, "--prefix", prefix)
     for library in ("tinytorch", "compiled"):
         consumer(folder, "find_package", library, f"-DCMAKE_PREFIX_PATH={prefix}")
     stray = [p for p in prefix.rglob("*.cmake") if str(ROOT) in p.read_text()]
@@ -221,9 +221,12 @@ def run_lane(lane, folder, only):
 
 
 def main():
+    global BUILD
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="run only the checks whose name contains this text")
-    only = options.parse_args().only
+    options.add_argument("--build", default=BUILD, type=Path, help="the build folder whose library is installed")
+    options = options.parse_args()
+    BUILD, only = options.build, options.only
     failed = 0
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(max_workers=CORES) as pool:
         lanes = [pool.submit(run_lane, lane, Path(name) / str(i), only) for i, lane in enumerate(LANES)]

@@ -5,8 +5,9 @@ from pathlib import Path
 from tools import ROOT, Build, call
 
 # All tests, with the emulator as the device `cuda`. The library is compiled at -O1: with more optimization its kernels take
-# three minutes to compile, and the tests run for seconds only. The stage `optimized` tests the code that users run.
-SIM = Build("sim", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DTINYTORCH_WITH_CUDA=SIM",
+# three minutes to compile, and the tests run for seconds only. The stage `optimized` tests the code that users run. g++ collects
+# no garbage until it uses 1 GB, which saves a tenth of the time of a unit of tests.
+SIM = Build("sim", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1 --param=ggc-min-heapsize=1000000", "-DTINYTORCH_WITH_CUDA=SIM",
             "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_TESTS=")
 OPTIMIZED = Build("optimized", "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_WITH_CUDA=OFF", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_TESTS=")

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from suite.builds import CLANG, cached_environment, commit, test_environment
+from suite.builds import CLANG, SIM, cached_environment, commit, test_environment
 from suite.counting import Cut, count_lines, count_unittest
 from tools import CORES, GCC, ROOT, call, call_all, tail
 
@@ -67,8 +67,8 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 
 def stage_hygiene(tally):
-    """By g++: lints and their self-tests; code that must not compile; all headers in one file; a random quarter of the headers,
-    each compiled alone; canaries (a student's header takes effect)."""
+    """By g++: lints and their self-tests; code that must not compile; all headers in one file; a random eighth of the headers
+    and those that the last commit changed, each compiled alone; canaries (a student's header takes effect)."""
     run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "canary",
                 env=cached_environment())
 
@@ -119,8 +119,8 @@ def stage_milestones(tally):
 
 
 def stage_consumer(tally):
-    """Another project finds the library with find_package and uses it."""
-    run_checker(tally, "packaging/run.py", "--only", "find_package", env=cached_environment())
+    """Another project finds the library of the stage `tests` with find_package and uses it."""
+    run_checker(tally, "packaging/run.py", "--only", "find_package", "--build", SIM.folder, env=cached_environment())
 
 
 def stage_packaging(tally):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import notebook
 from suite import checkers
-from suite.builds import cached_environment, commit, data_folder, test_environment
+from suite.builds import SIM, cached_environment, commit, data_folder, test_environment
 from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
 
 # Arguments of examples that train a model: a short run, which must reach a loss below the value of --require.
@@ -77,8 +77,23 @@ def readme_commands(text):
     return [line for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
+def in_folder(command, folder):
+    """The command with another build folder in place of `build`."""
+    return re.sub(r"(?<![\w/.-])build(?=[/\s]|$)", folder, command)
+
+
 def stage_readme(tally):
-    """Every command of README.md and of bench/tinymlperf/README.md is executed; `modules/tt run` is one of them."""
+    """Every command of README.md and of bench/tinymlperf/README.md is executed, in the build of the stage `tests`; `modules/tt run`
+    is one of them."""
+    run_readmes(tally, SIM)
+
+
+def stage_run(tally):
+    """The same commands as in the stage `readme`, in the build that a user has."""
+    run_readmes(tally, GCC)
+
+
+def run_readmes(tally, build):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = readme_commands(text)
     manual = ROOT / "bench" / "tinymlperf" / "README.md"
@@ -96,15 +111,17 @@ def stage_readme(tally):
 
     # Workers of the manual's board play the shortest matches, which rank nothing.
     env["TINYMLPERF_CLASS"] = "smoke"
+    env["TT_BUILD"] = build.name  # `modules/tt run` builds there
+    folder = str(build.folder.relative_to(ROOT))
 
     def run(command):
-        return call(["bash", "-euo", "pipefail", "-c", command], 900, env=env)
+        return call(["bash", "-euo", "pipefail", "-c", in_folder(command, folder)], 900, env=env)
 
     # The command that calls a compiler runs while two targets are built that other commands need.
     compiled = next((c for c in commands if c.startswith("g++ ")), None)
     with ThreadPoolExecutor() as pool:
         beside = pool.submit(run, compiled) if compiled else None
-        GCC.make("tinymlperf", "example_hello", env=env)
+        build.make("tinymlperf", "example_hello", env=env)
     for page, command in [("README.md", c) for c in commands] + [(str(manual.relative_to(ROOT)), c) for c in of_manual]:
         if command.startswith("modules/tt test"):
             continue  # this stage is part of that command
@@ -115,13 +132,15 @@ def stage_readme(tally):
 
 
 def run_notebooks(tally, notebooks):
-    race = ROOT / "build" / "race" / "race.json"
-    if not race.exists() and not tally.check(run_race(tally.console)[0] == 0, "a race, whose results a notebook plots"):
+    races = [build.folder / "race" / "race.json" for build in (GCC, SIM)]
+    if not any(race.exists() for race in races) and not tally.check(run_race(tally.console)[0] == 0,
+                                                                    "a race, whose results a notebook plots"):
         return
     why = notebook.packages()
     if not tally.check(not why, "nbconvert and matplotlib from PyPI", why):
         return
-    env = {**notebook.environment(cached_environment()), "MPLBACKEND": "agg"}
+    race = next(race for race in races if race.exists())
+    env = {**notebook.environment(cached_environment()), "TINYTORCH_RACE": str(race), "MPLBACKEND": "agg"}
     done = call([notebook.PYTHON, "-c", notebook.LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
     tally.check(done.code == 0, "the libraries that all notebooks link", tail(done.text))
     tally.console.say(f"  the libraries that all notebooks link: {done.seconds:.1f} s")

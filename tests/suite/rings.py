@@ -36,7 +36,7 @@ SECOND = {"headers": checkers.stage_headers, "emulator": unit_tests.stage_emulat
           **{f"answers-{m}": checkers.stage_answers(m) for m in MODULES}, "mutants": checkers.stage_mutants,
           "library": checkers.stage_library,
           "commands": checkers.stage_commands, "lessons": checkers.stage_lessons, "milestones": checkers.stage_milestones,
-          "packaging": checkers.stage_packaging, "examples": programs.stage_examples,
+          "packaging": checkers.stage_packaging, "run": programs.stage_run, "examples": programs.stage_examples,
           "server": checkers.stage_server, "browser": checkers.stage_browser,
           "notebooks": programs.stage_notebooks}
 STAGES = {**FIRST, **SECOND}

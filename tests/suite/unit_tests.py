@@ -97,7 +97,8 @@ def run_tests(tally, tests, jobs, env, seconds, device, count_failures=True):
 
 
 def stage_tests(tally):
-    """Every test file once, by g++. Tests on the emulator and tests of matches run a random sample of their cases."""
+    """Every test file once, by g++. Tests on the emulator, tests of matches and the longest tests of the CPU run a random sample of
+    their cases."""
     draw = random.Random(commit())
     few = {"TINYTORCH_TEST_FEW": "1", "TINYTORCH_TEST_DRAW": str(draw.randrange(2**31))}
     env = cached_environment(TINYMLPERF_REAL_TIME="0", **few)

@@ -49,6 +49,20 @@ TEST_CASE("a code address has a source line") {
   CHECK(module.lines_of(0).find("+0x0") != std::string::npos);  // no source line: the address
 }
 
+TEST_CASE("functions of one file share its symbols, which are read once") {
+  const sim::Module& module = sim::module_of(reinterpret_cast<const void*>(&plain));
+  CHECK(module.contains(reinterpret_cast<const void*>(&plain)));
+  CHECK(module.contains(const_cast<const int*>(&first)));
+  CHECK(&sim::module_of(reinterpret_cast<const void*>(&of_template<float, 12>)) == &module);
+  int local = 0;
+  CHECK_FALSE(module.contains(&local));
+}
+
+TEST_CASE("a file that cannot be read has no bytes") {
+  CHECK(sim::MappedFile("/no/such/file").size() == 0);
+  CHECK(sim::MappedFile("/proc/self/exe").size() > 1000);
+}
+
 TEST_CASE("constants are distinguished from variables") {
   static const char text[] = "constant";
   static int variable = 1;

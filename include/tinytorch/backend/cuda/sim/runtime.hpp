@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,8 @@ struct cudaDeviceProp {
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
+inline constexpr size_t kArgumentAlignment = 128;  // the largest of a kernel's parameters
+
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline thread_local int present_device = 0;
 inline thread_local std::vector<cudaStream_t> capturing_streams;  // streams that this thread captures
@@ -93,14 +96,29 @@ void queue(cudaStream_t stream, F&& work) {
   }
 }
 
-// launch() calls this. `body` runs one thread of the kernel.
-template <class F>
-void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, F body) {
+// Queues a grid; body(arguments) runs one thread of it. Each run has its own copy of the arguments.
+inline void queue_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                       void (*body)(void*), const void* arguments, size_t argument_bytes) {
+  struct alignas(kArgumentAlignment) Piece {
+    unsigned char bytes[kArgumentAlignment];
+  };
+  std::vector<Piece> kept((argument_bytes + sizeof(Piece) - 1) / sizeof(Piece));
+  std::memcpy(kept.data(), arguments, argument_bytes);
   queue(stream, [=] {
-    F arguments = body;
-    run_blocks(
-        kernel, grid, block, shared_bytes, [](void* f) { (*static_cast<F*>(f))(); }, &arguments, sizeof(F));
+    std::vector<Piece> own = kept;
+    run_blocks(kernel, grid, block, shared_bytes, body, own.data(), argument_bytes);
   });
+}
+
+// launch() calls this. `body` runs one thread of the kernel. Only this function depends on the kernel's type,
+// because the library has more than a thousand kernels, each of which would compile a queue of its own.
+template <class F>
+void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+              const F& body) {
+  static_assert(std::is_trivially_copyable_v<F>, "arguments of kernels are copied as bytes");
+  static_assert(alignof(F) <= kArgumentAlignment);
+  queue_grid(
+      kernel, grid, block, shared_bytes, stream, [](void* f) { (*static_cast<F*>(f))(); }, &body, sizeof(F));
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim

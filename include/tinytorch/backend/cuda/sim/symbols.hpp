@@ -10,17 +10,20 @@
 
 #include <cxxabi.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
@@ -37,6 +40,33 @@ inline std::string demangled(const char* mangled) {
   return status == 0 ? text.get() : mangled;
 }
 
+// The bytes of a file, mapped into memory; none if it cannot be read. Only the pages that are used are read:
+// a program with all kernels has 70 MB, most of them debug information.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat about {};
+    if (file >= 0 && ::fstat(file, &about) == 0 && about.st_size > 0) {
+      size_ = static_cast<size_t>(about.st_size);
+      void* const begin = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+      if (begin != MAP_FAILED) data_ = static_cast<const char*>(begin);
+    }
+    if (file >= 0) (void)::close(file);
+  }
+  ~MappedFile() {
+    if (data_) (void)::munmap(const_cast<char*>(data_), size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  const char* data() const { return data_; }
+  size_t size() const { return data_ ? size_ : 0; }
+
+ private:
+  const char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // The executable or shared object that contains an address.
 class Module {
  public:
@@ -47,6 +77,12 @@ class Module {
   std::vector<std::pair<const char*, const char*>> constants;  // read-only segments
   std::vector<Symbol> functions, variables;  // sorted by begin, which for variables counts from shared_begin
 
+  // Whether the module is loaded at this address.
+  bool contains(const void* address) const {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    return std::any_of(loaded_.begin(), loaded_.end(),
+                       [&](const auto& part) { return at - part.first < part.second; });
+  }
   explicit Module(const void* address) {
     address_ = reinterpret_cast<uintptr_t>(address);
     (void)dl_iterate_phdr(
@@ -98,6 +134,7 @@ class Module {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
       const auto& part = info.dlpi_phdr[i];
       const auto* const begin = reinterpret_cast<const char*>(base + part.p_vaddr);
+      if (part.p_type == PT_LOAD) loaded_.emplace_back(base + part.p_vaddr, part.p_memsz);
       if (part.p_type == PT_TLS) {
         shared_begin = static_cast<const char*>(info.dlpi_tls_data);
         shared_bytes = shared_begin ? part.p_memsz : 0;
@@ -109,14 +146,13 @@ class Module {
   }
   template <class T>
   const T* part(uint64_t offset, uint64_t count = 1) const {
-    return offset <= file_.size() && count <= (file_.size() - offset) / sizeof(T)
-               ? reinterpret_cast<const T*>(file_.data() + offset)
+    return offset <= file_->size() && count <= (file_->size() - offset) / sizeof(T)
+               ? reinterpret_cast<const T*>(file_->data() + offset)
                : nullptr;
   }
   // If the file has no symbols or another format, the lists stay empty, and reports have no names.
   void read_symbols() {
-    std::ifstream in(path, std::ios::binary);
-    file_.assign(std::istreambuf_iterator<char>(in), {});
+    file_ = std::make_unique<MappedFile>(path);
     const auto* const head = part<Elf64_Ehdr>(0);
     if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64)
       return;
@@ -140,7 +176,8 @@ class Module {
   }
 
   uintptr_t address_ = 0;
-  std::vector<char> file_;
+  std::vector<std::pair<uintptr_t, size_t>> loaded_;  // address and bytes of each part in memory
+  std::unique_ptr<const MappedFile> file_;
 };
 
 // The module of a kernel, cached per thread.
@@ -149,11 +186,10 @@ inline const Module& module_of(const void* kernel) {
   thread_local std::unordered_map<const void*, const Module*> known;
   const Module*& module = known[kernel];
   if (module) return *module;
-  auto found = std::make_unique<Module>(kernel);
   for (const auto& m : modules) {
-    if (m->path == found->path) return *(module = m.get());
+    if (m->contains(kernel)) return *(module = m.get());
   }
-  modules.push_back(std::move(found));
+  modules.push_back(std::make_unique<Module>(kernel));
   return *(module = modules.back().get());
 }
 
