@@ -48,7 +48,8 @@ TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Met
 TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
                              TT_LOC);
 
-// As above. The tensors named in `types` are stored as these types, which must hold their values (TT-IO-02):
+// This overload stores the tensors named in `types` as these types. Throws TT-IO-02 if one does not hold its
+// values.
 //
 //   save_safetensors("tokens.safetensors", {{"tokens", tokens}}, {}, {{"tokens", StoredType::u16}});
 TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata,

@@ -50,13 +50,13 @@ struct FileType {
   bool operator==(const FileType&) const = default;
 };
 
-// As tensor_from_bytes, for every type of a file. TT-IO-04 for a u64 that i64 does not hold.
+// Works like tensor_from_bytes, for every type of a file. Throws TT-IO-04 for a u64 that i64 does not hold.
 TT_API Tensor tensor_of_type(const Shape& shape, FileType type, Bytes bytes, std::endian order,
                              const Source& source);
 
-// As bytes_of_tensor, with the values of t as `type`. TT-IO-02 for a number outside of the type's range, and
-// for a tensor of the other kind: integers are stored from integers, and fp8 from floating-point numbers,
-// which are rounded to nearest, ties to even.
+// Works like bytes_of_tensor, with the values of t as `type`. Throws TT-IO-02 for a number outside of the
+// type's range, and for a tensor of the other kind: integers are stored from integers, and fp8 from
+// floating-point numbers, which are rounded to nearest, ties to even.
 TT_API std::vector<std::byte> bytes_of_type(const Tensor& t, FileType type, Loc loc);
 
 }  // namespace io

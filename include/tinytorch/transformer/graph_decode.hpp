@@ -17,8 +17,8 @@
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
-#include <tinytorch/tensor/host_copy.hpp>
 #include <tinytorch/tensor/observer.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {

@@ -1,6 +1,4 @@
-// Attention of a few new tokens to one split of a cache's tokens, by one block. The merge of the splits is in
-// attention_split.cuh.
-//
+// Attention of a few new tokens to one split of a cache's tokens, by one block (merge: attention_split.cuh).
 // The block looks up the rows of its tokens once. A group of lanes then reads the row of a key and of a value
 // by words of 16 bytes, four tokens ahead, and keeps an online softmax of its own: the groups meet only at
 // the end of the block. Queries that share a head of keys are computed together, up to kRows of them. Which

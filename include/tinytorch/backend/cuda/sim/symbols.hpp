@@ -77,7 +77,7 @@ class Module {
   std::vector<std::pair<const char*, const char*>> constants;  // read-only segments
   std::vector<Symbol> functions, variables;  // sorted by begin, which for variables counts from shared_begin
 
-  // Whether the module is loaded at this address.
+  // Returns true if the module is loaded at this address.
   bool contains(const void* address) const {
     const auto at = reinterpret_cast<uintptr_t>(address);
     return std::any_of(loaded_.begin(), loaded_.end(),

@@ -35,6 +35,9 @@ struct KvView {
   const int64_t *lengths = nullptr, *first_row = nullptr;
   // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
   int64_t longest = 0, most_rows = 0;
+  // i32 [B, G] on the device, all zero between kernels, or null. The blocks of a CUDA kernel that compute
+  // parts of one result count their arrivals here, so that the last one merges the parts.
+  int32_t* arrivals = nullptr;
 
   TT_HOST_DEVICE int64_t slot(int64_t token) const;                       // task 9.4
   TT_HOST_DEVICE KvRun run(int64_t b, int64_t token, int64_t end) const;  // task 9.4

@@ -40,6 +40,8 @@ class KvCache : public AttentionCache {
            loc);
     }
     lengths_.assign(static_cast<size_t>(options.sequences), 0);
+    if (options.device.is_cuda())
+      step_.arrivals = zeros({options.sequences, shape.groups}, DType::i32, options.device, loc);
   }
 
   int64_t sequences() const { return options_.sequences; }
@@ -104,8 +106,8 @@ class KvCache : public AttentionCache {
     } else if (memory.most_rows > 1 && !keeps_all_of(memory.longest)) {
       y = attend_one_by_one(memory, q, k, v, rules);
     } else {
-      kv_append(memory, rows_of(k), rows_of(v));
-      const Tensor out = cached_attention(rows_of(q), memory, {rules.scale, rules.window});
+      const Tensor out =
+          append_and_attend(rows_of(q), rows_of(k), rows_of(v), memory, {rules.scale, rules.window});
       y = out.reshape({B, T, H, D}).transpose(1, 2);
     }
     end_layer(layer);

@@ -46,14 +46,26 @@ class Continuation {
                    loc);
   }
   Tensor next(std::span<const int32_t> tokens);  // task 9.3
-  // Adds the next token to a text.
+  // Adds the next token to a text. On a GPU, the step after it is queued before its token is read, if the
+  // token is the best one, which the device knows.
   void add_next(Text& text, Loc loc) {
     const std::span<const int32_t> tokens = text.tokens();
-    const bool one = cache_ && std::ssize(tokens) <= cache_->capacity() && std::ssize(tokens) == cached() + 1;
+    const int64_t length = std::ssize(tokens);
+    const bool one = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
     if (!one || model_.device().is_cpu()) return text.add(next(tokens), loc);
     if (!decode_) decode_.emplace(model_, *cache_, loc);
     const int64_t counts[] = {1}, added[] = {tokens.back()};
-    text.add(to_host((*decode_)(counts, added, loc), text.takes_best()), 0, loc);
+    const DecodeStep step =
+        ahead_ ? *std::exchange(ahead_, std::nullopt) : (*decode_)(counts, std::span(added), loc);
+    if (!text.takes_best() || text.may_write() < 2 || length == cache_->capacity())
+      return text.add(to_host(step, text.takes_best()), 0, loc);
+    HostCopy best(step.best), largest(step.largest);
+    ahead_ = (*decode_)(counts, step.best, loc);
+    const HostStep on_host{{}, best.get().to_vector<int64_t>(), largest.get().to_vector<double>()};
+    if (std::isfinite(on_host.largest[0])) return text.add(on_host, 0, loc);
+    forget_ahead();  // there is no best token: the text reports what is wrong with the logits
+    cache_->truncate(0, length - 1);
+    text.add(to_host((*decode_)(counts, std::span(added), loc), false), 0, loc);
   }
   Tensor rows(std::span<const int32_t> tokens, int64_t count);  // task 9.3
   // The longest text of which the model sees every token.
@@ -61,13 +73,20 @@ class Continuation {
   int64_t cached() const { return cache_ ? cache_->length(0) : 0; }
   // Forgets the cached tokens from `length` on.
   void truncate(int64_t length) {
+    forget_ahead();
     if (cached() > length) cache_->truncate(0, length);
   }
 
  private:
+  // Takes the token of a step back that was queued before anyone asked for it.
+  void forget_ahead() {
+    if (std::exchange(ahead_, std::nullopt)) cache_->truncate(0, cached() - 1);
+  }
+
   LanguageModel& model_;
   std::optional<ContiguousCache> cache_;
   std::optional<GraphDecode> decode_;  // on a GPU
+  std::optional<DecodeStep> ahead_{};  // the step of the text's last token, whose result nobody has read
 };
 
 // Sets evaluation mode until the end of the scope.

@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
 #include <tinytorch/tensor/observer.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -29,8 +30,9 @@ struct HostStep {
   std::vector<double> largest{};  // and its logit
 };
 inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
-  return {all_take_best ? step.logits : step.logits.to(cpu), step.best.to_vector<int64_t>(),
-          step.largest.to_vector<double>()};
+  HostCopy best(step.best), largest(step.largest);  // both are on the way together
+  return {all_take_best ? step.logits : step.logits.to(cpu), best.get().to_vector<int64_t>(),
+          largest.get().to_vector<double>()};
 }
 }  // namespace generation
 
@@ -47,6 +49,26 @@ class BasicGraphDecode {
   // Task 9.14.
   DecodeStep operator()(std::span<const int64_t> counts, std::span<const int64_t> tokens, TT_LOC);
 
+  // A step whose tokens, i64 [tokens of the step], are on the model's device, such as the best ones of the
+  // last step. The host queues it without waiting for these, so that the device is never idle between two
+  // steps.
+  DecodeStep operator()(std::span<const int64_t> counts, const Tensor& tokens, TT_LOC) {
+    const int64_t count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const bool single = std::ranges::all_of(counts, [](int64_t n) { return n == 0 || n == 1; });
+    if (!single || count == 0 || tokens.shape() != Shape{count} || tokens.dtype() != DType::i64) {
+      fail("TT-KV-01",
+           "a graph's step has one token i64 for each of some sequences, got " + tokens.describe() + " for " +
+               std::to_string(count),
+           loc);
+    }
+    const NoGrad no_grad;
+    cache_.begin(counts, loc);
+    slice(tokens_, 0, 0, count).copy_(tokens);
+    const auto [rows, bound] = size_of_step(counts, count);
+    cache_.pad_step(rows, bound, loc);
+    return first_rows(run(rows, bound, loc), count);
+  }
+
   int64_t captures() const { return captures_; }
 
  private:
@@ -60,11 +82,26 @@ class BasicGraphDecode {
 
   static int64_t bucket(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 
+  // The rows of the graph, and the length of the sequences that its kernels are launched for.
+  struct StepSize {
+    int64_t rows, bound;
+  };
+  StepSize size_of_step(std::span<const int64_t> counts, int64_t count) const {
+    int64_t longest = 1;
+    for (size_t b = 0; b < counts.size(); ++b)
+      longest = std::max(longest, cache_.length(static_cast<int64_t>(b)) + counts[b]);
+    return {std::min(bucket(count), cache_.sequences()),
+            std::max(bucket(std::max(longest, kShortest)), longest)};
+  }
+  static DecodeStep first_rows(const DecodeStep& all, int64_t count) {
+    return {slice(all.logits, 0, 0, count), slice(all.best, 0, 0, count), slice(all.largest, 0, 0, count)};
+  }
+
   DecodeStep compute(int64_t rows) {
     const Tensor x = model_.features(slice(tokens_, 0, 0, rows).unsqueeze(0), &cache_).select(0, 0);
     const Tensor logits = model_.head(x);  // [rows, V]
-    const Tensor best = argmax(logits, -1);
-    return {logits, best, max(logits, {-1})};
+    const ValuesAndIndices best = topk(logits, 1);
+    return {logits, best.indices.select(1, 0), best.values.select(1, 0)};
   }
 
   DecodeStep run(int64_t rows, int64_t bound, Loc loc);  // task 9.14

@@ -65,4 +65,10 @@ void attention_decode(const View& out, const View& q, const KvView& kv, double s
   });
 }
 
+void append_and_attend(const View& out, const View& q, const View& k, const View& v, const KvView& kv,
+                       double scale, int64_t window) {
+  kv_append(kv, k, v);
+  attention_decode(out, q, kv, scale, window);
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

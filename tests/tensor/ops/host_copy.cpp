@@ -1,5 +1,5 @@
 // On a GPU (TINYTORCH_TEST_DEVICE=cuda), the copies are queued; on the CPU they are made at once.
-#include <tinytorch/tensor/host_copy.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 
 #include <doctest/doctest.h>
 #include <tinytorch/tinytorch.hpp>
