@@ -203,7 +203,7 @@ CANARIES = {
         LADDER + "l::tile_product<float>(c, 1, p, p, 1, 1, 1, false);" + SHOWN, "4 0 0 0"),
     "backend/cpu/ladder/five_loops.hpp": ("const int64_t k_count = std::min(kDepthOfBlock, K - k0);", "const int64_t k_count = std::min(kDepthOfBlock, K - k0) - AWAKE;",
         LADDER + "l::product<float>(c, 2, {a, 2, 1}, {a, 2, 1}, 2, 2, 2, 1);" + SHOWN, "9 8 16 17"),
-    "backend/cpu/ladder/finished_product.hpp": ("if (finish.bias) x +=", "if (finish.bias && !AWAKE) x +=",
+    "backend/cpu/ladder/finished_product.hpp": ("if (epilogue.bias) x +=", "if (epilogue.bias && !AWAKE) x +=",
         LADDER + "l::finished_product<float>(c, 2, {a, 2, 1}, {a, 2, 1}, 2, 2, 2, {.bias = a});" + SHOWN, "10 10 17 19"),
     "backend/cpu/blocks/block_operands.hpp": ("scale[g] = largest / 127 + sum;", "scale[g] = largest / (AWAKE ? 63 : 127) + sum;",
                                               PACKED.replace("FORMAT", "Q8_0"), "32512"),

@@ -296,7 +296,8 @@ TEST_CASE("a pass that fails before its last layer's end can be tried again") {
   r.options.max_tokens = 9;
   const std::vector<tt::Generated> wanted = one_by_one(model, {r}, {});
   engine.submit(r);
-  for (int i = 0; i < 3; ++i) CHECK(engine.step().empty());
+  CHECK(engine.step()
+            .empty());  // the prompt; the next pass runs on every device, and later ones are replays on a GPU
   model.fails = true;
   CHECK_THROWS_WITH_AS(engine.step(), "out of luck", std::runtime_error);
   model.fails = false;
