@@ -81,5 +81,6 @@ TEST_CASE("state_dict continues an average in another program") {
 TEST_CASE("WeightAverage throws for invalid options") {
   const tt::NamedTensors p{{"p", tt::zeros({1}).requires_grad_()}};
   CHECK(message_of([&] { tt::WeightAverage a(p, {.decay = 1}); }).rfind("TT-OPT-07", 0) == 0);
-  CHECK(message_of([&] { tt::WeightAverage a({}, {}); }).rfind("TT-OPT-05", 0) == 0);
+  CHECK(message_of([&] { tt::WeightAverage a(tt::NamedTensors{}, {}); }).rfind("TT-OPT-05", 0) == 0);
+  CHECK(message_of([&] { tt::WeightAverage a(tt::Tensors{}, {}); }).rfind("TT-OPT-05", 0) == 0);
 }

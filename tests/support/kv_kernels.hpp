@@ -32,7 +32,7 @@ struct KvKernels {
     const std::vector<double> zeros(c.past.size() * static_cast<size_t>(c.groups));
     Memory arrivals = Memory::from(i32, {std::ssize(zeros)}, zeros);
     const double scale = 1 / std::sqrt(static_cast<double>(c.head_size));
-    scene.fill(kAppend, [&](backend::KvView kv, const View& k, const View& v) {
+    scene.fill(kAppend, [&](backend::KvView kv, const backend::View& k, const backend::View& v) {
       kv.arrivals = arrivals.view().template as<int32_t>();
       kBoth(out.view(), q.view(), k, v, kv, scale, c.window);
     });

@@ -147,12 +147,13 @@ TT_API Tensor cached_attention(const Tensor& q, const KvMemory& memory, const Ca
 
 TT_API Tensor append_and_attend(const Tensor& q, const Tensor& k, const Tensor& v, const KvMemory& memory,
                                 const CachedAttentionOptions& options, Loc loc) {
-  require_append("append_and_attend", memory, k, v, loc);
-  const double scale = require_attention("append_and_attend", q, memory, options, loc);
+  require_defined("append_and_attend", loc, q, k, v);
   if (q.device().is_cpu() || k.dtype() != q.dtype() || v.dtype() != q.dtype()) {
     kv_append(memory, k, v, loc);
     return cached_attention(q, memory, options, loc);
   }
+  require_append("append_and_attend", memory, k, v, loc);
+  const double scale = require_attention("append_and_attend", q, memory, options, loc);
   Tensor out = empty(q.shape(), q.dtype(), q.device(), loc);
   ObservedWork work("append_and_attend", q.device());
   if (work.observed()) {

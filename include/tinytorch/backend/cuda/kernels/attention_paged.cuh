@@ -24,9 +24,9 @@ struct DecodeCall {
   int64_t split_tokens;  // of a split
   int64_t row_groups;    // groups of kRows rows of the sequence with most rows
   double scale;          // of the scores, as exponents of 2
-  unsigned spans;        // of the kernel for tensor cores, for all sequences, heads and groups of rows
-  int span_shift;        // a span has 2^span_shift short splits (attention_paged_tiles.cuh)
-  int32_t* arrivals;     // [B, G] if the last block of a sequence and a head merges its splits, else null
+  // For tensor cores: all spans, of 2^span_shift short splits; where sums of warps lie in shared memory.
+  unsigned spans, meeting_at, span_shift;
+  int32_t* arrivals;  // [B, G] if the last block of a sequence and a head merges its splits, else null
 };
 
 // The numbers of 8 bits in the lowest two bytes of a word.

@@ -322,7 +322,7 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
   const DecodeQueries<Plan> queries(address + Plan::kQueriesAt);
   const int all_begin = max(at.begin, at.number_of(at.first(at.rows - 1))),
             all_end = min(at.end, at.number_of(at.last(0)));
-  auto* const meeting = reinterpret_cast<float*>(memory + Plan::kPipelineBytes);
+  auto* const meeting = reinterpret_cast<float*>(memory + call.meeting_at);
   const int every = (at.split < kShortSplits ? kShortSplit : Plan::kSplit) / kEvery;
   for (int tile = first, split = at.split; split < at.split_end; ++split) {
     DecodeState<Plan> state[Plan::kTiles];
@@ -347,7 +347,9 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
       }
       now.add_values(state, score);
     }
-    if (split > at.split) __syncthreads();  // no warp reads the sums of the split before any more
+    const bool replaces_stages = call.meeting_at == 0;
+    if (replaces_stages) wait_for_copies<0>();
+    if (replaces_stages || split > at.split) __syncthreads();  // no warp reads what lies there any more
     meet<Plan>(meeting, at.rows, state);
     __syncthreads();
     write_sums<Plan>(meeting, partial, step.out, kv, call, at, split);

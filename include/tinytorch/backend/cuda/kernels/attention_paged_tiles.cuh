@@ -37,10 +37,12 @@ struct DecodePlan {
   static constexpr unsigned kQueriesAt = kWarps * kStages * kStageBytes,
                             kTokensAt = kQueriesAt + kQueryParts * kQueryBytes,
                             kPipelineBytes = kTokensAt + kSplit * 4;
-  // Behind them, the sums of the warps at the end of a split, for a block of `rows` query rows.
+  // At the end of a split, the sums of the warps, for `rows` query rows: behind the rest, so that the tiles
+  // of the next split are on the way meanwhile, or, in a device with less shared memory, in the place of the
+  // stages.
   static constexpr int kMeetingStride = kHead + 4;
-  static constexpr size_t bytes(int64_t rows) {
-    return kPipelineBytes + static_cast<size_t>(kWarps * rows * kMeetingStride * 4);
+  static constexpr unsigned meeting_bytes(int64_t rows) {
+    return static_cast<unsigned>(kWarps * rows * kMeetingStride * 4);
   }
 
   // The chunks of 16 bytes of a row are permuted by its index, so that those of eight rows lie in different
@@ -62,7 +64,8 @@ struct DecodePlan {
 // The splits of a sequence. The first tokens are in short splits, so that the blocks of a few short sequences
 // occupy many multiprocessors; the others are in splits of `tokens`. A block has a span: one long split, or
 // 2^shift short ones in turn. This changes no bit, because only splits are merged.
-inline constexpr int kShortSplits = 8, kShortSplit = 128, kMostSpanShift = 2;
+inline constexpr int kShortSplits = 8, kShortSplit = 128;
+inline constexpr unsigned kMostSpanShift = 2;
 template <class Int>
 constexpr Int begin_of_split(Int split, Int tokens) {
   return split < kShortSplits ? split * kShortSplit
@@ -75,11 +78,11 @@ constexpr Int splits_of(Int held, Int tokens) {
   return kShortSplits + (held - kShortSplits * kShortSplit + tokens - 1) / tokens;
 }
 template <class Int>
-constexpr Int spans_of(Int splits, int shift) {
+constexpr Int spans_of(Int splits, unsigned shift) {
   if (splits <= kShortSplits) return (splits + (1 << shift) - 1) >> shift;
   return (kShortSplits >> shift) + splits - kShortSplits;
 }
-constexpr int first_of_span(int span, int shift) {
+constexpr int first_of_span(int span, unsigned shift) {
   const int short_spans = kShortSplits >> shift;
   return span < short_spans ? span << shift : kShortSplits + span - short_spans;
 }

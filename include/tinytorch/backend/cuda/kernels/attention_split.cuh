@@ -110,9 +110,13 @@ void merge_splits(const DecodeOperands& x, const float* partial, const DecodeCal
 // Appends within the kernel, and merges in its last blocks, if a block has all query rows of its sequence.
 template <class Plan>
 bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
-  LaunchConfig config{dim3(1), dim3(kDecodeThreads)};
-  config.shared_bytes = Plan::bytes(std::min<int64_t>(x.kv.most_rows * call.shared, Plan::kRows));
-  if (!fits_shared_memory(config)) return false;
+  // What fits does not depend on the step's rows, as the bits must not: a block with all rows is asked for.
+  LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kPipelineBytes + Plan::meeting_bytes(Plan::kRows)};
+  const unsigned meeting = Plan::meeting_bytes(std::min<int64_t>(x.kv.most_rows * call.shared, Plan::kRows));
+  call.meeting_at = fits_shared_memory(config) ? Plan::kPipelineBytes : 0;
+  config.shared_bytes = std::max(Plan::kPipelineBytes, Plan::meeting_bytes(Plan::kRows));
+  if (call.meeting_at == 0 && !fits_shared_memory(config)) return false;
+  config.shared_bytes = std::max(Plan::kPipelineBytes, call.meeting_at + meeting);
   call.split_tokens = Plan::kSplit;
   call.row_groups = ceil_div(x.kv.most_rows * call.shared, Plan::kRows);
   const bool appends = x.k.data && call.row_groups == 1;
@@ -125,7 +129,8 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
                 resident = int64_t{Plan::kBlocks} * properties(current_device()).multiprocessors;
   const auto spans = [&] { return lines * spans_of(call.splits, call.span_shift); };
-  while (call.span_shift < kMostSpanShift && spans() > resident) ++call.span_shift;
+  const unsigned most_shift = call.meeting_at == 0 ? 0 : kMostSpanShift;
+  while (call.span_shift < most_shift && spans() > resident) ++call.span_shift;
   call.spans = static_cast<unsigned>(spans());
   config.grid.x = static_cast<unsigned>(std::min(spans(), resident));
   config.early = true;
