@@ -24,8 +24,11 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
 #pragma unroll
     for (C& value : v) {
-      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kPerThread16Bit) {
-        value = static_cast<C>(gelu_16_bit(static_cast<float>(value)));  // C is float
+      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float>) {
+        // Its short formula, whatever the layout of the operands.
+        const bool narrow =
+            kCount == kPerThread16Bit || (is_16_bit(o.operand[0].dtype) && is_16_bit(o.operand[1].dtype));
+        value = narrow ? gelu_16_bit(value) : unary_of<kFn>(value, p0, p1);
       } else {
         value = unary_of<kFn>(value, p0, p1);
       }
