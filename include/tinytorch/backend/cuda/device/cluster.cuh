@@ -11,12 +11,16 @@
 #include <cooperative_groups.h>
 #endif
 #include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/compiled_code.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kMaxClusterSize = 8;  // thread blocks; every device with clusters supports this size
 
-inline bool has_clusters() { return TINYTORCH_CUDA_SIM == 0 && properties(current_device()).major >= 9; }
+inline bool has_clusters() {
+  return TINYTORCH_CUDA_SIM == 0 && properties(current_device()).major >= 9 &&
+         compiled_for(DeviceCode::sm_90);
+}
 
 #if TINYTORCH_CUDA_SIM || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)
 __device__ __forceinline__ int cluster_size() { return 1; }

@@ -17,16 +17,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <tinytorch/backend/cuda/runtime/native.cuh>
+#include <tinytorch/backend/cuda/device/compiled_code.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-// True if this compilation has the instructions.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-inline constexpr bool kHasDependentLaunch = true;
-#else
-inline constexpr bool kHasDependentLaunch = false;
-#endif
 
 __device__ __forceinline__ void start_next_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -46,17 +39,6 @@ __device__ __forceinline__ void fetch_to_l2([[maybe_unused]] const void* address
 }
 
 #if !TINYTORCH_CUDA_SIM
-// A kernel that tells by its limit of threads for which devices the program was compiled: code for older ones
-// also runs on a new one, but its kernels do not wait.
-static __global__ void __launch_bounds__(kHasDependentLaunch ? 64 : 32) dependent_launch_probe() {}
-inline bool compiled_for_dependent_launch() {
-  static const bool compiled = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, dependent_launch_probe), "asking for the limits of a kernel");
-    return attributes.maxThreadsPerBlock == 64;
-  }();
-  return compiled;
-}
 // True if a kernel with this grid is launched early: its blocks fit beside those of the kernel before. Blocks
 // of a larger grid would take the places of the next blocks of that kernel. TINYTORCH_CUDA_EARLY=0 disables
 // early launches, to test or to compare.
@@ -68,7 +50,7 @@ inline bool pays_to_start_early(const dim3& grid) {
   const DeviceProperties& device = properties(current_device());
   const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
   return wanted && device.major >= 9 && blocks <= int64_t{2} * device.multiprocessors &&
-         compiled_for_dependent_launch();
+         compiled_for(DeviceCode::sm_90);
 }
 #endif
 

@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <tinytorch/backend/cuda/device/async_copy.cuh>
+#include <tinytorch/backend/cuda/device/compiled_code.cuh>
 #include <tinytorch/backend/cuda/device/vector.cuh>
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/tensor_core.hpp>
@@ -18,7 +19,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline bool has_tensor_cores() { return properties(current_device()).major >= 8; }
+inline bool has_tensor_cores() {
+  return properties(current_device()).major >= 8 && compiled_for(DeviceCode::sm_80);
+}
 
 // Packs two floats into a register as a pair of 16-bit values.
 template <class T>

@@ -23,36 +23,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// True if this compilation has the wgmma instructions: sm_90a has them, sm_90 does not.
-#if TINYTORCH_CUDA_SIM || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-inline constexpr bool kHasWarpgroups = true;
-#else
-inline constexpr bool kHasWarpgroups = false;
-#endif
-
-// A kernel that tells by its limit of threads whether the program was compiled for sm_90a: the code for sm_90
-// runs on the same device, and its kernels of warpgroups are empty.
-#if !TINYTORCH_CUDA_SIM
-static __global__ void __launch_bounds__(kHasWarpgroups ? 64 : 32) warpgroups_probe() {}
-#endif
-inline bool compiled_for_warpgroups() {
-#if TINYTORCH_CUDA_SIM
-  return true;
-#else
-  static const bool compiled = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, warpgroups_probe), "asking for the limits of a kernel");
-    return attributes.maxThreadsPerBlock == 64;
-  }();
-  return compiled;
-#endif
-}
 // True on devices with wgmma. TINYTORCH_CUDA_WARPGROUPS=0 disables it, to test or to compare the kernels of
 // single warps.
 inline bool has_warpgroups() {
   const char* const asked = std::getenv("TINYTORCH_CUDA_WARPGROUPS");
   return properties(current_device()).major == 9 && !(asked && std::strcmp(asked, "0") == 0) &&
-         compiled_for_warpgroups();
+         compiled_for(DeviceCode::sm_90a);
 }
 
 // Makes this thread's writes to shared memory visible to the tensor cores (the async proxy), after the next
