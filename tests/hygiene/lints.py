@@ -406,11 +406,6 @@ FRAGMENT = re.compile(r"(?:What|Which|How|Who|Whose|Whom|Whether|Of)\b(?![^.]*\?
 CONTRACT = re.compile(r"(?:^|[.;:] )(?:Errors: )?(TT-[A-Z]+-\d+)(?= (?:if|unless|for|when|without|with)\b|[,.:;])")
 
 
-# Headers of the library whose fragments are still to be rewritten; their frames in the course have them too.
-FRAGMENTS_LEFT = {f"tinytorch/{name}" for name in ("backend/cuda/kernels/attention_paged.cuh", "backend/cuda/kernels/linear_few_rows.cuh",
-                                                   "transformer/generate.hpp", "transformer/graph_decode.hpp")}
-
-
 def comment_paragraphs(text):
     """(first line, text) of each paragraph of `//` comments that have lines of their own. Indented lines, such as formulas and samples of
     code, are not part of a paragraph."""
@@ -429,8 +424,6 @@ def lint_fragments(tree):
     """Comments begin with a subject, not with "What", "How", "Whether" or "Of", and contracts say "Throws TT-SHAPE-02 if"."""
     out = []
     for path in tree.sources():
-        if any(tree.name(path).endswith(f"/{name}") for name in FRAGMENTS_LEFT):
-            continue
         for number, text in comment_paragraphs(path.read_text()):
             begin, contract = FRAGMENT.match(text), CONTRACT.search(text)
             if begin:

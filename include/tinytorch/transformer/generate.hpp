@@ -145,8 +145,8 @@ struct TextRequest {
 // Continues several prompts of any lengths at once: a step has one token of each text that goes on, and the
 // first step has the prompts, so that no prompt is padded. Result i is what generate() returns for request i,
 // up to the rounding of logits; with a cache of i8, fp8 or i4, prompts are read from it, while generate()
-// attends to a prompt before it is rounded. TT-NN-27 if the model has no kv_shape(), or if a text could be
-// longer than its context, where it would have to slide.
+// attends to a prompt before it is rounded. Throws TT-NN-27 if the model has no kv_shape(), or if a text
+// could be longer than its context, where it would have to slide.
 inline std::vector<Generated> generate_batch(LanguageModel& model, std::span<const TextRequest> requests,
                                              TT_LOC) {
   const NoGrad no_grad;

@@ -30,7 +30,7 @@ struct DecodeStep {
 };
 
 namespace generation {
-// What the host needs of a step's logits [rows, V].
+// The part of a step's logits [rows, V] that the host needs.
 struct HostStep {
   Tensor logits;                  // on the CPU if a text does not take the best token
   std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU

@@ -1,5 +1,5 @@
-// Which instructions the device code of this program was compiled for. Code for an older device also runs on
-// a newer one, where its kernels of newer instructions are empty: what a device has does not tell what works.
+// The devices that this program's code was compiled for. Code for an older device also runs on a newer one,
+// but its kernels of newer instructions are empty there: the device alone does not tell which kernels work.
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime/native.cuh>

@@ -24,7 +24,7 @@ struct DecodeCall {
   int64_t split_tokens;  // of a split
   int64_t row_groups;    // groups of kRows rows of the sequence with most rows
   double scale;          // of the scores, as exponents of 2
-  // For tensor cores: all spans, of 2^span_shift short splits; where sums of warps lie in shared memory.
+  // The kernel for tensor cores has `spans` of 2^span_shift short splits, and meets at this byte of memory.
   unsigned spans, meeting_at, span_shift;
   int32_t* arrivals;  // [B, G] if the last block of a sequence and a head merges its splits, else null
 };
@@ -78,7 +78,7 @@ struct DecodeLanes {
       for (int i = 0; i < kCount; ++i) x[i] = column(i) < D ? to<A>(row[column(i)]) : A(0);
     }
   }
-  // What this lane's elements are multiplied by.
+  // The factor of this lane's elements.
   template <class A>
   static __device__ __forceinline__ A scale(const void* scales, int64_t at, int64_t) {
     return kScaled ? static_cast<A>(static_cast<const float*>(scales)[at]) : A(1);
@@ -173,14 +173,14 @@ struct DecodeRow {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[i] = both(sum[i], shuffle_xor(sum[i], step));
   }
-  // What sums relative to `from` are multiplied by to be relative to `top`. Without a largest score they are
+  // The factor by which sums relative to `from` become relative to `top`. Without a largest score they are
   // 0, or NaN from scores that are NaN.
   static __device__ __forceinline__ A factor_of(A from, A top) {
     return from == top || from == kNone ? A(1) : exp2_of(from - top);
   }
 };
 
-// What a block computes: rows r0 to r0 + kRows of sequence b and head g of the keys, over the
+// A block computes rows r0 to r0 + kRows of sequence b and head g of the keys, over the
 // held tokens of numbers [begin, end).
 struct DecodePlace {
   int64_t split, b, g, r0, first_row, count, length, held, begin, end;

@@ -308,11 +308,8 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
   Tiles::look_up(rows, kv, at);
   if (step.k.data) append_own_tokens<Plan>(rows, step.k, step.v, kv, at);
   const Tiles tiles{kv, at, address, rows};
-  // The tiles of this warp that have tokens of the block.
-  constexpr int kEvery = Plan::kWarps * kTileTokens, kAhead = Plan::kStages - 1;
-  const int low = at.begin - at.origin - Tiles::local(0), high = at.end - at.origin - Tiles::local(0);
-  const int first = low < kTileTokens ? 0 : (low - kTileTokens) / kEvery + 1,
-            last = high > 0 ? (high + kEvery - 1) / kEvery : 0;
+  constexpr int kAhead = Plan::kStages - 1;
+  const int first = tiles.first(), last = tiles.last();
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) {
     if (first + i < last) tiles.fetch(first + i);
@@ -323,7 +320,7 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
   const int all_begin = max(at.begin, at.number_of(at.first(at.rows - 1))),
             all_end = min(at.end, at.number_of(at.last(0)));
   auto* const meeting = reinterpret_cast<float*>(memory + call.meeting_at);
-  const int every = (at.split < kShortSplits ? kShortSplit : Plan::kSplit) / kEvery;
+  const int every = (at.split < kShortSplits ? kShortSplit : Plan::kSplit) / Tiles::kEvery;
   for (int tile = first, split = at.split; split < at.split_end; ++split) {
     DecodeState<Plan> state[Plan::kTiles];
     const int stop = min(last, (split - at.split + 1) * every);

@@ -198,6 +198,16 @@ struct DecodeTiles {
   __device__ __forceinline__ unsigned stage(int tile) const {
     return stages + static_cast<unsigned>(warp() * Plan::kStages + tile % Plan::kStages) * Plan::kStageBytes;
   }
+  // Tiles [first(), last()) of this warp have tokens of the block.
+  static constexpr int kEvery = Plan::kWarps * kTileTokens;
+  __device__ __forceinline__ int first() const {
+    const int low = at.begin - at.origin - local(0);
+    return low < kTileTokens ? 0 : (low - kTileTokens) / kEvery + 1;
+  }
+  __device__ __forceinline__ int last() const {
+    const int high = at.end - at.origin - local(0);
+    return high > 0 ? (high + kEvery - 1) / kEvery : 0;
+  }
   // Looks up the tokens of this warp.
   static __device__ __forceinline__ void look_up(unsigned* to, const KvView& kv, const DecodeSpan& at) {
 #pragma unroll

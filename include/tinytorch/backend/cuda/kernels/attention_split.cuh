@@ -110,7 +110,7 @@ void merge_splits(const DecodeOperands& x, const float* partial, const DecodeCal
 // Appends within the kernel, and merges in its last blocks, if a block has all query rows of its sequence.
 template <class Plan>
 bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
-  // What fits does not depend on the step's rows, as the bits must not: a block with all rows is asked for.
+  // The layout must not depend on the step's rows, as the bits must not, so memory for all rows is asked for.
   LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kPipelineBytes + Plan::meeting_bytes(Plan::kRows)};
   const unsigned meeting = Plan::meeting_bytes(std::min<int64_t>(x.kv.most_rows * call.shared, Plan::kRows));
   call.meeting_at = fits_shared_memory(config) ? Plan::kPipelineBytes : 0;

@@ -177,7 +177,7 @@ void launch_few_rows(const FewRows<T>& p) {
   p.N <= 1024 ? launch_few_rows<T, FewRowsPlan<1, 12>>(p) : launch_few_rows<T, FewRowsPlan<2, 6>>(p);
 }
 
-// Whether this kernel is faster than cuBLASLt.
+// Returns true if this kernel is faster than cuBLASLt.
 inline bool few_rows_pay(int64_t M, int64_t N, int64_t K) {
   constexpr int64_t kLargest = int64_t{1} << 24;
   return (M <= 8 && N <= kLargest / K) || (M <= 16 && N <= kLargest / 4 / K);
