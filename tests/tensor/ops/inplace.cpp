@@ -1,6 +1,7 @@
 // In-place arithmetic: values, refusals, and its place in the graph.
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <support/errors.hpp>
 #include <tinytorch/tensor/ops/inplace.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -101,4 +102,49 @@ TEST_CASE("a tensor that is assigned a leaf's values is not that leaf") {
   CHECK_FALSE(y.is_leaf());
   y.sum().backward();
   CHECK(w.grad().to_vector() == Values{1, 1, 1});
+}
+
+TEST_CASE(
+    "a result that its derivative does not need may be overwritten, as in out = bn(conv(x)); out += x") {
+  manual_seed(3);
+  const auto weights = [](const Shape& s) { return randn(s, f64).requires_grad_(); };
+  const Tensor image = weights({2, 4, 6, 6}), rows = weights({3, 4}), w4 = weights({4}), b4 = weights({4});
+  const Tensor filter = weights({4, 4, 3, 3}), matrix = weights({4, 4});
+  const Tensor labels = from_data({0, 3, 1}, {3}).to(i64);
+  const std::pair<const char*, std::function<Tensor()>> calls[] = {
+      {"batch_norm_train", [&] { return batch_norm_train(image, w4, b4)[0]; }},
+      {"group_norm", [&] { return group_norm(image, 2, w4, b4); }},
+      {"layer_norm", [&] { return layer_norm(rows, w4, b4); }},
+      {"rms_norm", [&] { return rms_norm(rows, w4); }},
+      {"conv2d", [&] { return conv2d(image, filter, b4, {.padding = 1}); }},
+      {"max_pool2d", [&] { return max_pool2d(image, {.kernel = 2}); }},
+      {"linear", [&] { return linear(rows, matrix, b4); }},
+      {"matmul", [&] { return matmul(rows, matrix); }},
+      {"sort", [&] { return sort(rows).values; }},
+      {"topk", [&] { return topk(rows, 2).values; }},
+      {"gather", [&] { return gather(rows, 1, labels.unsqueeze(1)); }},
+      {"add", [&] { return rows + b4; }},
+      {"mul", [&] { return rows * w4; }},
+      {"sum", [&] { return sum(rows, 1); }},
+      {"gelu", [&] { return gelu(rows); }},
+      {"cross_entropy", [&] { return cross_entropy(rows, labels); }},
+  };
+  for (const auto& [name, call] : calls) {
+    INFO(std::string(name));
+    std::vector<std::vector<double>> found[2];
+    for (const bool in_place : {false, true}) {
+      for (const Tensor& t : {image, rows, w4, b4, filter, matrix}) Tensor(t).zero_grad();
+      Tensor y = call();
+      const Tensor added = full(y.shape(), 0.5, f64);
+      if (in_place)
+        y += added;
+      else
+        y = y + added;
+      sum(y * y).backward();
+      for (const Tensor& t : {image, rows, w4, b4, filter, matrix})
+        if (t.grad().defined()) found[in_place].push_back(t.grad().to_vector<double>());
+    }
+    CHECK(!found[0].empty());
+    CHECK(found[0] == found[1]);
+  }
 }

@@ -65,7 +65,7 @@ struct BatchNormTrain final : Primitive<BatchNormTrain> {
     TT_KERNEL(out[0], batch_norm(out[0].view_of(), in[0].view_of(), out[1].view_of(), out[2].view_of(),
                                  view_or_none(in[1]), view_or_none(in[2]), eps));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   size_t differentiable_outputs() const override { return 3; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_train(g, s, eps); }
   Tensors composed(const Tensors& in) const override {
@@ -134,7 +134,7 @@ struct GroupNormOp final : Primitive<GroupNormOp> {
     TT_KERNEL(out[0], group_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
                                  groups, view_or_none(in[1]), view_or_none(in[2]), eps));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::group_norm(g[0], s, groups); }
   Tensors composed(const Tensors& in) const override {
     const Tensor& x = in[0];

@@ -286,7 +286,7 @@ struct SortRows final : Primitive<SortRows> {
     TT_KERNEL(out[0], sort_rows(out[0].reshape({rows, k}).view_of(), out[1].reshape({rows, k}).view_of(),
                                 x.reshape({rows, n}).view_of(), k, descending));
   }
-  Save saves() const override { return Save::outputs; }
+  Save saves() const override { return Save::extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {vjp::gather(g[0], s.input_shapes[0], g[0].rank() - 1, s.outputs[1])};
   }

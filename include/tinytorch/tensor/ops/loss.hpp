@@ -58,7 +58,7 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
     TT_KERNEL(out[0], cross_entropy(out[0].view_of(), out[1].view_of(), in[0].view_of(), in[1].view_of(),
                                     cross_entropy_parameters(options)));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::cross_entropy(g[0], s, options);
   }
@@ -88,7 +88,7 @@ struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
                                              cross_entropy_parameters(options), 1);
     }
   }
-  Save saves() const override { return Save::outputs; }
+  Save saves() const override { return Save::extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const Tensor& dx = s.outputs[2];
     return {g[0].impl()->unit ? dx : mul(dx, g[0]), Tensor()};
@@ -154,7 +154,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     TT_KERNEL(out[0], reduce(backend::ReduceFn::sum, out[0].view_of(), losses.view_of(), all));
     if (chunks == 0 && wants_weight) TT_KERNEL(out[2], fill(out[2].view_of(), 0.0));
   }
-  Save saves() const override { return Save::outputs; }
+  Save saves() const override { return Save::extras; }
   bool saves_output(size_t k) const override { return k == 1 || k == 2; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const auto gradient = [&](bool wanted, size_t k) {

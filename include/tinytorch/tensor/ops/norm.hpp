@@ -70,7 +70,7 @@ struct LayerNormOp final : Primitive<LayerNormOp> {
     TT_KERNEL(out[0], layer_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
                                  view_or_none(in[1]), view_or_none(in[2]), eps));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::layer_norm(g[0], s); }
   Tensors composed(const Tensors& in) const override {
     return {scaled_and_shifted(composed_norm(in[0], {-1}, eps, true), in[1], in[2])};
@@ -93,7 +93,7 @@ struct RmsNorm final : Primitive<RmsNorm> {
     TT_KERNEL(out[0],
               rms_norm(out[0].view_of(), out[1].view_of(), in[0].view_of(), view_or_none(in[1]), eps));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::rms_norm(g[0], s); }
   Tensors composed(const Tensors& in) const override {
     return {scaled_and_shifted(composed_norm(in[0], {-1}, eps, false), in[1], Tensor())};

@@ -69,7 +69,7 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
     TT_KERNEL(out[0], max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options)));
   }
   bool image_step(backend::ImageStep& s) const override { return s.set_pooling(); }
-  Save saves() const override { return Save::outputs; }
+  Save saves() const override { return Save::extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::max_pool2d(g[0], s, options)}; }
 };
 
