@@ -36,10 +36,19 @@ struct HostStep {
   std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU
   std::vector<double> largest{};  // and its logit
 };
+// The choice of a step on its way to the host, which may queue more work meanwhile.
+class ChoiceOnTheWay {
+ public:
+  explicit ChoiceOnTheWay(const DecodeStep& step) : best_(step.best), largest_(step.largest) {}
+  HostStep with(const Tensor& logits) {
+    return {logits, best_.get().to_vector<int64_t>(), largest_.get().to_vector<double>()};
+  }
+
+ private:
+  HostCopy best_, largest_;
+};
 inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
-  HostCopy best(step.best), largest(step.largest);  // both are on the way together
-  return {all_take_best ? step.logits : step.logits.to(cpu), best.get().to_vector<int64_t>(),
-          largest.get().to_vector<double>()};
+  return ChoiceOnTheWay(step).with(all_take_best ? step.logits : step.logits.to(cpu));
 }
 }  // namespace generation
 

@@ -1,8 +1,8 @@
 // HostCopy: the elements of a tensor on their way to the host, while the host and the device go on.
 //
-//   HostCopy copy(step.best);        // queued on the current stream of the tensor's device
-//   step = decode(counts, ...);      // later work may overwrite the tensor: the copy is before it in the
-//   stream copy.get().to_vector<int64_t>()  // waits for the copy, not for the later work
+//   HostCopy copy(step.best);                       // queued on the current stream of the tensor's device
+//   step = decode(counts, step.best);               // later work may overwrite the tensor
+//   ids = copy.get().to_vector<int64_t>();          // waits for the copy, not for the later work
 //
 // Tensor::to(cpu) waits at once, so that the device is idle until the host has queued its next work.
 #pragma once

@@ -59,9 +59,9 @@ class Continuation {
         ahead_ ? *std::exchange(ahead_, std::nullopt) : (*decode_)(counts, std::span(added), loc);
     if (!text.takes_best() || text.may_write() < 2 || length == cache_->capacity())
       return text.add(to_host(step, text.takes_best()), 0, loc);
-    HostCopy best(step.best), largest(step.largest);
+    ChoiceOnTheWay choice(step);
     ahead_ = (*decode_)(counts, step.best, loc);
-    const HostStep on_host{{}, best.get().to_vector<int64_t>(), largest.get().to_vector<double>()};
+    const HostStep on_host = choice.with({});
     if (std::isfinite(on_host.largest[0])) return text.add(on_host, 0, loc);
     forget_ahead();  // there is no best token: the text reports what is wrong with the logits
     cache_->truncate(0, length - 1);
