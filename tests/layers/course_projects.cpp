@@ -80,10 +80,10 @@ std::pair<double, double> train(Net& net, const tt::Tensor& x, const Loss& loss_
 
 TEST_CASE("an autoencoder, a residual net and a recurrent net learn digits") {
   tt::manual_seed(0);
-  const auto [images, labels] = tt::digits(32, 1);
-  const auto cross_entropy = [&, y = labels](const tt::Tensor& logits) {
-    return tt::cross_entropy(logits, y);
-  };
+  const auto [host_images, host_labels] = tt::digits(32, 1);
+  const tt::Tensor images = host_images.to(tt::default_device());
+  const tt::Tensor labels = host_labels.to(tt::default_device());
+  const auto cross_entropy = [&](const tt::Tensor& logits) { return tt::cross_entropy(logits, labels); };
 
   Autoencoder autoencoder;
   const tt::Tensor flat = images.flatten(1);
