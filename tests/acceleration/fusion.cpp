@@ -69,6 +69,35 @@ TEST_CASE("other shapes, types and layouts are not fused, and the reason is give
   CHECK(transposed.graph.kernels() > 1);
 }
 
+TEST_CASE("a step has no more operands and results than a compiled kernel takes") {
+  const auto most = [](const tt::Fused& f) {
+    size_t count = 0;
+    for (const tt::GraphStep& s : f.graph.steps) count = std::max({count, s.inputs.size(), s.outputs.size()});
+    return count;
+  };
+  Tensors many;
+  for (int k = 0; k < 70; ++k) many.push_back(tt::randn({3}));
+  const tt::Fused sum = fused(
+      [](const Tensors& x) {
+        Tensor y = x[0];
+        for (size_t k = 1; k < x.size(); ++k) y = y + x[k];
+        return Tensors{y};
+      },
+      many);
+  CHECK(sum.graph.steps.size() == 3);  // 32, then 31 and the sum so far, then the other 7
+  CHECK(most(sum) == tt::backend::kKernelOperands);
+  CHECK(refused(sum, "at most 32 operands"));
+  const tt::Fused powers = fused(
+      [](const Tensors& x) {
+        Tensors all{x[0] * x[0]};
+        for (int k = 0; k < 40; ++k) all.push_back(all.back() * x[0]);
+        return all;
+      },
+      {many[0]});
+  CHECK(powers.graph.steps.size() == 2);
+  CHECK(most(powers) == tt::backend::kKernelOperands);
+}
+
 TEST_CASE("a merge that raises the peak above the budget is refused") {
   // Fusing `late` with the last step keeps the large operand of `late` alive across the product.
   const tt::TensorFunction f = [](const Tensors& x) {

@@ -43,8 +43,8 @@ class CompiledPointwise {
     if (!call) return false;
     const KernelFunction kernel = kernel_for(call->layout);
     if (kernel == nullptr) return false;
-    void* results[kKernelInputs];
-    const void* operands[kKernelInputs] = {};
+    void* results[kKernelOperands];
+    const void* operands[kKernelOperands] = {};
     for (size_t k = 0; k < out.size(); ++k) results[k] = out[k].data;
     for (size_t k = 0; k < in.size(); ++k) operands[k] = in[k].data;
     parallel_for(out[0].numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {

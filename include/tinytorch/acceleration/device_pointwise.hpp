@@ -29,8 +29,8 @@ class DevicePointwise {
     if (out.empty() || out[0].numel() == 0) return true;
     const auto call = kernel_call_for(program_, out[0].shape, in, false);
     if (!call) return false;
-    void* results[kKernelInputs];
-    const void* operands[kKernelInputs] = {};
+    void* results[kKernelOperands];
+    const void* operands[kKernelOperands] = {};
     for (size_t k = 0; k < out.size(); ++k) results[k] = out[k].data;
     for (size_t k = 0; k < in.size(); ++k) operands[k] = in[k].data;
     const std::span<void* const> to(results, out.size());

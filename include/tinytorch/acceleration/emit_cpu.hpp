@@ -37,7 +37,7 @@ struct KernelLayout {
 };
 
 inline constexpr int kKernelRank = 4;
-inline constexpr size_t kKernelInputs = 32;
+using backend::kKernelOperands;
 
 // The arguments of a kernel: 4 sizes, 4 strides of each input, the bits of 2 parameters of each step, and 1
 // if results are written with non-temporal stores.
@@ -81,8 +81,8 @@ inline KernelCall kernel_call(const PointwiseProgram& program, const Shape& shap
 inline std::optional<KernelCall> kernel_call_for(const PointwiseProgram& program, const Shape& shape,
                                                  std::span<const View> in, bool non_temporal) {
   constexpr int64_t kShortestRow = 32;
-  if (in.size() > kKernelInputs || program.outputs.size() > kKernelInputs) return std::nullopt;
-  Strides strides[kKernelInputs + 1];
+  if (in.size() > kKernelOperands || program.outputs.size() > kKernelOperands) return std::nullopt;
+  Strides strides[kKernelOperands + 1];
   // A contiguous view beside the inputs keeps the order of the results, and also serves programs without
   // inputs.
   strides[0] = Strides::filled(shape.size(), 0);

@@ -51,6 +51,9 @@ struct PointwiseProgram {
 // and steps.
 inline constexpr int kDeviceOperands = 16, kDeviceResults = 16, kDeviceSteps = 64;
 
+// The largest number of inputs, and of results, of a kernel that a compiler makes of a program.
+inline constexpr size_t kKernelOperands = 32;
+
 // The type in which a value of this dtype is computed, if programs can contain it.
 constexpr bool pointwise_dtype(DType dtype, DType compute) {
   if (dtype == DType::boolean) return true;
