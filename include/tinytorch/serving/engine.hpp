@@ -211,7 +211,8 @@ class Engine {
     const backend::cpu::ProductsByRows by_rows(options_.batch_invariant);
     std::vector<int64_t> before;
     for (int64_t slot = 0; slot < cache_.sequences(); ++slot) before.push_back(cache_.length(slot));
-    const bool graph = !model_.device().is_cpu() && pass.sampling.size() == pass.tokens.size();
+    const bool graph =
+        !model_.device().is_cpu() && model_.steps_fit_graphs() && pass.sampling.size() == pass.tokens.size();
     try {
       if (graph) {
         if (!decode_) decode_.emplace(model_, cache_, loc);

@@ -141,6 +141,12 @@ class Decoder : public LanguageModel {
     return kept_kv_shape(blocks, {config.layers, config.kv_groups(), config.head_features()});
   }
 
+  bool steps_fit_graphs() const override {
+    const bool other_frequencies = config.rotary.depends_on_length() ||
+                                   (config.sliding_rotary && config.sliding_rotary->depends_on_length());
+    return config.attention_cap == 0 && !other_frequencies;
+  }
+
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);
     Tensor x = token_embedding(tokens);  // [B, T, C]

@@ -67,6 +67,8 @@ class Llama : public LanguageModel {
                                   config.head_size > 0 ? config.head_size : config.features / config.heads});
   }
 
+  bool steps_fit_graphs() const override { return !config.rotary.depends_on_length(); }
+
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);
     const ResidualStream y = blocks.forward({token_embedding(tokens)}, SequencePlace::after(cache));

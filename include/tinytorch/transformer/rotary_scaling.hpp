@@ -114,6 +114,11 @@ struct RotaryOptions {
     if (const auto* s = std::get_if<LongRopeScaling>(&stretch)) return length > s->original_positions;
     return 0;
   }
+  // True if longer texts have other frequencies.
+  bool depends_on_length() const {
+    return std::holds_alternative<DynamicScaling>(stretch) ||
+           std::holds_alternative<LongRopeScaling>(stretch);
+  }
   // The longest text of a model that was trained for `positions`: only dynamic scaling goes beyond them.
   int64_t context(int64_t positions) const {
     const auto* s = std::get_if<DynamicScaling>(&stretch);
