@@ -20,6 +20,9 @@ class LanguageModel : public Module {
   // The sizes of a cache for this model. By default it does not exist, and the model ignores the caches that
   // it is given.
   virtual KvShape kv_shape() const { return {}; }
+  // False if the host must know the lengths of the texts in a decoding step. Then no CUDA graph of one step
+  // serves the next ones (graph_decode.hpp), and a GPU decodes step by step.
+  virtual bool steps_fit_graphs() const { return true; }
   // The output of the final norm: [B, T] -> [B, T, C]. With a cache, the tokens follow the cached ones.
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;
   // [..., C] -> [..., V]

@@ -103,7 +103,7 @@ class StepGroups {
   // Why a kernel of the group's device cannot take its operands or results.
   std::string too_large(int group) const {
     std::vector<int> operands;
-    int results = 0;
+    size_t results = 0;
     for (const int s : members(group)) {
       const GraphStep& step = graph_.steps[static_cast<size_t>(s)];
       results += leaves_group(step.outputs[0]) ? 1 : 0;
@@ -114,7 +114,10 @@ class StepGroups {
       }
     }
     const GraphStep& first = graph_.steps[static_cast<size_t>(members(group)[0])];
-    if (graph_.value(first.outputs[0]).device.is_cpu()) return "";
+    if (graph_.value(first.outputs[0]).device.is_cpu()) {
+      const bool fits = operands.size() <= backend::kKernelOperands && results <= backend::kKernelOperands;
+      return fits ? "" : "a compiled kernel takes at most 32 operands and 32 results";
+    }
     if (members(group).size() > backend::kDeviceSteps) return "a kernel on a GPU takes at most 64 steps";
     if (operands.size() > backend::kDeviceOperands || results > backend::kDeviceResults)
       return "a kernel on a GPU takes at most 16 operands and 16 results";

@@ -52,7 +52,7 @@ class Continuation {
     const std::span<const int32_t> tokens = text.tokens();
     const int64_t length = std::ssize(tokens);
     const bool one = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
-    if (!one || model_.device().is_cpu()) return text.add(next(tokens), loc);
+    if (!one || model_.device().is_cpu() || !model_.steps_fit_graphs()) return text.add(next(tokens), loc);
     if (!decode_) decode_.emplace(model_, *cache_, loc);
     const int64_t counts[] = {1}, added[] = {tokens.back()};
     const DecodeStep step =

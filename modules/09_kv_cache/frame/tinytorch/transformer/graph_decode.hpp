@@ -45,12 +45,20 @@ inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
 }
 }  // namespace generation
 
-// The model is in evaluation mode, and it and the cache outlive this object. Graph is cuda::Graph, or a class
+// The model is in evaluation mode, and it and the cache outlive this object. Throws TT-KV-04 if the model's
+// steps do not fit graphs (LanguageModel::steps_fit_graphs). Graph is cuda::Graph, or a class
 // with the same functions: a check records steps on the CPU.
 template <class Graph>
 class BasicGraphDecode {
  public:
   BasicGraphDecode(LanguageModel& model, KvCache& cache, TT_LOC) : model_(model), cache_(cache) {
+    if (!model.steps_fit_graphs()) {
+      fail(
+          "TT-KV-04",
+          "GraphDecode: steps of this model depend on the lengths of the texts, which a graph does not know\n"
+          "  hint: generate() and serving::Engine decode such a model step by step",
+          loc);
+    }
     cache.fix_addresses(loc);
     tokens_ = zeros({cache.sequences()}, DType::i64, model.device(), loc);
   }
