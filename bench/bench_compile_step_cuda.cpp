@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
-#include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gpt2_step.hpp>
 #include <nlohmann/json.hpp>
@@ -192,18 +192,10 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "measured steps of each form")->check(CLI::PositiveNumber);
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  if (!cuda::is_available()) {
-    fmt::print(stderr,
-               "bench_compile_step_cuda: no CUDA device is available\n"
-               "  hint: bench_compile_step measures the CPU\n");
-    return 1;
-  }
+  bench::require_gpu("bench_compile_step measures the CPU");
   const bench::ResultsFile file(path);
   tt::manual_seed(1);
-  json out = {{"machine", bench::provenance()},
-              {"device", cuda::properties(0).name},
-              {"cuda_driver", cuda::driver_version()},
-              {"rounds", rounds}};
+  json out = bench::gpu_results(rounds);
   out["step"] = measure(config, batch, rounds, budget);
   file.finish(out);
   return 0;

@@ -17,6 +17,7 @@
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/graph_decode.hpp>
 
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
 
 using nlohmann::json;
@@ -121,11 +122,7 @@ int run(int argc, char** argv) {
   app.add_flag("--serve", serving, "answer requests on standard input");
   app.add_option("--steps", steps, "steps of each measurement")->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
-  if (!tt::backend::cuda::is_available()) {
-    std::fputs("bench_decode_cuda: no CUDA device is available\n  hint: bench_decode measures the CPU\n",
-               stderr);
-    return 1;
-  }
+  bench::require_gpu("bench_decode measures the CPU");
   tt::manual_seed(1);
   Bench bench(tt::cuda);
   if (serving) return serve(bench);

@@ -10,8 +10,8 @@
 
 #include <CLI/CLI.hpp>
 #include <captured_calls.hpp>
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
-#include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
 #include <nlohmann/json.hpp>
@@ -155,17 +155,10 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  if (!cuda::is_available()) {
-    fmt::print(stderr,
-               "bench_fused_cuda: no CUDA device is available\n  hint: bench_fused measures the CPU\n");
-    return 1;
-  }
+  bench::require_gpu("bench_fused measures the CPU");
   n = n / kColumns * kColumns;
   const bench::ResultsFile file(path);
-  json out = {{"machine", bench::provenance()},
-              {"device", cuda::properties(0).name},
-              {"cuda_driver", cuda::driver_version()},
-              {"rounds", rounds}};
+  json out = bench::gpu_results(rounds);
   tt::manual_seed(1);
   for (const tt::DType d : {tt::f32, tt::bf16}) {
     for (const Chain& chain : chains(d)) {

@@ -9,8 +9,8 @@
 
 #include <CLI/CLI.hpp>
 #include <captured_calls.hpp>
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
-#include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
 #include <nlohmann/json.hpp>
@@ -74,17 +74,9 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds of each case")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  if (!cuda::is_available()) {
-    fmt::print(stderr,
-               "bench_packed_cuda: no CUDA device is available\n  hint: bench_gemv measures the CPU\n");
-    return 1;
-  }
+  bench::require_gpu("bench_gemv measures the CPU");
   const bench::ResultsFile file(path);
-  const cuda::DeviceProperties& gpu = cuda::properties(0);
-  json out = {{"machine", bench::provenance()},
-              {"device", gpu.name},
-              {"cuda_driver", cuda::driver_version()},
-              {"rounds", rounds}};
+  json out = bench::gpu_results(rounds);
   tt::manual_seed(1);
   for (const Case& c : {Case{"Q4_0", 1, 16384, 8192},
                         {"Q4_0", 1, 8192, 8192},

@@ -11,8 +11,8 @@
 
 #include <CLI/CLI.hpp>
 #include <captured_calls.hpp>
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
-#include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
 #include <nlohmann/json.hpp>
@@ -116,16 +116,9 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  if (!cuda::is_available()) {
-    fmt::print(stderr,
-               "bench_rows_cuda: no CUDA device is available\n  hint: it measures kernels of a GPU\n");
-    return 1;
-  }
+  bench::require_gpu("it measures kernels of a GPU");
   const bench::ResultsFile file(path);
-  json out = {{"machine", bench::provenance()},
-              {"device", cuda::properties(0).name},
-              {"cuda_driver", cuda::driver_version()},
-              {"rounds", rounds}};
+  json out = bench::gpu_results(rounds);
   tt::manual_seed(1);
   const std::pair<int64_t, int64_t> shapes[] = {{65536, 128}, {16384, 768}, {16384, 1024},
                                                 {8191, 1023}, {4096, 8192}, {4096, 50257}};

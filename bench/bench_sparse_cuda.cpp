@@ -18,8 +18,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <captured_calls.hpp>
+#include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
-#include <common/provenance.hpp>
 #include <common/results_file.hpp>
 #include <gemm_race.hpp>
 #include <nlohmann/json.hpp>
@@ -250,16 +250,9 @@ int run(int argc, char** argv) {
   app.add_option("--only", only, "only cases whose name contains this");
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  if (!cuda::is_available()) {
-    fmt::print(stderr,
-               "bench_sparse_cuda: no CUDA device is available\n  hint: bench_gemv measures the CPU\n");
-    return 1;
-  }
+  bench::require_gpu("bench_gemv measures the CPU");
   const bench::ResultsFile file(path);
-  json out = {{"machine", bench::provenance()},
-              {"device", cuda::properties(0).name},
-              {"cuda_driver", cuda::driver_version()},
-              {"rounds", rounds}};
+  json out = bench::gpu_results(rounds);
   tt::manual_seed(1);
   for (const Case& c : {Case{"gemm24", 4096, 4096, 4096},
                         {"gemm24", 8192, 8192, 8192},
