@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tinytorch/acceleration/kernel_builder.hpp>
@@ -35,28 +36,49 @@ class CompiledPointwise {
 
   const PointwiseProgram& program() const { return program_; }
 
-  // Computes the program if its kernel is ready; false: nothing was done. Shapes and overlaps as in
+  // A call of fixed sizes and strides, of which only the addresses change from run to run.
+  struct FixedCall {
+    KernelCall call;
+    int64_t elements = 0, bytes = 0;  // of each result; of all operands and results
+    std::shared_ptr<const BuiltKernel> kernel{};
+  };
+  // The call with operands and results of these shapes, strides and dtypes; their addresses are not read. It
+  // starts the compiler. Nothing if no kernel is made for them. Shapes as in backend::cpu::pointwise.
+  std::optional<FixedCall> fix(std::span<const View> out, std::span<const View> in) {
+    if (out.empty() || out[0].numel() == 0) return FixedCall{};
+    auto call = kernel_call_for(program_, out[0].shape, in, false);
+    if (!call) return std::nullopt;
+    FixedCall fixed{std::move(*call), out[0].numel()};
+    for (const View& v : out) fixed.bytes += backend::cpu::bytes_of(v);
+    for (const View& v : in) fixed.bytes += backend::cpu::bytes_of(v);
+    fixed.kernel = kernel_for(fixed.call.layout);
+    return fixed;
+  }
+  // Runs the call on these addresses if its kernel is ready; false: nothing was done. Results that are large
+  // are written past the caches, by the rule of all elementwise functions. Overlaps as in
   // backend::cpu::pointwise.
-  bool run(std::span<const View> out, std::span<const View> in) {
-    if (out.empty() || out[0].numel() == 0) return true;
-    const auto call = kernel_call_for(program_, out[0].shape, in, non_temporal(out, in));
-    if (!call) return false;
-    const KernelFunction kernel = kernel_for(call->layout);
+  static bool run(FixedCall& fixed, std::span<void* const> out, std::span<const void* const> in) {
+    if (fixed.elements == 0) return true;
+    const KernelFunction kernel = fixed.kernel->run;
     if (kernel == nullptr) return false;
-    void* results[kKernelOperands];
-    const void* operands[kKernelOperands] = {};
-    for (size_t k = 0; k < out.size(); ++k) results[k] = out[k].data;
-    for (size_t k = 0; k < in.size(); ++k) operands[k] = in[k].data;
-    parallel_for(out[0].numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      kernel(results, operands, call->arguments.data(), begin, end);
+    const bool in_place =
+        std::ranges::any_of(out, [&](const void* o) { return std::ranges::find(in, o) != in.end(); });
+    fixed.call.arguments.back() = fixed.bytes > streaming_bytes && !in_place ? 1 : 0;
+    parallel_for(fixed.elements, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      kernel(out.data(), in.data(), fixed.call.arguments.data(), begin, end);
     });
     return true;
   }
 
-  // Starts the compiler for inputs and results of these layouts, without running anything.
-  void prepare(std::span<const View> out, std::span<const View> in) {
-    if (out.empty() || out[0].numel() == 0) return;
-    if (const auto call = kernel_call_for(program_, out[0].shape, in, false)) kernel_for(call->layout);
+  // Computes the program if its kernel is ready; false: nothing was done.
+  bool run(std::span<const View> out, std::span<const View> in) {
+    std::optional<FixedCall> fixed = fix(out, in);
+    if (!fixed) return false;
+    void* results[kKernelOperands];
+    const void* operands[kKernelOperands] = {};
+    for (size_t k = 0; k < out.size(); ++k) results[k] = out[k].data;
+    for (size_t k = 0; k < in.size(); ++k) operands[k] = in[k].data;
+    return run(*fixed, {results, out.size()}, {operands, in.size()});
   }
 
   // The kernels of this program, one for each class of layout that was seen.
@@ -73,27 +95,16 @@ class CompiledPointwise {
     std::shared_ptr<BuiltKernel> kernel;
   };
 
-  // True if results are written past the caches, by the rule of all elementwise functions.
-  static bool non_temporal(std::span<const View> out, std::span<const View> in) {
-    int64_t bytes = 0;
-    for (const View& v : out) bytes += backend::cpu::bytes_of(v);
-    for (const View& v : in) bytes += backend::cpu::bytes_of(v);
-    if (bytes <= streaming_bytes) return false;
-    return std::ranges::none_of(out, [&](const View& o) {
-      return std::ranges::any_of(in, [&](const View& v) { return v.data == o.data; });
-    });
-  }
-
-  KernelFunction kernel_for(const KernelLayout& layout) {
+  std::shared_ptr<const BuiltKernel> kernel_for(const KernelLayout& layout) {
     {
       const std::lock_guard guard(mutex_);
       for (const Variant& v : variants_)
-        if (v.layout == layout) return v.kernel->run;
+        if (v.layout == layout) return v.kernel;
     }
     const std::shared_ptr<BuiltKernel> kernel = builder_.build(program_, layout, background_);
     const std::lock_guard guard(mutex_);
     variants_.push_back({layout, kernel});
-    return kernel->run;
+    return kernel;
   }
 
   const PointwiseProgram program_;

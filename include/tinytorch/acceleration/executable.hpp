@@ -95,7 +95,7 @@ class Executable {
     arena_ = empty({align_up(std::max<int64_t>(plan_.placement.bytes, 1), alignment)}, DType::u8, device);
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const GraphValue& x = graph_.values[v];
-      if (x.kind == ValueKind::external) at_[v] = x.external.detach();
+      if (x.kind == ValueKind::external) at_[v] = x.external.detach(), externals_.push_back(v);
       if (plan_.block_of[v] >= 0)
         at_[v] = in_arena(arena_, x, plan_.placement.offset[static_cast<size_t>(plan_.block_of[v])]);
     }
@@ -128,6 +128,7 @@ class Executable {
     }
     for (const GraphStep& s : graph_.steps) {
       reads_indices_.push_back(!s.is_view() && has_integers(s));
+      fixed_.push_back(fixed_call(s));
       draws_.emplace_back();
       if (const auto drawn = s.op->draws_from()) draws_.back() = drawn->next_block - graph_.random.next_block;
     }
@@ -160,11 +161,8 @@ class Executable {
 
   // True if an external tensor got other memory, as by Module::to(): the addresses are then wrong.
   bool externals_moved() const {
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      const GraphValue& x = graph_.values[v];
-      if (x.kind == ValueKind::external && x.external.storage() != at_[v].storage()) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        externals_, [&](size_t v) { return graph_.values[v].external.storage() != at_[v].storage(); });
   }
 
   // Runs the steps. Each of `inputs` has the layout of the captured one, or is its memory (memory_spec). It
@@ -234,7 +232,37 @@ class Executable {
       return v >= 0 && !is_floating(graph_.value(v).dtype) && graph_.value(v).dtype != DType::boolean;
     });
   }
+  // The call of a fused step on the CPU, which needs neither tensors nor views once its kernel is compiled;
+  // nothing for other steps.
+  std::optional<acceleration::CompiledPointwise::FixedCall> fixed_call(const GraphStep& step) const {
+    const auto* const fused = dynamic_cast<const FusedPointwise*>(step.op.get());
+    if (!fused || !fused->compiled) return std::nullopt;
+    SmallVector<backend::View, 8> in, out;
+    const auto view = [&](int v) {
+      const GraphValue& x = graph_.value(v);
+      return backend::View{nullptr, x.dtype, x.shape, x.strides};
+    };
+    for (const int v : step.inputs) in.push_back(view(v));
+    for (const int v : step.outputs) out.push_back(view(v));
+    return fused->compiled->fix({out.begin(), out.end()}, {in.begin(), in.end()});
+  }
+  // False if the kernel is not compiled yet, or an operand is missing.
+  bool run_fixed(size_t s) {
+    void* at[2 * backend::kKernelOperands];
+    size_t count = 0;
+    for (const auto* list : {&graph_.steps[s].inputs, &graph_.steps[s].outputs}) {
+      for (const int v : *list) {
+        const TensorImpl* const t = at_[static_cast<size_t>(v)].impl();
+        if (!t) return false;
+        at[count++] =
+            static_cast<char*>(t->storage->data()) + t->offset * static_cast<int64_t>(size_of(t->dtype));
+      }
+    }
+    const size_t inputs = graph_.steps[s].inputs.size();
+    return acceleration::CompiledPointwise::run(*fixed_[s], {at + inputs, count - inputs}, {at, inputs});
+  }
   void run_step(size_t s, GeneratorState random) {
+    if (fixed_[s] && run_fixed(s)) return;
     const GraphStep& step = graph_.steps[s];
     Tensors inputs, outputs;
     for (const int v : step.inputs) inputs.push_back(v < 0 ? Tensor() : at_[static_cast<size_t>(v)]);
@@ -260,10 +288,12 @@ class Executable {
   BlockPlan plan_;
   Tensor arena_;
   Tensors at_;                     // the tensor of each value; undefined between runs if it is the caller's
+  std::vector<size_t> externals_;  // values that are tensors of the program
   std::vector<int> moving_views_;  // views of inputs and results
   std::vector<int> hidden_;        // values of which only copies are results
   std::vector<bool> direct_;       // per result: a step writes it; else it is copied at the end
   std::vector<bool> reads_indices_;
+  std::vector<std::optional<acceleration::CompiledPointwise::FixedCall>> fixed_;  // per step
   std::vector<std::optional<uint64_t>> draws_;  // per step: the first of its blocks of random numbers
   std::mutex mutex_;
 };
