@@ -126,7 +126,12 @@ class Executable {
       taken[static_cast<size_t>(root)] = true;
       hidden_.push_back(root);
     }
+    for (const int v : graph_.outputs) {
+      const GraphValue& x = graph_.value(v);
+      result_specs_.push_back({x.shape, x.dtype, -1, is_channels_last(x)});
+    }
     for (const GraphStep& s : graph_.steps) {
+      if (!s.is_view()) computed_.push_back(static_cast<size_t>(&s - graph_.steps.data()));
       reads_indices_.push_back(!s.is_view() && has_integers(s));
       fixed_.push_back(fixed_call(s));
       draws_.emplace_back();
@@ -137,10 +142,7 @@ class Executable {
   const OpGraph& graph() const { return graph_; }
   int64_t arena_bytes() const { return plan_.placement.bytes; }
   // The shape, dtype and layout of result k: row-major, or channels-last if the captured one was.
-  Spec result_spec(size_t k) const {
-    const GraphValue& x = graph_.value(graph_.outputs[k]);
-    return {x.shape, x.dtype, -1, is_channels_last(x)};
-  }
+  const Spec& result_spec(size_t k) const { return result_specs_[k]; }
   // The spec of result k as plain memory, in the layout of the captured value, for results that only another
   // executable reads. The value must be a computed one.
   Spec memory_spec(size_t k) const {
@@ -186,9 +188,7 @@ class Executable {
       const GraphValue& x = graph_.value(v);
       at_[static_cast<size_t>(v)] = view_at(x, at_[static_cast<size_t>(x.root)]);
     }
-    for (size_t s = 0; s < graph_.steps.size(); ++s) {
-      if (!graph_.steps[s].is_view()) run_step(s, random);
-    }
+    for (const size_t s : computed_) run_step(s, random);
     for (const WrittenTensor& w : graph_.written) w.place.storage()->bump_version();
     for (size_t k = 0; k < results.size(); ++k) {
       if (direct_[k]) continue;
@@ -216,7 +216,8 @@ class Executable {
       fail("TT-SHAPE-02", "executable: " + t.describe() + " is in the place of " + name_of(x.dtype) + " " +
                               x.shape.str() + " on " + x.device.str());
     }
-    at_[static_cast<size_t>(value)] = alias(t, x.shape, x.strides, t.offset());
+    const bool as_it_is = t.shape() == x.shape && t.strides() == x.strides;
+    at_[static_cast<size_t>(value)] = as_it_is ? t : alias(t, x.shape, x.strides, t.offset());
   }
   static int64_t memory_elements(const GraphValue& x) { return std::max<int64_t>(x.shape.numel(), 1); }
   static Tensor in_arena(const Tensor& arena, const GraphValue& x, int64_t offset) {
@@ -292,6 +293,8 @@ class Executable {
   std::vector<int> moving_views_;  // views of inputs and results
   std::vector<int> hidden_;        // values of which only copies are results
   std::vector<bool> direct_;       // per result: a step writes it; else it is copied at the end
+  Specs result_specs_;
+  std::vector<size_t> computed_;  // the steps that are not views
   std::vector<bool> reads_indices_;
   std::vector<std::optional<acceleration::CompiledPointwise::FixedCall>> fixed_;  // per step
   std::vector<std::optional<uint64_t>> draws_;  // per step: the first of its blocks of random numbers
