@@ -82,23 +82,10 @@ void qr(T* Q, T* R, const T* a, int64_t m, int64_t n, int64_t k) {
 }
 
 // a [m, n], S [min(m, n)], U [m, u], Vh [v, n]; u = m and v = n, or both are min(m, n)
-inline const char* svd(double* S, double* U, double* Vh, const double* a, int64_t m, int64_t n, int64_t u,
-                       int64_t v) {
-  if (m == 0 || n == 0) {
-    if (m * u > 0) Out<double>(U, m, u).setIdentity();
-    if (v * n > 0) Out<double>(Vh, v, n).setIdentity();
-    return nullptr;
-  }
-  if (!In<double>(a, m, n).allFinite()) return kNotFinite;
-  const unsigned parts = u == m && v == n ? ::Eigen::ComputeFullU | ::Eigen::ComputeFullV
-                                          : ::Eigen::ComputeThinU | ::Eigen::ComputeThinV;
-  const ::Eigen::BDCSVD<Dense<double>> found(In<double>(a, m, n), parts);
-  Out<double>(S, found.singularValues().size(), 1) = found.singularValues();
-  Out<double>(U, m, u) = found.matrixU();
-  Out<double>(Vh, v, n) = found.matrixV().transpose();
-  return nullptr;
-}
+template <class T>
+const char* svd(T* S, T* U, T* Vh, const T* a, int64_t m, int64_t n, int64_t u, int64_t v);
 // f32 is factorized in f64 and rounded: Eigen's template takes longer to compile than all others here.
+template <>
 inline const char* svd(float* S, float* U, float* Vh, const float* a, int64_t m, int64_t n, int64_t u,
                        int64_t v) {
   const std::vector<double> wide(a, a + m * n);
@@ -110,6 +97,22 @@ inline const char* svd(float* S, float* U, float* Vh, const float* a, int64_t m,
   };
   if (!why) round(values, S), round(left, U), round(right, Vh);
   return why;
+}
+template <class T>
+const char* svd(T* S, T* U, T* Vh, const T* a, int64_t m, int64_t n, int64_t u, int64_t v) {
+  if (m == 0 || n == 0) {
+    if (m * u > 0) Out<T>(U, m, u).setIdentity();
+    if (v * n > 0) Out<T>(Vh, v, n).setIdentity();
+    return nullptr;
+  }
+  if (!In<T>(a, m, n).allFinite()) return kNotFinite;
+  const unsigned parts = u == m && v == n ? ::Eigen::ComputeFullU | ::Eigen::ComputeFullV
+                                          : ::Eigen::ComputeThinU | ::Eigen::ComputeThinV;
+  const ::Eigen::BDCSVD<Dense<T>> found(In<T>(a, m, n), parts);
+  Out<T>(S, found.singularValues().size(), 1) = found.singularValues();
+  Out<T>(U, m, u) = found.matrixU();
+  Out<T>(Vh, v, n) = found.matrixV().transpose();
+  return nullptr;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::linalg::host
