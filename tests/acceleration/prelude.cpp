@@ -80,7 +80,7 @@ TEST_CASE("a missing header is the problem that is reported") {
   CHECK(has(make_prelude({folder.path}).problem, "PointwiseLoss"));
 }
 
-#ifdef TINYTORCH_HEADER_FOLDERS
+#if defined(TINYTORCH_LINKS_HEADER_FOLDERS) || defined(TINYTORCH_HEADER_FOLDERS)
 TEST_CASE("the build names the folders of the library's headers") {
   CHECK(kernel_prelude().problem == "");
   CHECK(has(kernel_prelude().text, "gelu_tanh_value"));

@@ -138,7 +138,7 @@ def chosen(task, limit, draw):
 
 def fate(task, mutant, number, folder, shop):
     """"killed", "survived" or "does not compile"."""
-    place = folder / f"{task.slug}-{number}"
+    place = folder / f"{task.module.number}-{task.slug}-{number}"
     for path in task.module.files():
         course.write_whole(place / path, mutant.text if path == task.path else task.module.whole(path))
     verdict = shop.check(task, [place], device="sim", name=f"mutant-{number}", seconds=20)

@@ -42,6 +42,11 @@ def report(name, good, why=""):
     sys.stdout.flush()
 
 
+def place_of(task, name):
+    """A folder's name for an answer of a task. Tasks of two modules may have the same slug."""
+    return f"{task.module.number}-{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+
+
 def headers(folder, module, texts):
     """Writes a student's folder: the module's solution, with `texts` in place of some files. Returns the folder."""
     for path in module.files():
@@ -60,7 +65,7 @@ def library_header(task, folder):
 
 def check_headers(task, device, folder, shop, name, texts):
     """The verdict on the module's solution with `texts` in place of some files."""
-    place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+    place = place_of(task, name)
     return shop.check(task, [headers(folder / place, task.module, texts)], device=device, name=place)
 
 
@@ -99,7 +104,7 @@ def migrate_all(modules, folder):
 
 def prove_migrated(task, device, folder, shop, left):
     """[(name, good, why)]: the migrated solution of the last version passes."""
-    verdict = shop.check(task, [folder / task.module.id], device=device, name=f"{task.slug}-migrated")
+    verdict = shop.check(task, [folder / task.module.id], device=device, name=place_of(task, "migrated"))
     return [(f"{task.id} passes with the migrated file of the last version", verdict.passed and not left,
              f"{verdict.stage}: {verdict.text}\n" + "\n".join(left))]
 
@@ -108,8 +113,8 @@ def prove_library(task, device, folder, shop):
     """[(name, good, why)]: the library's header passes, unless the solution is this header."""
     if all(task.module.reference(path) == course.INCLUDE / path for path in task.module.files()):
         return []
-    student = library_header(task, folder / f"{task.slug}-library-header")
-    library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
+    student = library_header(task, folder / place_of(task, "library-header"))
+    library = shop.check(task, student, device=device, name=place_of(task, "library"), clean=not task.bodies)
     return [(f"{task.id} passes with the library's header", library.passed, f"{library.stage}: {library.text}")]
 
 
@@ -130,7 +135,7 @@ def prove_speed(task, device, folder, shop):
     def measured(name, texts):
         """(good, why). `good`: for a CUDA task, whether the points are earned; for a CPU task, whether the program prints times;
         None if the measurement failed."""
-        place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+        place = place_of(task, name)
         student = [headers(folder / f"speed-{place}", module, texts)]
         verdict = shop.check(task, student, device=device, name=f"speed-{place}")
         rows.append((f"{task.id} {name} passes the check", verdict.passed, f"{verdict.stage}: {verdict.text}"))

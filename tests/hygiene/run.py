@@ -63,29 +63,26 @@ def headers_alone(tree, pool, draw):
         drawn = random.Random(draw).sample(headers, len(headers) // 8)
         headers = list(dict.fromkeys(drawn + sorted(changed.intersection(headers))[:MOST_CHANGED]))
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
-    for name, job in jobs:
-        report(name, *job.result())
+    return jobs
 
 
 def headers_by_nvcc(tree, pool):
     """Each header of kernels compiles alone with nvcc, and all host headers compile with nvcc in one file."""
     if compilers.cuda_compiler() is None:
         print("skipped - headers by nvcc: nvcc is not on the PATH (include/tinytorch/README.md: CUDA)")
-        return
+        return []
     kernels = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".cuh"]
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in kernels]
     hosts = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp" and not host_only(tree, path)]
     jobs.append(("nvcc: all host headers in one file", pool.submit(compilers.with_nvcc, tree, hosts)))
-    for name, job in jobs:
-        report(name, *job.result())
+    return jobs
 
 
 def by_clang(tree, pool):
     """clang++ compiles the kernels for the emulator, and all headers in one file. (The stage `tests` uses g++.)"""
     jobs = [("clang++: all kernels, for the emulator", pool.submit(compilers.kernels_for_emulator, tree)),
             ("clang++: all headers in one file", pool.submit(compilers.headers_together, tree, host_headers(tree), "clang++"))]
-    for name, job in jobs:
-        report(name, *job.result())
+    return jobs
 
 
 def host_headers(tree):
@@ -110,15 +107,14 @@ def student_headers(tree, pool):
                            if f"<{header}>" in p.read_text() and p.suffix == ".hpp")
             jobs.append((f"student header: {header}", pool.submit(
                 compilers.student_header_is_seen, tree, header, users[0] if users else str(header))))
-    for name, job in jobs:
-        report(name, *job.result())
+    return jobs
 
 
-def canaries(tree):
+def canaries(tree, verdicts):
     """A change in the header of an op family changes the result of a program (canary.py)."""
     complaints = canary.coverage(tree.include)
     report("every op family has a canary", not complaints, "\n".join(complaints))
-    for name, problem in canary.verdicts(os.environ.get("CXX", "g++")).items():
+    for name, problem in verdicts.items():
         report(f"canary {name}", problem is None, problem, lines=None)
 
 
@@ -139,27 +135,25 @@ def links(tree, pool):
                 "tinytorch::matmul(tinytorch::ones({2, 3}), tinytorch::ones({3, 2})).sum().item<float>()")),
             ("g++: all headers in one file", pool.submit(compilers.headers_together, tree, host_headers(tree), "g++")),
             ("objects with and without CUDA do not link", pool.submit(compilers.cuda_answers_do_not_mix, tree))]
-    for name, job in jobs:
-        report(name, *job.result())
+    return jobs
 
 
 def benches(tree, pool):
-    for path, job in [(path, pool.submit(compilers.bench_compiles, tree, path))
-                      for path in sorted((tree.root / "bench").glob("bench_*.cpp"))]:
-        report(f"benchmark compiles: {path.stem}", *job.result())
+    return [(f"benchmark compiles: {path.stem}", pool.submit(compilers.bench_compiles, tree, path))
+            for path in sorted((tree.root / "bench").glob("bench_*.cpp"))]
 
 
 def must_not_compile(tree, pool):
     cases = sorted((Path(__file__).parent / "must_not_compile").glob("*.cpp"))
     report("there are must-not-compile cases", bool(cases))
-    for path, job in [(path, pool.submit(compilers.must_not_compile, tree, path)) for path in cases]:
-        report(f"must not compile: {path.stem}", *job.result())
+    return [(f"must not compile: {path.stem}", pool.submit(compilers.must_not_compile, tree, path)) for path in cases]
 
 
-# Checks in the order in which they run. `time` is the last, so that no other check runs while it measures.
-CHECKS = {"self": lambda tree, pool: self_tests(), "lint": lambda tree, pool: lint(tree), "must": must_not_compile,
-          "link": links, "alone": headers_alone, "nvcc": headers_by_nvcc, "clang": by_clang, "student": student_headers,
-          "bench": benches, "canary": lambda tree, pool: canaries(tree), "time": lambda tree, pool: include_budgets(tree)}
+# Checks that start compilers: they return [(name, job)]. The others run in Python. `time` runs after all others, so that no other
+# check runs while it measures.
+COMPILING = {"link": links, "must": must_not_compile, "alone": headers_alone, "nvcc": headers_by_nvcc, "clang": by_clang,
+             "student": student_headers, "bench": benches}
+CHECKS = ("self", "lint", *COMPILING, "canary", "time")
 
 
 def lint(tree):
@@ -177,9 +171,20 @@ def main():
     tree = lints.Tree(Path(__file__).resolve().parents[2])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     pool = ThreadPoolExecutor(max_workers=cores)
-    for name, check in CHECKS.items():
-        if name in options.only:
-            check(tree, pool, *([options.draw] if check is headers_alone else []))
+    # All compilations are queued first, the longest one at the head; the checks in Python run beside them.
+    verdicts = pool.submit(canary.verdicts, os.environ.get("CXX", "g++")) if "canary" in options.only else None
+    jobs = [job for name, check in COMPILING.items() if name in options.only
+            for job in check(tree, pool, *([options.draw] if check is headers_alone else []))]
+    if "self" in options.only:
+        self_tests()
+    if "lint" in options.only:
+        lint(tree)
+    for name, job in jobs:
+        report(name, *job.result())
+    if verdicts:
+        canaries(tree, verdicts.result())
+    if "time" in options.only:
+        include_budgets(tree)
     return 1 if failed else 0
 
 

@@ -6,9 +6,10 @@
 // The text is made from the headers themselves (core/scalar_math.hpp, backend/activation.hpp,
 // backend/functors.hpp), so that a generated kernel runs the same source as the loops of the library, and
 // gives the same bits. The headers are found below the folders of the include path, in its order: those in
-// the environment variable TINYTORCH_HEADERS (separated by ':'), those that the build names in
-// TINYTORCH_HEADER_FOLDERS, and the folder that this header was compiled from. So a student's activation.hpp
-// that replaces the library's also replaces it here. Without the headers there are no generated kernels.
+// the environment variable TINYTORCH_HEADERS (separated by ':'), those that the build names (in a
+// linked file, CMakeLists.txt, or in TINYTORCH_HEADER_FOLDERS, if the library was installed), and those of
+// the system. So a student's activation.hpp that replaces the library's also replaces it here. Without the
+// headers there are no generated kernels.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,10 @@
 #include <tinytorch/acceleration/prelude_shim.hpp>
 #include <tinytorch/core/config.hpp>
 #include <vector>
+
+#ifdef TINYTORCH_LINKS_HEADER_FOLDERS
+extern const char* const tinytorch_header_folders;  // separated by ':'
+#endif
 
 namespace tinytorch::inline TT_BUILD::acceleration {
 
@@ -41,7 +46,9 @@ inline std::vector<std::filesystem::path> header_folders() {
     }
   };
   if (const char* named = std::getenv("TINYTORCH_HEADERS")) add_list(named);
-#ifdef TINYTORCH_HEADER_FOLDERS
+#if defined(TINYTORCH_LINKS_HEADER_FOLDERS)
+  add_list(tinytorch_header_folders);
+#elif defined(TINYTORCH_HEADER_FOLDERS)
   add_list(TINYTORCH_HEADER_FOLDERS);
 #endif
   folders.insert(folders.end(), {"/usr/local/include", "/usr/include"});

@@ -13,8 +13,10 @@
 #error "tinytorch/tensor/ops/linalg.hpp needs Eigen: install libeigen3-dev, or add -I/path/to/eigen"
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <tinytorch/core/config.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD::linalg::host {
 
@@ -80,6 +82,22 @@ void qr(T* Q, T* R, const T* a, int64_t m, int64_t n, int64_t k) {
 }
 
 // a [m, n], S [min(m, n)], U [m, u], Vh [v, n]; u = m and v = n, or both are min(m, n)
+template <class T>
+const char* svd(T* S, T* U, T* Vh, const T* a, int64_t m, int64_t n, int64_t u, int64_t v);
+// f32 is factorized in f64 and rounded: Eigen's template takes longer to compile than all others here.
+template <>
+inline const char* svd(float* S, float* U, float* Vh, const float* a, int64_t m, int64_t n, int64_t u,
+                       int64_t v) {
+  const std::vector<double> wide(a, a + m * n);
+  const auto zeros = [](int64_t count) { return std::vector<double>(static_cast<size_t>(count)); };
+  std::vector<double> values = zeros(std::min(m, n)), left = zeros(m * u), right = zeros(v * n);
+  const char* why = svd(values.data(), left.data(), right.data(), wide.data(), m, n, u, v);
+  const auto round = [](const std::vector<double>& from, float* to) {
+    std::transform(from.begin(), from.end(), to, [](double x) { return static_cast<float>(x); });
+  };
+  if (!why) round(values, S), round(left, U), round(right, Vh);
+  return why;
+}
 template <class T>
 const char* svd(T* S, T* U, T* Vh, const T* a, int64_t m, int64_t n, int64_t u, int64_t v) {
   if (m == 0 || n == 0) {

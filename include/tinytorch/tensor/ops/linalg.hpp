@@ -45,7 +45,7 @@ TT_API QR qr(const Tensor& A, bool complete = false, TT_LOC);
 // A = U diag(S) Vh with singular values in descending order. A [..., M, N], k = min(M, N): U [..., M, M],
 // S [..., k], Vh [..., N, N]; with full_matrices = false, U [..., M, k] and Vh [..., k, N]. The signs of
 // vectors are arbitrary. The derivative of S is defined for every A; that of U and Vh needs distinct singular
-// values above 0, and full_matrices = false.
+// values above 0, and full_matrices = false. f32 is computed in f64 and rounded.
 struct SVD {
   Tensor U, S, Vh;
 };
