@@ -61,7 +61,7 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
-// What a match said of the control.
+// The verdict of a match on the control.
 struct Verdict {
   std::string out, held;  // why it was thrown out; why it is held
   bool apart = false;     // it was told apart from itself

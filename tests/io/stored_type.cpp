@@ -2,6 +2,8 @@
 // 8-bit floats, and what does not fit.
 #include <tinytorch/io/stored_type.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <io/files.hpp>
 #include <tinytorch/io/mapped_file.hpp>
 #include <tinytorch/io/npy.hpp>
@@ -194,6 +196,50 @@ TEST_CASE("archives of NumPy have these types, too") {
   REQUIRE(arrays.size() == 4);
   for (const StoredType type : kIntegers)
     CHECK(arrays.at(name(type)).to(tt::i64).to_vector<int64_t>() == extremes(type));
+#endif
+}
+
+TEST_CASE("archives are written with the arrays of NumPy, byte by byte") {
+#if TINYTORCH_WITH_LIBZIP
+  // An entry that is stored without compression has the bytes of the file that numpy.save writes.
+  tt::TensorMap tensors;
+  tt::StoredTypes types;
+  for (const StoredType type : kIntegers) {
+    tensors[name(type)] = tt::load_npy(golden(std::string(name(type)) + ".npy"));
+    types[name(type)] = type;
+  }
+  for (const StoredType type : {StoredType::f8_e4m3, StoredType::f8_e5m2}) {
+    tensors[name(type)] = tt::load_npy(golden(std::string(name(type)) + ".npy"), type);
+    types[name(type)] = type;
+  }
+  tensors["plain"] = tt::ones({2, 3});
+  const std::vector<std::byte> archive = tt::to_npz(tensors, types);
+  for (const auto& item : types) {
+    CAPTURE(item.first);
+    // Every code is a number but the NaNs, which have one code each.
+    const bool is_integer = tt::size_of(item.second) > 1;
+    const std::vector<std::byte> array = is_integer ? tt::read_file(golden(item.first + ".npy"))
+                                                    : tt::to_npy(tensors[item.first], item.second);
+    CHECK(std::search(archive.begin(), archive.end(), array.begin(), array.end()) != archive.end());
+  }
+  const files::TempFolder folder;
+  for (const bool compress : {false, true}) {
+    tt::save_npz(folder / "t.npz", tensors, types, compress);
+    const auto again = tt::load_npz(folder / "t.npz", {{"f8_e4m3", StoredType::f8_e4m3}});
+    REQUIRE(again.size() == tensors.size());
+    for (const auto& item : tensors) {
+      CAPTURE(item.first);
+      CHECK(files::same(item.second.to(tt::f64).to(tt::cpu), again.at(item.first).to(tt::f64).to(tt::cpu)));
+    }
+  }
+  CHECK(refusal_of([&] { tt::load_npz(folder / "t.npz"); }).code == "TT-IO-04");
+  const auto unknown = refusal_of([&] { tt::to_npz(tensors, {{"other", StoredType::u16}}); });
+  CHECK(unknown.code == "TT-IO-02");
+  CHECK(files::contains(unknown.text, "'other'"));
+  CHECK(refusal_of([&] { tt::load_npz(folder / "t.npz", {{"other", StoredType::f8_e4m3}}); }).code != "");
+  CHECK(refusal_of([&] {
+          tt::to_npz({{"x", tt::full({1}, 70000, tt::i64)}}, {{"x", StoredType::u16}});
+        }).code == "TT-IO-02");
 #endif
 }
 

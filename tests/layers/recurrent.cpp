@@ -55,7 +55,7 @@ std::shared_ptr<tt::Module> made(const json& c) {
   const json& o = c["options"];
   const bool bias = o.value("bias", true);
   const auto f = o.value("nonlinearity", "tanh") == "relu" ? tt::Nonlinearity::relu : tt::Nonlinearity::tanh;
-  const tt::RecurrentOptions options{.layers = o.value("num_layers", 1),
+  const tt::RecurrentOptions options{.num_layers = o.value("num_layers", 1),
                                      .bias = bias,
                                      .batch_first = o.value("batch_first", false),
                                      .bidirectional = o.value("bidirectional", false),
@@ -126,7 +126,7 @@ TEST_CASE("what is behind the length of a sample has no effect, and its outputs 
 
 TEST_CASE("a sequence in two parts gives the values of the whole; a Sequential gets the outputs alone") {
   tt::manual_seed(4);
-  tt::LSTM lstm(3, 4, {.layers = 2});
+  tt::LSTM lstm(3, 4, {.num_layers = 2});
   const tt::Tensor x = tt::randn({6, 2, 3});
   const auto [whole, last] = lstm(x);
   const auto [first, state] = lstm(x.slice(0, 0, 2));
@@ -142,7 +142,7 @@ TEST_CASE("a sequence in two parts gives the values of the whole; a Sequential g
 
 TEST_CASE("dropout acts between layers in training alone") {
   tt::manual_seed(5);
-  tt::RNN rnn(3, 8, {.layers = 2, .dropout = 1});
+  tt::RNN rnn(3, 8, {.num_layers = 2, .dropout = 1});
   const tt::Tensor x = tt::randn({4, 2, 3});
   const auto differs = [&] { return tt::max(tt::abs(rnn.forward(x) - rnn.forward(x * 2))).item() > 0; };
   CHECK(!differs());  // the second layer reads zeros
@@ -164,5 +164,5 @@ TEST_CASE("recurrent layers initialize within 1/sqrt(H) and refuse sizes that do
   CHECK(thrown_by([&] { lstm(tt::zeros({2, 2, 3}), {}, tt::ones({3}, tt::i64)); }).code == "TT-SHAPE-02");
   CHECK(thrown_by([&] { tt::GRUCell(3, 4)(tt::zeros({2, 2, 3})); }).code == "TT-SHAPE-02");
   CHECK(thrown_by([&] { tt::GRU(0, 4); }).code == "TT-RANGE-08");
-  CHECK(thrown_by([&] { tt::GRU(3, 4, {.layers = 0}); }).code == "TT-RANGE-08");
+  CHECK(thrown_by([&] { tt::GRU(3, 4, {.num_layers = 0}); }).code == "TT-RANGE-08");
 }

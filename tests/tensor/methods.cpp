@@ -48,7 +48,7 @@ TEST_CASE("members that forward to functions") {
   CHECK_FALSE(x.isnan().any().item<bool>());
   CHECK(x.isfinite().all().item<bool>());
   CHECK(x.prod().item() == 720);
-  CHECK(x.norm(1).to_vector() == norm(x, {1}).to_vector());
+  CHECK(x.norm({1}).to_vector() == norm(x, {1}).to_vector());
   CHECK(x.logsumexp(1).to_vector() == logsumexp(x, {1}).to_vector());
   CHECK(x.cumsum(1).to_vector() == Values{1, 3, 6, 4, 9, 15});
   // A number along a dimension takes part in the graph.

@@ -61,6 +61,18 @@ struct CloseZipFile {
   void operator()(zip_file_t* f) const { zip_fclose(f); }
 };
 
+// Throws TT-IO-02 unless every name of `types` is one of `tensors`.
+inline void require_names(const StoredTypes& types, const std::map<std::string, Tensor>& tensors,
+                          const std::string& where, Loc loc) {
+  for (const auto& item : types) {
+    if (tensors.contains(item.first)) continue;
+    fail("TT-IO-02",
+         "npz: there is no array " + in_quotes(item.first) + " in " + where + " for the type " +
+             name_of(item.second),
+         loc);
+  }
+}
+
 inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index, const zip_stat_t& info,
                                              const Source& source) {
   constexpr uint64_t kDeflateRatio = 1032;
@@ -94,8 +106,11 @@ inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index
 
 }  // namespace io
 
-// Parses all arrays of an archive held in memory, by name without ".npy".
-inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& name = "npz data", TT_LOC) {
+// Parses all arrays of an archive held in memory, by name without ".npy". Raw bytes ('V1') of an array have
+// the type that `raw` names for it (npy.hpp). Throws TT-IO-02 for a name in `raw` that the archive does not
+// have.
+inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const StoredTypes& raw,
+                                               const std::string& name = "npz data", TT_LOC) {
   const io::Source source{name, "npz", loc};
   io::ZipArchive archive;
   // libzip would accept an empty buffer as an empty archive.
@@ -123,16 +138,21 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
     std::string key = info.name;
     if (!key.ends_with(".npy")) source.reject("only entries named *.npy", io::in_quotes(key));
     const std::vector<std::byte> array = io::read_zip_entry(archive, index, info, source);
-    const Tensor t = parse_npy(array, name + ":" + key, loc);
+    const std::string path = name + ":" + key;
     key.resize(key.size() - 4);
+    const auto type = raw.find(key);
+    const Tensor t =
+        type == raw.end() ? parse_npy(array, path, loc) : parse_npy(array, type->second, path, loc);
     if (!out.emplace(key, t).second) source.reject("each name once", io::in_quotes(key) + " twice");
   }
+  io::require_names(raw, out, name, loc);
   return out;
 }
 
 // The content of the file that save_npz writes.
-inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
-                                     TT_LOC) {
+inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, const StoredTypes& types,
+                                     bool compress = false, TT_LOC) {
+  io::require_names(types, tensors, "these tensors", loc);
   if (tensors.empty()) {  // libzip cannot write an empty archive, which is only the end record
     std::vector<std::byte> none(22);
     std::memcpy(none.data(), "PK\x05\x06", 4);
@@ -146,7 +166,8 @@ inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensor
   check(archive.open(nullptr, 0, ZIP_TRUNCATE));
   for (const auto& [name, t] : tensors) {
     check(name.find('\0') == std::string::npos, "a name contains a zero byte: " + io::in_quotes(name));
-    arrays.push_back(to_npy(t, loc));
+    const auto type = types.find(name);
+    arrays.push_back(type == types.end() ? to_npy(t, loc) : to_npy(t, type->second, loc));
     zip_source_t* data = zip_source_buffer(archive.get(), arrays.back().data(), arrays.back().size(), 0);
     check(data);
     const zip_int64_t index = zip_file_add(archive.get(), (name + ".npy").c_str(), data, ZIP_FL_ENC_UTF_8);
@@ -179,22 +200,41 @@ namespace io {
 }
 }  // namespace io
 
-inline std::map<std::string, Tensor> parse_npz(Bytes, const std::string& name = "npz data", TT_LOC) {
+inline std::map<std::string, Tensor> parse_npz(Bytes, const StoredTypes&,
+                                               const std::string& name = "npz data", TT_LOC) {
   io::fail_without_libzip(name, loc);
 }
-inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>&, bool = false, TT_LOC) {
+inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>&, const StoredTypes&, bool = false,
+                                     TT_LOC) {
   io::fail_without_libzip("npz data", loc);
 }
 
 #endif
 
+inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& name = "npz data", TT_LOC) {
+  return parse_npz(bytes, StoredTypes{}, name, loc);
+}
+inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
+                                     TT_LOC) {
+  return to_npz(tensors, StoredTypes{}, compress, loc);
+}
+
 inline std::map<std::string, Tensor> load_npz(const std::string& path, TT_LOC) {
   return parse_npz(read_file(path, uint64_t{1} << 40, loc), path, loc);
+}
+inline std::map<std::string, Tensor> load_npz(const std::string& path, const StoredTypes& raw, TT_LOC) {
+  return parse_npz(read_file(path, uint64_t{1} << 40, loc), raw, path, loc);
 }
 // Writes named tensors (any device, any strides); `compress` compresses each entry by deflate.
 inline void save_npz(const std::string& path, const std::map<std::string, Tensor>& tensors,
                      bool compress = false, TT_LOC) {
   write_file(path, to_npz(tensors, compress, loc), loc);
+}
+// As above, with the values of some arrays as the types that `types` names, which must hold them (TT-IO-02):
+//   save_npz("data.npz", {{"tokens", tokens}, {"mean", mean}}, {{"tokens", StoredType::u16}});
+inline void save_npz(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                     const StoredTypes& types, bool compress = false, TT_LOC) {
+  write_file(path, to_npz(tensors, types, compress, loc), loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -19,7 +19,6 @@ namespace tinytorch::inline TT_BUILD {
 
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
-using StoredTypes = std::map<std::string, StoredType>;  // by the name of a tensor
 namespace io {
 class MappedFile;
 }

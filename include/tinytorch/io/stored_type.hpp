@@ -12,13 +12,16 @@
 // learning", 2022.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <tinytorch/io/bytes.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
 enum class StoredType : uint8_t { i16, u16, u32, u64, f8_e4m3, f8_e5m2 };
 inline constexpr int kStoredTypeCount = 6;
+using StoredTypes = std::map<std::string, StoredType>;  // by the name of a tensor
 
 constexpr const char* name_of(StoredType t) {
   constexpr const char* kNames[kStoredTypeCount] = {"i16", "u16", "u32", "u64", "f8_e4m3", "f8_e5m2"};

@@ -123,4 +123,45 @@ class PReLU : public Module {
   Tensor weight;  // [channels]
 };
 
+// alpha elu(x / alpha) (Barron, 2017)
+class CELU : public Module {
+ public:
+  explicit CELU(double scale = 1) : alpha(scale) {}
+  Tensor forward(const Tensor& x) override { return celu(x, alpha); }
+  double alpha;
+};
+// softmax(-x)
+class Softmin : public Module {
+ public:
+  explicit Softmin(int dimension = -1) : dim(dimension) {}
+  Tensor forward(const Tensor& x) override { return softmin(x, dim); }
+  int dim;
+};
+// x where |x| > lambda, else 0
+class Hardshrink : public Module {
+ public:
+  explicit Hardshrink(double limit = 0.5) : lambda(limit) {}
+  Tensor forward(const Tensor& x) override { return hardshrink(x, lambda); }
+  double lambda;
+};
+// x - clamp(x, -lambda, lambda)
+class Softshrink : public Module {
+ public:
+  explicit Softshrink(double limit = 0.5) : lambda(limit) {}
+  Tensor forward(const Tensor& x) override { return softshrink(x, lambda); }
+  double lambda;
+};
+// x - tanh(x)
+class Tanhshrink : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return tanhshrink(x); }
+};
+// x where x > limit, else value
+class Threshold : public Module {
+ public:
+  Threshold(double lower, double replacement) : limit(lower), value(replacement) {}
+  Tensor forward(const Tensor& x) override { return threshold(x, limit, value); }
+  double limit, value;
+};
+
 }  // namespace tinytorch::inline TT_BUILD

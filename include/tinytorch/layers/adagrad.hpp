@@ -8,6 +8,7 @@
 // optimization", 2011.
 #pragma once
 
+#include <concepts>
 #include <tinytorch/backend/cpu/optimizer_rules.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
@@ -23,6 +24,10 @@ struct AdagradOptions {
 
 class Adagrad : public Optimizer {
  public:
+  // Adagrad(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  Adagrad(const Parameters& parameters, Rate lr, TT_LOC)
+      : Adagrad(parameters, AdagradOptions{.lr = lr}, loc) {}
   explicit Adagrad(const Tensors& parameters, AdagradOptions adagrad_options = {}, TT_LOC)
       : Adagrad(numbered(parameters), adagrad_options, loc) {}
   explicit Adagrad(const NamedTensors& parameters, AdagradOptions adagrad_options = {}, TT_LOC)

@@ -11,6 +11,7 @@
 // Kale, Kumar, "On the convergence of Adam and beyond", 2018.
 #pragma once
 
+#include <concepts>
 #include <tinytorch/backend/cpu/optimizer_rules.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
@@ -26,6 +27,9 @@ struct AdamOptions {
 
 class Adam : public Optimizer {
  public:
+  // Adam(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  Adam(const Parameters& parameters, Rate lr, TT_LOC) : Adam(parameters, AdamOptions{.lr = lr}, loc) {}
   explicit Adam(const Tensors& parameters, AdamOptions adam_options = {}, TT_LOC)
       : Adam(numbered(parameters), adam_options, loc) {}
   explicit Adam(const NamedTensors& parameters, AdamOptions adam_options = {}, TT_LOC)
@@ -66,6 +70,10 @@ class Adam : public Optimizer {
 
 class AdamW : public Adam {
  public:
+  // AdamW(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  AdamW(const Parameters& parameters, Rate lr, TT_LOC)
+      : AdamW(parameters, AdamOptions{.lr = lr, .weight_decay = 0.01}, loc) {}
   explicit AdamW(const Tensors& parameters, AdamOptions adam_options = {.weight_decay = 0.01}, TT_LOC)
       : AdamW(numbered(parameters), adam_options, loc) {}
   explicit AdamW(const NamedTensors& parameters, AdamOptions adam_options = {.weight_decay = 0.01}, TT_LOC)

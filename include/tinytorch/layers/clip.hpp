@@ -115,4 +115,12 @@ inline void clip_gradient_value(const Tensors& parameters, double limit, TT_LOC)
   }
 }
 
+// PyTorch's names of clip_gradient_norm and clip_gradient_value.
+inline double clip_grad_norm_(const Tensors& parameters, double max_norm, TT_LOC) {
+  return clip_gradient_norm(parameters, max_norm, loc);
+}
+inline void clip_grad_value_(const Tensors& parameters, double clip_value, TT_LOC) {
+  clip_gradient_value(parameters, clip_value, loc);
+}
+
 }  // namespace tinytorch::inline TT_BUILD

@@ -21,6 +21,7 @@ class Conv1d : public Module {
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel, Conv1dOptions conv_options = {},
          bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
       : options(conv_options) {
+    options.bias = options.bias && with_bias;
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
       fail("TT-NN-12",
            "Conv1d: " + std::to_string(in_channels) + " input and " + std::to_string(out_channels) +
@@ -31,7 +32,7 @@ class Conv1d : public Module {
     weight = add_parameter("weight", empty({out_channels, width, kernel}, f32, default_device(), loc));
     const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width * kernel)));
     init::uniform(weight, -bound, bound, generator);
-    if (!with_bias) return;
+    if (!options.bias) return;
     bias = add_parameter("bias", empty({out_channels}));
     init::uniform(bias, -bound, bound, generator);
   }

@@ -19,6 +19,7 @@ class Conv2d : public Module {
   Conv2d(int64_t in_channels, int64_t out_channels, KernelSize kernel, Conv2dOptions conv_options = {},
          bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
       : options(conv_options) {
+    options.bias = options.bias && with_bias;
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
       fail("TT-NN-12",
            "Conv2d: " + std::to_string(in_channels) + " input and " + std::to_string(out_channels) +
@@ -31,7 +32,7 @@ class Conv2d : public Module {
     const int64_t fan_in = group_channels * kernel.height * kernel.width;
     const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in)));
     init::uniform(weight, -bound, bound, generator);
-    if (!with_bias) return;
+    if (!options.bias) return;
     bias = add_parameter("bias", empty({out_channels}));
     init::uniform(bias, -bound, bound, generator);
   }

@@ -21,6 +21,7 @@ class Conv3d : public Module {
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel, Conv3dOptions conv_options = {},
          bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
       : options(conv_options) {
+    options.bias = options.bias && with_bias;
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
       fail("TT-NN-12",
            "Conv3d: " + std::to_string(in_channels) + " input and " + std::to_string(out_channels) +
@@ -33,7 +34,7 @@ class Conv3d : public Module {
     const int64_t fan_in = std::max<int64_t>(1, width * kernel.depth * kernel.height * kernel.width);
     const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
     init::uniform(weight, -bound, bound, generator);
-    if (!with_bias) return;
+    if (!options.bias) return;
     bias = add_parameter("bias", empty({out_channels}));
     init::uniform(bias, -bound, bound, generator);
   }

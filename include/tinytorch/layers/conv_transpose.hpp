@@ -29,6 +29,7 @@ class ConvTransposeBase : public Module {
   ConvTransposeBase(int64_t in_channels, int64_t out_channels, const Shape& sides,
                     ConvTransposeOptions conv_options, bool with_bias, Generator& generator, Loc loc)
       : options(conv_options) {
+    options.bias = options.bias && with_bias;
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
       fail("TT-NN-12",
            "ConvTranspose: " + std::to_string(in_channels) + " input and " + std::to_string(out_channels) +
@@ -41,7 +42,7 @@ class ConvTransposeBase : public Module {
     const int64_t fan = in_channels > 0 ? weight.numel() / in_channels : 0;
     const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan)));
     init::uniform(weight, -bound, bound, generator);
-    if (!with_bias) return;
+    if (!options.bias) return;
     bias = add_parameter("bias", empty({out_channels}));
     init::uniform(bias, -bound, bound, generator);
   }

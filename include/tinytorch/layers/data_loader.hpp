@@ -40,6 +40,7 @@ class DataLoader : public BatchSource {
     const int64_t n = samples(), b = options_.batch_size;
     return options_.drop_last ? n / b : ceil_div(n, b);
   }
+  int64_t size() const { return batches_per_epoch(); }  // as len(loader) in PyTorch
   const DataLoaderOptions& options() const { return options_; }
 
   inline std::optional<Batch> next() override;

@@ -23,4 +23,20 @@ class Dropout : public Module {
   Generator* generator;
 };
 
+// Drops whole channels of x [N, C, ...], whose elements are alike in images and sequences (Tompson et al.,
+// 2015).
+class ChannelDropout : public Dropout {
+ public:
+  using Dropout::Dropout;
+  Tensor forward(const Tensor& x) override {
+    if (!training() || p == 0) return x;
+    Shape channels{x.size(0), x.size(1)};
+    for (int d = 2; d < x.rank(); ++d) channels.push_back(1);
+    return x * dropout(ones(channels, x.dtype(), x.device()), p, *generator);
+  }
+};
+using Dropout1d = ChannelDropout;  // x [N, C, L]
+using Dropout2d = ChannelDropout;  // x [N, C, H, W]
+using Dropout3d = ChannelDropout;  // x [N, C, D, H, W]
+
 }  // namespace tinytorch::inline TT_BUILD

@@ -100,6 +100,17 @@ inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& gene
   uniform(t, -bound, bound, generator);
 }
 
+// PyTorch's names, which end in an underscore because they write to t.
+inline void constant_(Tensor t, double value) { constant(t, value); }
+inline void zeros_(Tensor t) { constant(t, 0); }
+inline void ones_(Tensor t) { constant(t, 1); }
+inline void uniform_(Tensor t, double low = 0, double high = 1) { uniform(t, low, high); }
+inline void normal_(Tensor t, double mean = 0, double deviation = 1) { normal(t, mean, deviation); }
+inline void xavier_uniform_(Tensor t, double gain = 1) { xavier_uniform(t, gain); }
+inline void xavier_normal_(Tensor t, double gain = 1) { xavier_normal(t, gain); }
+inline void kaiming_uniform_(Tensor t, double gain = relu_gain()) { kaiming_uniform(t, gain); }
+inline void kaiming_normal_(Tensor t, double gain = relu_gain()) { kaiming_normal(t, gain); }
+
 // Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller tail
 // probability. The first guess is Polya's approximation (1945).
 inline double normal_quantile(double p) {

@@ -20,11 +20,14 @@
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/layers/eval_mode.hpp>
 #include <tinytorch/layers/gradient_sum.hpp>
+#include <tinytorch/layers/identity.hpp>
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/instance_norm.hpp>
 #include <tinytorch/layers/json_lines.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/lion.hpp>
+#include <tinytorch/layers/losses.hpp>
+#include <tinytorch/layers/lr_scheduler.hpp>
 #include <tinytorch/layers/metrics.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/layers/module_dict.hpp>

@@ -8,6 +8,7 @@
 // Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023.
 #pragma once
 
+#include <concepts>
 #include <tinytorch/backend/cpu/optimizer_rules.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
@@ -21,6 +22,9 @@ struct LionOptions {
 
 class Lion : public Optimizer {
  public:
+  // Lion(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  Lion(const Parameters& parameters, Rate lr, TT_LOC) : Lion(parameters, LionOptions{.lr = lr}, loc) {}
   explicit Lion(const Tensors& parameters, LionOptions lion_options = {}, TT_LOC)
       : Lion(numbered(parameters), lion_options, loc) {}
   explicit Lion(const NamedTensors& parameters, LionOptions lion_options = {}, TT_LOC)

@@ -31,9 +31,9 @@ struct NamedTensor {
 using NamedTensors = std::vector<NamedTensor>;  // in order of registration
 // Tensors by their positions, "0", "1", ..., for an optimizer that gets net.parameters(). Its state is then
 // saved under positions, as PyTorch saves it; with net.named_parameters() it is saved under names.
-inline NamedTensors numbered(const Tensors& tensors) {
+inline NamedTensors numbered(const Tensors& tensors, size_t first = 0) {
   NamedTensors out;
-  for (const Tensor& t : tensors) out.push_back({std::to_string(out.size()), t});
+  for (const Tensor& t : tensors) out.push_back({std::to_string(first + out.size()), t});
   return out;
 }
 
@@ -113,6 +113,11 @@ class Module {
     if (replacement_) return replacement_->for_each_module(f, path);
     f(path, *this);
     for (Child& c : children_) c.module->for_each_module(f, join(path, c.name));
+  }
+
+  // Without a gradient, the parameters are not trained: a frozen part of a network.
+  void requires_grad_(bool on = true) {
+    for (NamedTensor& p : named_parameters()) p.tensor.requires_grad_(on);
   }
 
   // --- modes ---

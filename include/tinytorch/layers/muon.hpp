@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <tinytorch/layers/optimizer.hpp>
 #include <tinytorch/tensor/ops.hpp>
 
@@ -37,6 +38,9 @@ TT_API Tensor orthogonalized(const Tensor& x, const MuonOptions& options = {}, T
 // Parameters must be matrices (TT-OPT-13).
 class Muon : public Optimizer {
  public:
+  // Muon(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  Muon(const Parameters& parameters, Rate lr, TT_LOC) : Muon(parameters, MuonOptions{.lr = lr}, loc) {}
   explicit Muon(const Tensors& parameters, MuonOptions muon_options = {}, TT_LOC)
       : Muon(numbered(parameters), muon_options, loc) {}
   explicit Muon(const NamedTensors& parameters, MuonOptions muon_options = {}, TT_LOC)

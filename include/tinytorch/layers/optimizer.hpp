@@ -6,9 +6,9 @@
 //
 // net.parameters() will do, too; the state is then saved under the positions of the parameters.
 //
-// The optimizer keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than
-// the distance to the next 16-bit value, and would be lost in 16 bits.
-// Source: Micikevicius et al., "Mixed precision training", 2018.
+// It keeps an f32 copy (the master) of each bf16 or f16 parameter. An update is often smaller than the
+// distance to the next 16-bit value, and would be lost in 16 bits. Source: Micikevicius et al., "Mixed
+// precision training", 2018.
 #pragma once
 
 #include <cmath>
@@ -35,19 +35,17 @@ class Optimizer {
 
   // Applies one update to every parameter that has a gradient.
   void step(TT_LOC);
-  // step() with all gradients scaled so that their common norm is at most `limit` (clip.hpp). grad() itself
-  // is not changed. If the norm is not finite, parameters, state and step counts stay as they are. Returns
-  // the norm before clipping, an f64 scalar on the parameters' device, without waiting for the device: unlike
-  // clip_gradient_norm, a CUDA graph can capture it. Throws TT-OPT-09 if limit <= 0, and TT-OPT-11 if the
-  // parameters are on several devices.
+  // step() with all gradients scaled so that their common norm is at most `limit` (clip.hpp), without a
+  // change of grad(). If the norm is not finite, parameters, state and step counts stay as they are. Returns
+  // the norm before clipping, f64 on the parameters' device, without waiting, so that a CUDA graph can
+  // capture it. Throws TT-OPT-09 if limit <= 0, and TT-OPT-11 if the parameters are on several devices.
   Tensor step_clipped(double limit, TT_LOC);
   void zero_grad();
   // Calls f() after each step, which may be captured: pruning keeps zeros by it. Empty: no longer.
   void after_step(std::function<void()> f) { after_step_ = std::move(f); }
 
-  // The learning rate and the step counts that updates use are stored on the parameters' device. So each
-  // replay of a captured step increments the counts, and uses the rate of the last set_lr() outside of the
-  // capture.
+  // The learning rate and the step counts that updates use are stored on the parameters' device. So a replay
+  // of a captured step increments the counts, and uses the rate of the last set_lr() outside of the capture.
   double lr() const { return lr_; }
   // Multiplies the rates of parameters that have their own by the same factor, so that a schedule moves all.
   void set_lr(double lr, TT_LOC);
@@ -55,9 +53,12 @@ class Optimizer {
 
   // Adds parameters, with their own rate or weight decay:
   //   optimizer.add_group(head.named_parameters(), {.lr = 1e-4});
-  // Throws TT-OPT-12 for a tensor or name that the optimizer already has, TT-OPT-03 or TT-OPT-04 for a
-  // negative rate or decay, or for a rate of its own while the optimizer's rate is 0.
+  // Throws TT-OPT-12 for a tensor or name that it already has, TT-OPT-03 or TT-OPT-04 for a negative rate or
+  // decay, or for a rate of its own while the optimizer's rate is 0. Without names, positions go on counting.
   void add_group(const NamedTensors& parameters, const GroupOptions& options = {}, TT_LOC);
+  void add_group(const Tensors& added, const GroupOptions& options = {}, TT_LOC) {
+    add_group(numbered(added, slots_.size()), options, loc);
+  }
   // Gives some parameters their own rate or weight decay. Returns the number of parameters:
   //   optimizer.set_group([](const NamedTensor& p) { return p.tensor.rank() < 2; }, {.weight_decay = 0});
   template <class Predicate>
@@ -103,12 +104,12 @@ class Optimizer {
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
             std::vector<std::string> state_names, Loc loc, double initial_state = 0);
 
-  // Updates slot.master and slot.state by a gradient of the same dtype and memory layout. slot.step already
-  // counts this update. A derived optimizer defines this function or update_all().
+  // Updates slot.master and slot.state by a gradient of their dtype and layout. slot.step counts this update
+  // already. A derived optimizer defines this function or update_all().
   TT_API virtual void update(Slot&, const Tensor&);
-  // Updates slots of one device and rate, and increments their step counts. `scalars` is indexed by
-  // backend::StepScalar. With `clip`, gradients are multiplied by scalars[kGradientFactor], and if that is
-  // NaN nothing changes. The default calls update() for each slot; most optimizers need one kernel for all.
+  // Updates slots of one device and rate, and counts the step. `scalars` is indexed by backend::StepScalar.
+  // With `clip`, gradients are multiplied by scalars[kGradientFactor], and a NaN there changes nothing. The
+  // default calls update() for each slot; most optimizers need one kernel for all.
   TT_API virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
   // Throws for a parameter that add_group() must refuse.
   virtual void require_parameter(const NamedTensor&, Loc) const {}

@@ -34,14 +34,20 @@ class AvgPool2d : public Module {
 // Averages an image of any size into out_h x out_w values. 1 x 1 is global average pooling.
 class AdaptiveAvgPool2d : public Module {
  public:
-  explicit AdaptiveAvgPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}
+  // One number makes the result square.
+  explicit AdaptiveAvgPool2d(Size2d out = 1) : height(out.height), width(out.width) {}
+  explicit AdaptiveAvgPool2d(const int64_t (&out)[2]) : height(out[0]), width(out[1]) {}
+  AdaptiveAvgPool2d(int64_t out_h, int64_t out_w) : height(out_h), width(out_w) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, height, width); }
   int64_t height, width;
 };
 
 class AdaptiveMaxPool2d : public Module {
  public:
-  explicit AdaptiveMaxPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}
+  // One number makes the result square.
+  explicit AdaptiveMaxPool2d(Size2d out = 1) : height(out.height), width(out.width) {}
+  explicit AdaptiveMaxPool2d(const int64_t (&out)[2]) : height(out[0]), width(out[1]) {}
+  AdaptiveMaxPool2d(int64_t out_h, int64_t out_w) : height(out_h), width(out_w) {}
   Tensor forward(const Tensor& x) override { return adaptive_max_pool2d(x, height, width); }
   int64_t height, width;
 };

@@ -4,7 +4,7 @@
 //   LSTM  i, f, o = sigmoid(...), g = tanh(...);  cell' = f cell + i g,  h' = o tanh(cell')
 //   GRU   r, z = sigmoid(...), n = tanh(W x + b + r (U h + c));  h' = (1 - z) n + z h
 //
-//   tt::LSTM lstm(10, 20, {.layers = 2});
+//   tt::LSTM lstm(10, 20, {.num_layers = 2});
 //   auto [y, state] = lstm(x);          // x [T, B, 10] -> y [T, B, 20]; state.hidden, state.cell [2, B, 20]
 //   auto [more, next] = lstm(x2, state);
 //
@@ -30,7 +30,7 @@ struct RecurrentState {
   Tensor hidden{}, cell{};
 };
 struct RecurrentOptions {
-  int64_t layers = 1;
+  int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;    // x and y are [B, T, ...]; states are not affected
   double dropout = 0;          // of the output of each layer but the last, in training
@@ -135,10 +135,10 @@ class Recurrent : public RecurrentBase {
   Recurrent(RecurrentUnit kind, int64_t input_size, int64_t hidden_size, const RecurrentOptions& given,
             Generator& generator, Loc loc)
       : RecurrentBase(kind, input_size, hidden_size, loc), options(given) {
-    if (options.layers < 1 || !(options.dropout >= 0 && options.dropout <= 1)) {
-      fail("TT-RANGE-08", "a recurrent layer needs layers of at least 1 and dropout in [0, 1]", loc);
+    if (options.num_layers < 1 || !(options.dropout >= 0 && options.dropout <= 1)) {
+      fail("TT-RANGE-08", "a recurrent layer needs num_layers of at least 1 and dropout in [0, 1]", loc);
     }
-    for (int64_t layer = 0; layer < options.layers; ++layer) {
+    for (int64_t layer = 0; layer < options.num_layers; ++layer) {
       const int64_t width = layer == 0 ? inputs : directions() * features;
       for (int64_t d = 0; d < directions(); ++d) {
         const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
@@ -160,7 +160,7 @@ class Recurrent : public RecurrentBase {
     Tensor sequence = one ? unsqueeze(x, 1) : (options.batch_first ? transpose(x, 0, 1) : x);  // [T, B, I]
     const int64_t T = sequence.size(0), B = sequence.size(1);
     require_sizes(T > 0, "sequences of at least one step", x, loc);
-    const int64_t count = options.layers * directions();
+    const int64_t count = options.num_layers * directions();
     const Shape shape = one ? Shape{count, features} : Shape{count, B, features};
     RecurrentState state = complete(given, shape, x, loc);
     if (one) state = {unsqueeze(state.hidden, 1), unsqueeze(state.cell, 1)};
@@ -168,7 +168,7 @@ class Recurrent : public RecurrentBase {
 
     const Tensors hidden = unbind(state.hidden, 0), cell = unbind(state.cell, 0);
     Tensors last_hidden, last_cell;
-    for (int64_t layer = 0; layer < options.layers; ++layer) {
+    for (int64_t layer = 0; layer < options.num_layers; ++layer) {
       Tensors outputs;
       for (int64_t d = 0; d < directions(); ++d) {
         const auto at = static_cast<size_t>(layer * directions() + d);
@@ -177,7 +177,7 @@ class Recurrent : public RecurrentBase {
         last_hidden.push_back(s.hidden), last_cell.push_back(s.cell);
       }
       sequence = outputs.size() == 1 ? outputs[0] : cat(outputs, 2);
-      if (training() && options.dropout > 0 && layer + 1 < options.layers)
+      if (training() && options.dropout > 0 && layer + 1 < options.num_layers)
         sequence = tinytorch::dropout(sequence, options.dropout);
     }
     RecurrentState last{stack(last_hidden, 0)};

@@ -8,6 +8,7 @@
 // Sources: Tieleman and Hinton, "Lecture 6.5: RMSprop", 2012; Graves, 2013 (centered).
 #pragma once
 
+#include <concepts>
 #include <tinytorch/backend/cpu/optimizer_rules.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
@@ -24,6 +25,10 @@ struct RmsPropOptions {
 
 class RMSprop : public Optimizer {
  public:
+  // RMSprop(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  RMSprop(const Parameters& parameters, Rate lr, TT_LOC)
+      : RMSprop(parameters, RmsPropOptions{.lr = lr}, loc) {}
   explicit RMSprop(const Tensors& parameters, RmsPropOptions rmsprop_options = {}, TT_LOC)
       : RMSprop(numbered(parameters), rmsprop_options, loc) {}
   explicit RMSprop(const NamedTensors& parameters, RmsPropOptions rmsprop_options = {}, TT_LOC)

@@ -22,6 +22,11 @@ TT_API void save(const Module& net, const std::string& path, TT_LOC);
 // differences, and changes nothing.
 TT_API void load(Module& net, const std::string& path, TT_LOC);
 
+// The tensors of such a file by name, and their way back into it: the form in which PyTorch's programs save,
+// net.load_state_dict(load("net.safetensors")).
+TT_API StateDict load(const std::string& path, TT_LOC);
+TT_API void save(const StateDict& state, const std::string& path, TT_LOC);
+
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(LAYERS)
@@ -31,23 +36,25 @@ TT_API void load(Module& net, const std::string& path, TT_LOC);
 
 namespace tinytorch::inline TT_BUILD {
 
-TT_API void save(const Module& net, const std::string& path, Loc loc) {
+TT_API void save(const Module& net, const std::string& path, Loc loc) { save(net.state_dict(), path, loc); }
+TT_API void save(const StateDict& state, const std::string& path, Loc loc) {
   if (!path.ends_with(".safetensors")) {
     fail("TT-IO-02",
          "save: a model is saved as safetensors, and '" + path +
              "' has another ending\n  hint: name the file " + path + ".safetensors",
          loc);
   }
-  save_safetensors(path, net.state_dict(), {}, loc);
+  save_safetensors(path, state, {}, loc);
 }
 
-TT_API void load(Module& net, const std::string& path, Loc loc) {
+TT_API void load(Module& net, const std::string& path, Loc loc) { net.load_state_dict(load(path, loc), loc); }
+TT_API StateDict load(const std::string& path, Loc loc) {
   Metadata metadata;
   TensorMap tensors = load_safetensors(path, &metadata, loc);
   const auto format = metadata.find("format");
   if (format != metadata.end() && format->second == kCheckpointFormat)
     tensors = checkpoint::entries_under(tensors, "model.");
-  net.load_state_dict(tensors, loc);
+  return tensors;
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -33,6 +33,11 @@ class Sequential : public Module {
     }
   }
 
+  template <class M>
+  Sequential& push_back(M&& module) {  // the name that std::vector and PyTorch's C++ API have
+    return append(std::forward<M>(module));
+  }
+
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
     for (const auto& layer : layers_) y = (*layer)(y);

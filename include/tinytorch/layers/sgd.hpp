@@ -7,6 +7,7 @@
 // learning", 2013.
 #pragma once
 
+#include <concepts>
 #include <tinytorch/layers/optimizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -20,6 +21,9 @@ struct SgdOptions {
 
 class SGD : public Optimizer {
  public:
+  // SGD(net.parameters(), 0.1): the rate alone; the other options are the default ones.
+  template <class Parameters, std::floating_point Rate>
+  SGD(const Parameters& parameters, Rate lr, TT_LOC) : SGD(parameters, SgdOptions{.lr = lr}, loc) {}
   explicit SGD(const Tensors& parameters, SgdOptions sgd_options = {}, TT_LOC)
       : SGD(numbered(parameters), sgd_options, loc) {}
   explicit SGD(const NamedTensors& parameters, SgdOptions sgd_options = {}, TT_LOC)

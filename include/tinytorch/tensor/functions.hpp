@@ -226,6 +226,7 @@ struct Size2d {
 struct Conv2dOptions {
   Size2d stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
+  bool bias = true;  // of a layer: whether it has one. A function has one if its argument is defined.
 };
 // weight [C_out, C_in / groups, KH, KW], bias [C_out] or undefined
 TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -309,7 +310,8 @@ TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
                                Generator& generator = default_generator(), TT_LOC);
 
 // --- embedding and dropout ---
-// weight [V, C], index i64 of any shape -> [..., C]
+// weight [V, C], index i64 of any shape -> [..., C]. The order of PyTorch, embedding(index, weight), will do,
+// too, because their dtypes differ.
 TT_API Tensor embedding(const Tensor& weight, const Tensor& index, TT_LOC);
 // Sets elements to 0 with probability p, and scales the others by 1 / (1 - p). The mask is not stored:
 // backward recomputes it from the random counter.

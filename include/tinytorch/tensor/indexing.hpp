@@ -62,6 +62,10 @@ TT_API Tensor masked_select(const Tensor& x, const Tensor& mask, TT_LOC);
 // a mask (bool) of x's leading dimensions, or i64 positions in dimension 0, of any shape; negative ones count
 // from the end. If a position occurs twice, the last value counts. The list of positions is read on the CPU.
 TT_API Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, TT_LOC);
+// A copy of x with source's elements at the positions that gather(x, dim, index) reads; index and source have
+// the same shape. If a position occurs twice, the last value counts. index is read on the CPU.
+TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
+TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, Scalar value, TT_LOC);
 // Writes the elements of y, which may be a view; `values` broadcast to its shape and take its dtype and
 // device.
 TT_API void write_elements(const char* op, const Tensor& y, const Tensor& values, Loc loc);

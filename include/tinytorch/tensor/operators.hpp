@@ -17,6 +17,19 @@ TT_API Tensor operator-(TensorArg x);
 TT_API Tensor operator!(const Tensor& x);
 TT_API Tensor operator&&(const Tensor& a, TensorArg b);
 TT_API Tensor operator||(const Tensor& a, TensorArg b);
+// The same for masks, in Python's spelling: m & (x < 5). Both must be bool (TT-DTYPE-06).
+TT_API Tensor operator~(TensorArg x);
+TT_API Tensor operator&(const Tensor& a, TensorArg b);
+TT_API Tensor operator|(const Tensor& a, TensorArg b);
+TT_API Tensor operator^(const Tensor& a, TensorArg b);
+TT_API Tensor operator&=(TensorArg y, TensorArg b);
+TT_API Tensor operator|=(TensorArg y, TensorArg b);
+TT_API Tensor operator^=(TensorArg y, TensorArg b);
+// The remainder of a division, with the sign of b as in Python (tensor/ops/division.hpp).
+TT_API Tensor operator%(TensorArg a, TensorArg b);
+TT_API Tensor operator%(TensorArg a, Scalar b);
+TT_API Tensor operator%=(TensorArg y, TensorArg b);
+TT_API Tensor operator%=(TensorArg y, Scalar b);
 TT_API Tensor operator+(TensorArg a, TensorArg b);
 TT_API Tensor operator+(TensorArg a, Scalar b);
 TT_API Tensor operator+(Scalar a, TensorArg b);

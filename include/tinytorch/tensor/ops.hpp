@@ -12,6 +12,7 @@
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/conv_transpose.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/diagonal.hpp>
 #include <tinytorch/tensor/ops/division.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/einsum.hpp>

@@ -88,7 +88,8 @@ void for_each_element(const backend::View& v, F&& f) {
 
 class Tensor : public TensorMethods {
  public:
-  using TensorMethods::reshape, TensorMethods::expand, TensorMethods::permute, TensorMethods::add_;
+  using TensorMethods::add_, TensorMethods::mul_, TensorMethods::to;
+  using TensorMethods::reshape, TensorMethods::expand, TensorMethods::permute;
   Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
@@ -148,7 +149,7 @@ class Tensor : public TensorMethods {
   template <class T = float>
   std::vector<T> to_vector(TT_LOC) const {
     tell_host_read(*this, loc);
-    if (!device().is_cpu()) return detach().to(cpu).to_vector<T>(loc);
+    if (!device().is_cpu()) return detach().to(tinytorch::cpu).to_vector<T>(loc);
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
     tinytorch::dispatch(dtype(), [&]<class U>(U*) {
@@ -206,10 +207,6 @@ class Tensor : public TensorMethods {
   // PyTorch's x[0, 1] and x[:, 1:3]. x[mask] and x[index] copy (tensor/indexing.hpp).
   Tensor operator[](std::initializer_list<IndexItem> items) const;
   Selected operator[](TensorArg at) const;
-
-  // --- the most used reductions ---
-  Tensor sum(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
-  Tensor mean(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
 
   // "f32 [2, 3] on cpu", after the name if there is one: the text for a tensor in messages.
   std::string describe() const;
@@ -382,7 +379,7 @@ TT_API Tensor Tensor::only_element(Loc loc) const {
   tell_host_read(*this, loc);
   if (!device().is_cpu()) {
     backend::cuda::refuse_in_capture("item()", loc);
-    return detach().to(cpu, loc);
+    return detach().to(tinytorch::cpu, loc);
   }
   return *this;
 }

@@ -14,9 +14,17 @@ TT_API Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction
 // d = |x - target|: d^2 / (2 beta) below beta, else d - beta / 2. beta >= 0, TT-RANGE-08 otherwise.
 TT_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta = 1,
                              Reduction reduction = Reduction::mean, TT_LOC);
+inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta = 1,
+                             TT_LOC) {
+  return smooth_l1_loss(x, target, beta, reduction, loc);  // PyTorch's order of the arguments
+}
 // d = |x - target|: d^2 / 2 up to delta, else delta (d - delta / 2). delta > 0, TT-RANGE-08 otherwise.
 TT_API Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1,
                          Reduction reduction = Reduction::mean, TT_LOC);
+inline Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta = 1,
+                         TT_LOC) {
+  return huber_loss(x, target, delta, reduction, loc);  // PyTorch's order of the arguments
+}
 
 struct NllOptions {
   Tensor weight{};  // [C]: a factor of each class; undefined: 1
@@ -45,6 +53,14 @@ inline Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& ta
                                                Reduction reduction = Reduction::mean, TT_LOC) {
   return bce_with_logits(x, target, reduction, loc);
 }
+
+struct BceOptions {
+  Tensor weight{};      // a factor of each element; broadcasts
+  Tensor pos_weight{};  // a factor of the loss of target 1, such as one for each class; broadcasts
+  Reduction reduction = Reduction::mean;
+};
+TT_API Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+                                               const BceOptions& options, TT_LOC);
 
 // x . y / (max(|x|, eps) max(|y|, eps)) along a dimension, which the result does not have.
 TT_API Tensor cosine_similarity(const Tensor& x, const Tensor& y, int dim = 1, double eps = 1e-8, TT_LOC);
@@ -93,6 +109,19 @@ inline void require_pairs(const char* op, const Tensors& tensors, Loc loc) {
 
 inline void require_option(bool valid, const char* rule, Loc loc) {
   if (!valid) fail("TT-RANGE-08", rule, loc);
+}
+
+TT_API Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+                                               const BceOptions& options, Loc loc) {
+  require_pairs("binary_cross_entropy_with_logits", {x, target}, loc);
+  // (1 - t) x + (1 + (p - 1) t) log(1 + e^-x), for the factor p of target 1
+  Tensor of_ones = softplus(neg(x, loc), 1, loc);
+  if (const Tensor& p = options.pos_weight; p.defined()) {
+    of_ones = mul(of_ones, add(mul(sub(p, Scalar(1), loc), target, loc), Scalar(1), loc), loc);
+  }
+  Tensor loss = add(mul(sub(Scalar(1), target, loc), x, loc), of_ones, loc);
+  if (options.weight.defined()) loss = mul(loss, options.weight, loc);
+  return reduced(loss, options.reduction, loc);
 }
 
 TT_API Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, Loc loc) {

@@ -14,6 +14,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // --- elementwise ---
+TT_API Tensor exp2(const Tensor& x, TT_LOC);   // 2^x
 TT_API Tensor log2(const Tensor& x, TT_LOC);   // log(x) / log(2)
 TT_API Tensor log10(const Tensor& x, TT_LOC);  // log(x) / log(10)
 TT_API Tensor tan(const Tensor& x, TT_LOC);    // sin(x) / cos(x)
@@ -45,6 +46,8 @@ TT_API Tensor isclose(const Tensor& a, const Tensor& b, double relative = 1e-5, 
 // Returns true if all elements are close: |a - b| <= absolute + relative |b|. It waits for the device.
 TT_API bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                      bool equal_nan = false, TT_LOC);
+// Returns true if a and b have the same shape and equal elements. It waits for the device.
+TT_API bool equal(const Tensor& a, const Tensor& b, TT_LOC);
 
 // --- activations ---
 TT_API Tensor relu6(const Tensor& x, TT_LOC);                                       // clamp(x, 0, 6)
@@ -74,6 +77,13 @@ TT_API Tensor count_nonzero(const Tensor& x, const Dims& dims = {}, TT_LOC);  //
 // Sum and mean of the elements that are not NaN. A mean of none is NaN.
 TT_API Tensor nansum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
 TT_API Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+// Each element is the product of the elements up to it along dim. It takes one step for each position.
+TT_API Tensor cumprod(const Tensor& x, int dim, TT_LOC);
+// (sum |x|^p)^(1/p) along dims, or of all elements; p > 0 or infinity, the largest |x|. norm() is the case 2.
+// Throws TT-RANGE-08 for another p.
+TT_API Tensor vector_norm(const Tensor& x, double p, const Dims& dims, bool keepdim, Loc loc);
+// x / max(|x|, eps), where |x| is the p-norm along dim.
+TT_API Tensor normalize(const Tensor& x, double p = 2, int dim = 1, double eps = 1e-12, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
 
@@ -86,6 +96,7 @@ TT_API Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = fal
 
 namespace tinytorch::inline TT_BUILD {
 
+TT_API Tensor exp2(const Tensor& x, Loc loc) { return exp(mul(x, Scalar(std::log(2.0)), loc), loc); }
 TT_API Tensor log2(const Tensor& x, Loc loc) { return div(log(x, loc), Scalar(std::log(2.0)), loc); }
 TT_API Tensor log10(const Tensor& x, Loc loc) { return div(log(x, loc), Scalar(std::log(10.0)), loc); }
 TT_API Tensor tan(const Tensor& x, Loc loc) { return div(sin(x, loc), cos(x, loc), loc); }
@@ -248,6 +259,34 @@ TT_API Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) 
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor count = sum(cast(eq(x.detach(), x.detach(), loc), wide, loc), dims, keepdim, loc);
   return cast(div(nansum(cast(x, wide, loc), dims, keepdim, loc), count, loc), x.dtype(), loc);
+}
+
+TT_API bool equal(const Tensor& a, const Tensor& b, Loc loc) {
+  require_defined("equal", loc, a, b);
+  return a.shape() == b.shape() && all(eq(a, b, loc), {}, false, loc).item<bool>(loc);
+}
+TT_API Tensor cumprod(const Tensor& x, int dim, Loc loc) {
+  require_defined("cumprod", loc, x);
+  if (x.rank() == 0) return x;
+  Tensors products;
+  for (const Tensor& part : split(x, 1, normalize_dim(dim, x.rank(), "cumprod", loc), loc)) {
+    products.push_back(products.empty() ? part : mul(products.back(), part, loc));
+  }
+  return products.empty() ? x : cat(products, dim, loc);
+}
+TT_API Tensor vector_norm(const Tensor& x, double p, const Dims& dims, bool keepdim, Loc loc) {
+  require_defined("norm", loc, x);
+  if (!(p > 0)) fail("TT-RANGE-08", "norm: p must be above 0, got " + std::to_string(p), loc);
+  if (p == 2) return norm(x, dims, keepdim, loc);
+  require_floating("norm", x, loc);
+  const Tensor size = abs(x, loc);
+  if (std::isinf(p)) return amax(size, dims, keepdim, loc);
+  if (p == 1) return sum(size, dims, keepdim, loc);
+  return pow(sum(pow(size, Scalar(p), loc), dims, keepdim, loc), Scalar(1 / p), loc);
+}
+TT_API Tensor normalize(const Tensor& x, double p, int dim, double eps, Loc loc) {
+  require_defined("normalize", loc, x);
+  return div(x, clamp_min(vector_norm(x, p, {dim}, true, loc), Scalar(eps), loc), loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

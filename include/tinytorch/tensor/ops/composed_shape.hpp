@@ -16,6 +16,8 @@ namespace tinytorch::inline TT_BUILD {
 TT_API Tensor mm(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K, N] -> [M, N]
 TT_API Tensor mv(const Tensor& a, const Tensor& b, TT_LOC);   // [M, K] x [K] -> [M]
 TT_API Tensor bmm(const Tensor& a, const Tensor& b, TT_LOC);  // [B, M, K] x [B, K, N] -> [B, M, N]
+// The sum of the products of two vectors, which may be integers. Throws TT-SHAPE-02 if their lengths differ.
+TT_API Tensor dot(const Tensor& a, const Tensor& b, TT_LOC);
 // beta x + alpha (a b), a [M, K], b [K, N]; x broadcasts to [M, N]
 TT_API Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
                     TT_LOC);
@@ -43,6 +45,19 @@ TT_API Tensor flipud(const Tensor& x, TT_LOC);    // dimension 0 backwards
 // Vectors of sizes N0, N1, ... -> as many tensors [N0, N1, ...] (views), the i-th of which varies along
 // dimension i. indexing "xy" swaps the first two dimensions. Throws TT-RANGE-08 for another word.
 TT_API Tensors meshgrid(const Tensors& xs, const std::string& indexing = "ij", TT_LOC);
+// Without a list: hstack(x, y), vstack(x, y), meshgrid(x, y)
+template <std::same_as<Tensor>... More>
+Tensor hstack(TensorArg a, const Tensor& b, const More&... more) {
+  return hstack(Tensors{a.tensor, b, more...}, a.loc);
+}
+template <std::same_as<Tensor>... More>
+Tensor vstack(TensorArg a, const Tensor& b, const More&... more) {
+  return vstack(Tensors{a.tensor, b, more...}, a.loc);
+}
+template <std::same_as<Tensor>... More>
+Tensors meshgrid(TensorArg a, const Tensor& b, const More&... more) {
+  return meshgrid(Tensors{a.tensor, b, more...}, "ij", a.loc);
+}
 // [..., C r^2, H, W] -> [..., C, H r, W r] and back. Throws TT-SHAPE-12 if a size is no multiple.
 TT_API Tensor pixel_shuffle(const Tensor& x, int64_t factor, TT_LOC);
 TT_API Tensor pixel_unshuffle(const Tensor& x, int64_t factor, TT_LOC);
@@ -103,6 +118,16 @@ TT_API Tensor bmm(const Tensor& a, const Tensor& b, Loc loc) {
          loc);
   }
   return matmul(a, b, loc);
+}
+TT_API Tensor dot(const Tensor& a, const Tensor& b, Loc loc) {
+  require_defined("dot", loc, a, b);
+  if (a.rank() != 1 || a.shape() != b.shape()) {
+    fail("TT-SHAPE-02",
+         "dot: needs two vectors of one length: " + describe_operands({a, b}) +
+             "\n  hint: matmul multiplies matrices",
+         loc);
+  }
+  return is_floating(a.dtype()) ? matmul(a, b, loc) : sum(mul(a, b, loc), {}, false, loc);
 }
 TT_API Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha, Loc loc) {
   require_defined("addmm", loc, x, a, b);

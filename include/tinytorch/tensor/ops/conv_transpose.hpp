@@ -17,6 +17,7 @@ namespace tinytorch::inline TT_BUILD {
 // L' = (L + 2 padding - dilation (K - 1) - 1) / stride + 1
 struct Conv1dOptions {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool bias = true;  // of a layer, as in Conv2dOptions
 };
 TT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      Conv1dOptions options = {}, TT_LOC);
@@ -25,6 +26,7 @@ struct ConvTransposeOptions {
   int64_t stride = 1, padding = 0;
   int64_t output_padding = 0;  // extra size at the end of each side, below stride
   int64_t groups = 1, dilation = 1;
+  bool bias = true;  // of a layer, as in Conv2dOptions
 };
 // x [N, C, H, W], weight [C, O / groups, KH, KW], bias [O] or undefined -> [N, O, H', W'],
 // H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1

@@ -31,7 +31,8 @@ TT_API Tensor zeros(const Shape& shape, DType dtype, Device device, Loc loc) {
 TT_API Tensor ones(const Shape& shape, DType dtype, Device device, Loc loc) {
   return full(shape, 1, dtype, device, loc);
 }
-inline Tensor full_like(const Tensor& x, Scalar value, Loc loc) {
+TT_API Tensor full_like(const Tensor& x, Scalar value, Loc loc) {
+  require_defined("full_like", loc, x);
   Tensor t = empty_like(x, x.dtype(), loc);
   fill_values(t, value);
   return t;
@@ -297,6 +298,14 @@ struct Fill final : Primitive<Fill> {
   bool differentiable() const override { return false; }
 };
 
+TT_API Tensor from_numbers(const std::vector<double>& values, const Shape& shape, DType dtype, Device device,
+                           Loc loc) {
+  return from_data(values, shape, tinytorch::cpu, loc).to(dtype, loc).to(device, loc);
+}
+TT_API Tensor from_numbers(const std::vector<int64_t>& values, const Shape& shape, DType dtype, Device device,
+                           Loc loc) {
+  return from_data(values, shape, tinytorch::cpu, loc).to(dtype, loc).to(device, loc);
+}
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   require_defined("fill_", loc, *this);
   require_writable("fill_", *this, {}, loc);
@@ -330,8 +339,8 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   require_same_dtype("add_", {*this, other}, loc);
   require_expandable("add_", *this, other, loc);
   const bool plain = alpha.real == 1;
-  const Tensor scaled =
-      plain ? without_overlap(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
+  const Tensor scaled = plain ? without_overlap(*this, other, loc)
+                              : tinytorch::mul(other.detach(), scalar_like(alpha, other, loc), loc);
   announce_write(Binary(backend::BinaryFn::add), *this, {*this, scaled});
   TT_KERNEL(*this, binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of()));
   count_write(*this, loc);

@@ -58,6 +58,9 @@ struct EmbeddingOp final : Primitive<EmbeddingOp> {
 };
 
 TT_API Tensor embedding(const Tensor& weight, const Tensor& index, Loc loc) {
+  if (weight.defined() && index.defined() && weight.dtype() == DType::i64 && is_floating(index.dtype())) {
+    return embedding(index, weight, loc);  // in PyTorch's order
+  }
   return apply(EmbeddingOp(), {weight, index}, loc);
 }
 

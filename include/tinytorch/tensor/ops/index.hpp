@@ -317,6 +317,22 @@ TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>
                   Loc loc) {
   return apply(Pad(widths, value), {x}, loc);
 }
+TT_API Tensor pad(const Tensor& x, std::initializer_list<int64_t> widths, Scalar value, Loc loc) {
+  require_defined("pad", loc, x);
+  const auto padded = static_cast<int>(widths.size() / 2);
+  if (widths.size() % 2 != 0 || padded > x.rank()) {
+    fail("TT-RANGE-08",
+         "pad: " + std::to_string(widths.size()) + " widths do not fit " + x.describe() +
+             "\n  rule: two for each padded dimension, the last dimension first",
+         loc);
+  }
+  std::vector<std::pair<int64_t, int64_t>> pairs(static_cast<size_t>(x.rank()));
+  for (int d = 0; d < padded; ++d) {
+    const int64_t* const width = widths.begin() + 2 * d;
+    pairs[static_cast<size_t>(x.rank() - 1 - d)] = {width[0], width[1]};
+  }
+  return pad(x, pairs, value, loc);
+}
 TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
   require_defined("flip", loc, x);
   Dims normalized;

@@ -147,8 +147,35 @@ TT_API Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& valu
   return reshape(where(mask.to(x.device(), loc), index_select(rows, 0, at, loc), old, loc), x.shape(), loc);
 }
 
+TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Loc loc) {
+  require_defined("scatter", loc, x, index, source);
+  if (source.shape() != index.shape()) {
+    fail("TT-SHAPE-02",
+         "scatter: index and source must have the same shape: " + describe_operands({index, source}), loc);
+  }
+  const int d = normalize_dim(dim, x.rank(), "scatter", loc);
+  gather(x.detach(), d, index, loc);  // checks the shape and the values of index
+  // The position of each element among all elements of x.
+  Tensor at = zeros(index.shape(), DType::i64, index.device(), loc);
+  int64_t stride = 1;
+  for (int i = x.rank() - 1; i >= 0; stride *= x.shape()[i--]) {
+    Shape along;
+    for (int k = 0; k < x.rank(); ++k) along.push_back(k == i ? index.shape()[i] : 1);
+    const Tensor place =
+        i == d ? index : reshape(arange(0, index.shape()[i], 1, DType::i64, index.device(), loc), along, loc);
+    at = add(at, mul(place, Scalar(stride), loc), loc);
+  }
+  const Tensor flat = index_put(reshape(x, {x.numel()}, loc), reshape(at, {at.numel()}, loc),
+                                reshape(source, {source.numel()}, loc), loc);
+  return reshape(flat, x.shape(), loc);
+}
+TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, Scalar value, Loc loc) {
+  require_defined("scatter", loc, x, index);
+  return scatter(x, dim, index, expand(scalar_like(value, x, loc), index.shape(), loc), loc);
+}
+
 TT_API void Selected::operator=(TensorArg values) && {
-  write_elements("index_put", target_, index_put(target_, index_, values.tensor, loc_), loc_);
+  write_elements("index_put", target_, tinytorch::index_put(target_, index_, values.tensor, loc_), loc_);
 }
 TT_API void Selected::operator=(ScalarArg number) && {
   std::move(*this) = TensorArg(scalar_like(number.value, target_, loc_), loc_);

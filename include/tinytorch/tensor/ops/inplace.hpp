@@ -13,7 +13,9 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/composed_math.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/division.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/vjp/inplace.hpp>
 
@@ -127,6 +129,39 @@ TT_API Tensor operator+=(TensorArg y, Scalar b) { return y += TensorArg(scalar_o
 TT_API Tensor operator-=(TensorArg y, Scalar b) { return y -= TensorArg(scalar_operand("sub", y, b), y.loc); }
 TT_API Tensor operator*=(TensorArg y, Scalar b) { return y *= TensorArg(scalar_operand("mul", y, b), y.loc); }
 TT_API Tensor operator/=(TensorArg y, Scalar b) { return y /= TensorArg(scalar_operand("div", y, b), y.loc); }
+// clang-format on
+
+// --- operators on masks, and the remainder ---
+
+// The values of y that an in-place operation reads. A recorded operation may save them, so they are a copy.
+inline Tensor before_write(const Tensor& y, Loc loc) {
+  return grad_enabled() && tracks_grad(y) ? clone(y, loc) : y;
+}
+// y, whose elements become `values`.
+inline Tensor written(const char* op, const Tensor& y, const Tensor& values, Loc loc) {
+  write_elements(op, y, values, loc);
+  return y;
+}
+
+inline const Tensor& mask_of(const char* op, const Tensor& x, Loc loc) {
+  if (x.dtype(loc) == DType::boolean) return x;
+  fail("TT-DTYPE-06",
+       std::string(op) + ": needs bool tensors, got " + x.describe() +
+           "\n  hint: x != 0 makes a bool tensor; numbers have no bitwise operations",
+       loc);
+}
+// clang-format off
+TT_API Tensor operator~(TensorArg x) { return logical_not(mask_of("~", x.tensor, x.loc), x.loc); }
+TT_API Tensor operator&(const Tensor& a, TensorArg b) { return logical_and(mask_of("&", a, b.loc), mask_of("&", b.tensor, b.loc), b.loc); }
+TT_API Tensor operator|(const Tensor& a, TensorArg b) { return logical_or(mask_of("|", a, b.loc), mask_of("|", b.tensor, b.loc), b.loc); }
+TT_API Tensor operator^(const Tensor& a, TensorArg b) { return logical_xor(mask_of("^", a, b.loc), mask_of("^", b.tensor, b.loc), b.loc); }
+TT_API Tensor operator&=(TensorArg y, TensorArg b) { return written("&=", y.tensor, y.tensor & b, y.loc); }
+TT_API Tensor operator|=(TensorArg y, TensorArg b) { return written("|=", y.tensor, y.tensor | b, y.loc); }
+TT_API Tensor operator^=(TensorArg y, TensorArg b) { return written("^=", y.tensor, y.tensor ^ b, y.loc); }
+TT_API Tensor operator%(TensorArg a, TensorArg b) { return remainder(a.tensor, b.tensor, a.loc); }
+TT_API Tensor operator%(TensorArg a, Scalar b) { return remainder(a.tensor, b, a.loc); }
+TT_API Tensor operator%=(TensorArg y, TensorArg b) { return written("%=", y.tensor, remainder(before_write(y.tensor, y.loc), b.tensor, y.loc), y.loc); }
+TT_API Tensor operator%=(TensorArg y, Scalar b) { return written("%=", y.tensor, remainder(before_write(y.tensor, y.loc), b, y.loc), y.loc); }
 // clang-format on
 
 TT_API void Tensor::operator=(TensorArg values) && {

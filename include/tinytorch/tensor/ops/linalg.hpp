@@ -23,6 +23,7 @@ namespace tinytorch::inline TT_BUILD::linalg {
 // A's shape without its last dimension). Batches broadcast. Throws TT-LINALG-01 for a singular A.
 TT_API Tensor solve(const Tensor& A, const Tensor& B, TT_LOC);
 TT_API Tensor inverse(const Tensor& A, TT_LOC);
+inline Tensor inv(const Tensor& A, TT_LOC) { return inverse(A, loc); }  // its name in torch.linalg
 TT_API Tensor det(const Tensor& A, TT_LOC);  // [...]; the derivative needs an invertible A
 // The lower triangle L with A = L L^T, of a symmetric positive definite A; only A's lower triangle is read.
 TT_API Tensor cholesky(const Tensor& A, TT_LOC);
@@ -395,6 +396,5 @@ TT_API Tensor matrix_norm(const Tensor& A, const std::string& order, Loc loc) {
   fail("TT-RANGE-08",
        "linalg.matrix_norm: the order must be a number, \"fro\" or \"nuc\", got \"" + order + "\"", loc);
 }
-
 }  // namespace tinytorch::inline TT_BUILD::linalg
 #endif

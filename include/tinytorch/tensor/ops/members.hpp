@@ -6,9 +6,16 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/graph.hpp>
+#include <tinytorch/tensor/ops/composed_math.hpp>
+#include <tinytorch/tensor/ops/composed_shape.hpp>
+#include <tinytorch/tensor/ops/diagonal.hpp>
+#include <tinytorch/tensor/ops/division.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/inplace.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/tensor/ops/sampling.hpp>
+#include <tinytorch/tensor/ops/statistics.hpp>
+#include <tinytorch/tensor/ops/unbind.hpp>
 #include <tinytorch/tensor/rules.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -41,12 +48,6 @@ TT_API Tensor Tensor::to(Device device, Loc loc) const {
 }
 TT_API Tensor Tensor::contiguous(Loc loc) const { return tinytorch::contiguous(*this, loc); }
 TT_API Tensor Tensor::clone(Loc loc) const { return tinytorch::clone(*this, loc); }
-TT_API Tensor Tensor::sum(const Dims& dims, bool keepdim, Loc loc) const {
-  return tinytorch::sum(*this, dims, keepdim, loc);
-}
-TT_API Tensor Tensor::mean(const Dims& dims, bool keepdim, Loc loc) const {
-  return tinytorch::mean(*this, dims, keepdim, loc);
-}
 
 // --- autograd ---
 
@@ -171,14 +172,192 @@ TT_API ValuesAndIndices TensorMethods::sort(int dim, bool descending, Loc loc) c
 TT_API Tensor TensorMethods::squeeze(int dim, Loc loc) const { return tinytorch::squeeze(self(), dim, loc); }
 TT_API Tensor TensorMethods::squeeze(Loc loc) const { return tinytorch::squeeze(self(), loc); }
 
-TT_API void TensorMethods::masked_fill_(const Tensor& mask, Scalar value, Loc loc) const { write_elements("masked_fill_", self(), tinytorch::masked_fill(self(), mask, value, loc), loc); }
-TT_API void TensorMethods::clamp_(Scalar low, Scalar high, Loc loc) const { write_elements("clamp_", self(), tinytorch::clamp(self(), low, high, loc), loc); }
-TT_API void TensorMethods::add_(Scalar value, Loc loc) const { TensorArg(self(), loc) += value; }
-TT_API void TensorMethods::sub_(const Tensor& other, Loc loc) const { TensorArg(self(), loc) -= TensorArg(other, loc); }
-TT_API void TensorMethods::div_(const Tensor& divisor, Loc loc) const { TensorArg(self(), loc) /= TensorArg(divisor, loc); }
-TT_API void TensorMethods::div_(Scalar divisor, Loc loc) const { TensorArg(self(), loc) /= divisor; }
+TT_API Tensor TensorMethods::ceil(Loc loc) const { return tinytorch::ceil(self(), loc); }
+TT_API Tensor TensorMethods::trunc(Loc loc) const { return tinytorch::trunc(self(), loc); }
+TT_API Tensor TensorMethods::frac(Loc loc) const { return tinytorch::frac(self(), loc); }
+TT_API Tensor TensorMethods::tan(Loc loc) const { return tinytorch::tan(self(), loc); }
+TT_API Tensor TensorMethods::sinh(Loc loc) const { return tinytorch::sinh(self(), loc); }
+TT_API Tensor TensorMethods::cosh(Loc loc) const { return tinytorch::cosh(self(), loc); }
+TT_API Tensor TensorMethods::atanh(Loc loc) const { return tinytorch::atanh(self(), loc); }
+TT_API Tensor TensorMethods::exp2(Loc loc) const { return tinytorch::exp2(self(), loc); }
+TT_API Tensor TensorMethods::log2(Loc loc) const { return tinytorch::log2(self(), loc); }
+TT_API Tensor TensorMethods::log10(Loc loc) const { return tinytorch::log10(self(), loc); }
+TT_API Tensor TensorMethods::logical_not(Loc loc) const { return tinytorch::logical_not(self(), loc); }
+TT_API Tensor TensorMethods::isinf(Loc loc) const { return tinytorch::isinf(self(), loc); }
+TT_API Tensor TensorMethods::add(const Tensor& other, Loc loc) const { return tinytorch::add(self(), other, loc); }
+TT_API Tensor TensorMethods::add(Scalar number, Loc loc) const { return tinytorch::add(self(), number, loc); }
+TT_API Tensor TensorMethods::sub(const Tensor& other, Loc loc) const { return tinytorch::sub(self(), other, loc); }
+TT_API Tensor TensorMethods::sub(Scalar number, Loc loc) const { return tinytorch::sub(self(), number, loc); }
+TT_API Tensor TensorMethods::mul(const Tensor& other, Loc loc) const { return tinytorch::mul(self(), other, loc); }
+TT_API Tensor TensorMethods::mul(Scalar number, Loc loc) const { return tinytorch::mul(self(), number, loc); }
+TT_API Tensor TensorMethods::div(const Tensor& other, Loc loc) const { return tinytorch::div(self(), other, loc); }
+TT_API Tensor TensorMethods::div(Scalar number, Loc loc) const { return tinytorch::div(self(), number, loc); }
+TT_API Tensor TensorMethods::maximum(const Tensor& other, Loc loc) const { return tinytorch::maximum(self(), other, loc); }
+TT_API Tensor TensorMethods::maximum(Scalar number, Loc loc) const { return tinytorch::maximum(self(), number, loc); }
+TT_API Tensor TensorMethods::minimum(const Tensor& other, Loc loc) const { return tinytorch::minimum(self(), other, loc); }
+TT_API Tensor TensorMethods::minimum(Scalar number, Loc loc) const { return tinytorch::minimum(self(), number, loc); }
+TT_API Tensor TensorMethods::eq(const Tensor& other, Loc loc) const { return tinytorch::eq(self(), other, loc); }
+TT_API Tensor TensorMethods::eq(Scalar number, Loc loc) const { return tinytorch::eq(self(), number, loc); }
+TT_API Tensor TensorMethods::ne(const Tensor& other, Loc loc) const { return tinytorch::ne(self(), other, loc); }
+TT_API Tensor TensorMethods::ne(Scalar number, Loc loc) const { return tinytorch::ne(self(), number, loc); }
+TT_API Tensor TensorMethods::lt(const Tensor& other, Loc loc) const { return tinytorch::lt(self(), other, loc); }
+TT_API Tensor TensorMethods::lt(Scalar number, Loc loc) const { return tinytorch::lt(self(), number, loc); }
+TT_API Tensor TensorMethods::le(const Tensor& other, Loc loc) const { return tinytorch::le(self(), other, loc); }
+TT_API Tensor TensorMethods::le(Scalar number, Loc loc) const { return tinytorch::le(self(), number, loc); }
+TT_API Tensor TensorMethods::gt(const Tensor& other, Loc loc) const { return tinytorch::gt(self(), other, loc); }
+TT_API Tensor TensorMethods::gt(Scalar number, Loc loc) const { return tinytorch::gt(self(), number, loc); }
+TT_API Tensor TensorMethods::ge(const Tensor& other, Loc loc) const { return tinytorch::ge(self(), other, loc); }
+TT_API Tensor TensorMethods::ge(Scalar number, Loc loc) const { return tinytorch::ge(self(), number, loc); }
+TT_API Tensor TensorMethods::floor_divide(const Tensor& other, Loc loc) const { return tinytorch::floor_divide(self(), other, loc); }
+TT_API Tensor TensorMethods::floor_divide(Scalar number, Loc loc) const { return tinytorch::floor_divide(self(), number, loc); }
+TT_API Tensor TensorMethods::remainder(const Tensor& other, Loc loc) const { return tinytorch::remainder(self(), other, loc); }
+TT_API Tensor TensorMethods::remainder(Scalar number, Loc loc) const { return tinytorch::remainder(self(), number, loc); }
+TT_API Tensor TensorMethods::fmod(const Tensor& other, Loc loc) const { return tinytorch::fmod(self(), other, loc); }
+TT_API Tensor TensorMethods::fmod(Scalar number, Loc loc) const { return tinytorch::fmod(self(), number, loc); }
+TT_API Tensor TensorMethods::pow(const Tensor& exponent, Loc loc) const { return tinytorch::pow(self(), exponent, loc); }
+TT_API Tensor TensorMethods::logical_and(const Tensor& other, Loc loc) const { return tinytorch::logical_and(self(), other, loc); }
+TT_API Tensor TensorMethods::logical_or(const Tensor& other, Loc loc) const { return tinytorch::logical_or(self(), other, loc); }
+TT_API Tensor TensorMethods::logical_xor(const Tensor& other, Loc loc) const { return tinytorch::logical_xor(self(), other, loc); }
+TT_API Tensor TensorMethods::logaddexp(const Tensor& other, Loc loc) const { return tinytorch::logaddexp(self(), other, loc); }
+TT_API Tensor TensorMethods::clamp_min(Scalar bound, Loc loc) const { return tinytorch::clamp_min(self(), bound, loc); }
+TT_API Tensor TensorMethods::clamp_max(Scalar bound, Loc loc) const { return tinytorch::clamp_max(self(), bound, loc); }
+TT_API Tensor TensorMethods::clip(Scalar low, Scalar high, Loc loc) const { return tinytorch::clamp(self(), low, high, loc); }
+TT_API Tensor TensorMethods::lerp(const Tensor& end, const Tensor& weight, Loc loc) const { return tinytorch::lerp(self(), end, weight, loc); }
+TT_API Tensor TensorMethods::lerp(const Tensor& end, double weight, Loc loc) const { return tinytorch::lerp(self(), end, weight, loc); }
+TT_API Tensor TensorMethods::addcmul(const Tensor& a, const Tensor& b, Scalar value, Loc loc) const { return tinytorch::addcmul(self(), a, b, value, loc); }
+TT_API Tensor TensorMethods::addcdiv(const Tensor& a, const Tensor& b, Scalar value, Loc loc) const { return tinytorch::addcdiv(self(), a, b, value, loc); }
+TT_API Tensor TensorMethods::nan_to_num(double nan, Loc loc) const { return tinytorch::nan_to_num(self(), nan, {}, {}, loc); }
+TT_API Tensor TensorMethods::where(const Tensor& condition, const Tensor& other, Loc loc) const { return tinytorch::where(condition, self(), other, loc); }
+TT_API Tensor TensorMethods::where(const Tensor& condition, Scalar other, Loc loc) const { return tinytorch::where(condition, self(), other, loc); }
+TT_API Tensor TensorMethods::isclose(const Tensor& other, double relative, double absolute, bool equal_nan, Loc loc) const { return tinytorch::isclose(self(), other, relative, absolute, equal_nan, loc); }
+TT_API bool TensorMethods::allclose(const Tensor& other, double relative, double absolute, bool equal_nan, Loc loc) const { return tinytorch::allclose(self(), other, relative, absolute, equal_nan, loc); }
+TT_API bool TensorMethods::equal(const Tensor& other, Loc loc) const { return tinytorch::equal(self(), other, loc); }
+TT_API Tensor TensorMethods::sum(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::sum(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::mean(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::mean(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::amax(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::amax(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::amin(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::amin(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::nansum(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::nansum(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::nanmean(const Dims& dims, bool keepdim, Loc loc) const { return tinytorch::nanmean(self(), dims, keepdim, loc); }
+TT_API Tensor TensorMethods::count_nonzero(const Dims& dims, Loc loc) const { return tinytorch::count_nonzero(self(), dims, loc); }
+TT_API Tensor TensorMethods::median(Loc loc) const { return tinytorch::median(self(), loc); }
+TT_API ValuesAndIndices TensorMethods::median(int dim, bool keepdim, Loc loc) const { return tinytorch::median(self(), dim, keepdim, loc); }
+TT_API Tensor TensorMethods::quantile(double q, std::optional<int> dim, bool keepdim, Loc loc) const { return tinytorch::quantile(self(), q, dim, keepdim, loc); }
+TT_API Tensor TensorMethods::cumprod(int dim, Loc loc) const { return tinytorch::cumprod(self(), dim, loc); }
+TT_API Tensor TensorMethods::diff(int64_t n, int dim, Loc loc) const { return tinytorch::diff(self(), n, dim, loc); }
+TT_API Tensor TensorMethods::cov(int64_t correction, Loc loc) const { return tinytorch::cov(self(), correction, loc); }
+TT_API Tensor TensorMethods::corrcoef(Loc loc) const { return tinytorch::corrcoef(self(), loc); }
+TT_API Tensor TensorMethods::histc(int64_t bins, double low, double high, Loc loc) const { return tinytorch::histc(self(), bins, low, high, loc); }
+TT_API Tensor TensorMethods::bincount(Loc loc) const { return tinytorch::bincount(self(), {}, 0, loc); }
+TT_API Tensor TensorMethods::trace(Loc loc) const { return tinytorch::trace(self(), loc); }
+TT_API Tensor TensorMethods::dot(const Tensor& b, Loc loc) const { return tinytorch::dot(self(), b, loc); }
+TT_API Tensor TensorMethods::mm(const Tensor& b, Loc loc) const { return tinytorch::mm(self(), b, loc); }
+TT_API Tensor TensorMethods::mv(const Tensor& b, Loc loc) const { return tinytorch::mv(self(), b, loc); }
+TT_API Tensor TensorMethods::bmm(const Tensor& b, Loc loc) const { return tinytorch::bmm(self(), b, loc); }
+TT_API Tensor TensorMethods::outer(const Tensor& b, Loc loc) const { return tinytorch::outer(self(), b, loc); }
+TT_API Tensor TensorMethods::addmm(const Tensor& a, const Tensor& b, double beta, double alpha, Loc loc) const { return tinytorch::addmm(self(), a, b, beta, alpha, loc); }
+TT_API Tensor TensorMethods::narrow(int dim, int64_t start, int64_t length, Loc loc) const { return tinytorch::narrow(self(), dim, start, length, loc); }
+TT_API SmallVector<Tensor, 4> TensorMethods::unbind(int dim, Loc loc) const { return tinytorch::unbind(self(), dim, loc); }
+TT_API Tensor TensorMethods::unflatten(int dim, const Shape& sizes, Loc loc) const { return tinytorch::unflatten(self(), dim, sizes, loc); }
+TT_API Tensor TensorMethods::ravel(Loc loc) const { return tinytorch::ravel(self(), loc); }
+TT_API Tensor TensorMethods::tile(const Dims& counts, Loc loc) const { return tinytorch::tile(self(), counts, loc); }
+TT_API Tensor TensorMethods::repeat_interleave(int64_t count, std::optional<int> dim, Loc loc) const { return tinytorch::repeat_interleave(self(), count, dim, loc); }
+TT_API Tensor TensorMethods::broadcast_to(const Shape& shape, Loc loc) const { return tinytorch::broadcast_to(self(), shape, loc); }
+TT_API Tensor TensorMethods::expand_as(const Tensor& other, Loc loc) const { return tinytorch::expand_as(self(), other, loc); }
+TT_API Tensor TensorMethods::reshape_as(const Tensor& other, Loc loc) const { return tinytorch::reshape_as(self(), other, loc); }
+TT_API Tensor TensorMethods::view_as(const Tensor& other, Loc loc) const { return view(other.shape(loc), loc); }
+TT_API Tensor TensorMethods::swapaxes(int a, int b, Loc loc) const { return tinytorch::swapaxes(self(), a, b, loc); }
+TT_API Tensor TensorMethods::swapdims(int a, int b, Loc loc) const { return tinytorch::swapaxes(self(), a, b, loc); }
+TT_API Tensor TensorMethods::movedim(int source, int destination, Loc loc) const { return tinytorch::movedim(self(), source, destination, loc); }
+TT_API Tensor TensorMethods::mT(Loc loc) const { return self().t(loc); }
+TT_API Tensor TensorMethods::diagonal(int64_t offset, int dim1, int dim2, Loc loc) const { return tinytorch::diagonal(self(), offset, dim1, dim2, loc); }
+TT_API Tensor TensorMethods::diag(int64_t diagonal, Loc loc) const { return tinytorch::diag(self(), diagonal, loc); }
+TT_API Tensor TensorMethods::masked_select(const Tensor& mask, Loc loc) const { return tinytorch::masked_select(self(), mask, loc); }
+TT_API Tensor TensorMethods::take_along_dim(const Tensor& index, int dim, Loc loc) const { return tinytorch::take_along_dim(self(), index, dim, loc); }
+TT_API Tensor TensorMethods::scatter(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return tinytorch::scatter(self(), dim, index, source, loc); }
+TT_API Tensor TensorMethods::scatter(int dim, const Tensor& index, Scalar value, Loc loc) const { return tinytorch::scatter(self(), dim, index, value, loc); }
+TT_API Tensor TensorMethods::scatter_add(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return tinytorch::scatter_add(self(), dim, index, source, loc); }
+TT_API Tensor TensorMethods::index_add(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return tinytorch::index_add(self(), dim, index, source, loc); }
+TT_API Tensor TensorMethods::index_fill(int dim, const Tensor& index, Scalar value, Loc loc) const { return tinytorch::index_fill(self(), dim, index, value, loc); }
+TT_API Tensor TensorMethods::index_put(const Tensor& index, const Tensor& values, Loc loc) const { return tinytorch::index_put(self(), index, values, loc); }
+TT_API Tensor TensorMethods::nonzero(Loc loc) const { return tinytorch::nonzero(self(), loc); }
+TT_API UniqueValues TensorMethods::unique(Loc loc) const { return tinytorch::unique(self(), loc); }
+TT_API UniqueValues TensorMethods::unique(int dim, Loc loc) const { return tinytorch::unique(self(), dim, loc); }
+TT_API Tensor TensorMethods::argsort(int dim, bool descending, Loc loc) const { return tinytorch::argsort(self(), dim, descending, loc); }
+TT_API ValuesAndIndices TensorMethods::kthvalue(int64_t k, int dim, bool keepdim, Loc loc) const { return tinytorch::kthvalue(self(), k, dim, keepdim, loc); }
+TT_API Tensor TensorMethods::cpu(Loc loc) const { return self().to(tinytorch::cpu, loc); }
+TT_API Tensor TensorMethods::cuda(Loc loc) const { return self().to(tinytorch::cuda, loc); }
+TT_API Tensor TensorMethods::to(Device device, DType dtype, Loc loc) const { return self().to(device, loc).to(dtype, loc); }
+TT_API Tensor TensorMethods::to(const Tensor& other, Loc loc) const { return to(other.device(loc), other.dtype(loc), loc); }
+TT_API Tensor TensorMethods::type_as(const Tensor& other, Loc loc) const { return self().to(other.dtype(loc), loc); }
+TT_API SmallVector<Tensor, 4> TensorMethods::split(const Dims& sizes, int dim, Loc loc) const { return tinytorch::split(self(), sizes, dim, loc); }
+TT_API const Shape& TensorMethods::sizes(Loc loc) const { return self().shape(loc); }
+TT_API int64_t TensorMethods::nelement(Loc loc) const { return self().numel(loc); }
+TT_API int64_t TensorMethods::stride(int dim, Loc loc) const { return self().strides(loc)[normalize_dim(dim, self().rank(loc), "stride", loc)]; }
+TT_API int64_t TensorMethods::element_size(Loc loc) const { return static_cast<int64_t>(size_of(self().dtype(loc))); }
+TT_API bool TensorMethods::is_floating_point(Loc loc) const { return is_floating(self().dtype(loc)); }
+TT_API bool TensorMethods::is_cuda(Loc loc) const { return self().device(loc).is_cuda(); }
+TT_API Tensor TensorMethods::abs_(Loc loc) const { return written("abs_", self(), tinytorch::abs(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::neg_(Loc loc) const { return written("neg_", self(), tinytorch::neg(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::exp_(Loc loc) const { return written("exp_", self(), tinytorch::exp(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::log_(Loc loc) const { return written("log_", self(), tinytorch::log(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::log2_(Loc loc) const { return written("log2_", self(), tinytorch::log2(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::log10_(Loc loc) const { return written("log10_", self(), tinytorch::log10(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::sqrt_(Loc loc) const { return written("sqrt_", self(), tinytorch::sqrt(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::rsqrt_(Loc loc) const { return written("rsqrt_", self(), tinytorch::rsqrt(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::square_(Loc loc) const { return written("square_", self(), tinytorch::square(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::reciprocal_(Loc loc) const { return written("reciprocal_", self(), tinytorch::reciprocal(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::sin_(Loc loc) const { return written("sin_", self(), tinytorch::sin(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::cos_(Loc loc) const { return written("cos_", self(), tinytorch::cos(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::tan_(Loc loc) const { return written("tan_", self(), tinytorch::tan(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::tanh_(Loc loc) const { return written("tanh_", self(), tinytorch::tanh(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::sigmoid_(Loc loc) const { return written("sigmoid_", self(), tinytorch::sigmoid(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::relu_(Loc loc) const { return written("relu_", self(), tinytorch::relu(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::floor_(Loc loc) const { return written("floor_", self(), tinytorch::floor(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::ceil_(Loc loc) const { return written("ceil_", self(), tinytorch::ceil(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::round_(Loc loc) const { return written("round_", self(), tinytorch::round(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::trunc_(Loc loc) const { return written("trunc_", self(), tinytorch::trunc(before_write(self(), loc), loc), loc); }
+TT_API Tensor TensorMethods::remainder_(Scalar number, Loc loc) const { return written("remainder_", self(), tinytorch::remainder(before_write(self(), loc), number, loc), loc); }
+TT_API Tensor TensorMethods::floor_divide_(Scalar number, Loc loc) const { return written("floor_divide_", self(), tinytorch::floor_divide(before_write(self(), loc), number, loc), loc); }
+TT_API Tensor TensorMethods::pow_(Scalar exponent, Loc loc) const { return written("pow_", self(), tinytorch::pow(before_write(self(), loc), exponent, loc), loc); }
+TT_API Tensor TensorMethods::clamp_min_(Scalar bound, Loc loc) const { return written("clamp_min_", self(), tinytorch::clamp_min(before_write(self(), loc), bound, loc), loc); }
+TT_API Tensor TensorMethods::clamp_max_(Scalar bound, Loc loc) const { return written("clamp_max_", self(), tinytorch::clamp_max(before_write(self(), loc), bound, loc), loc); }
+TT_API Tensor TensorMethods::clip_(Scalar low, Scalar high, Loc loc) const { return written("clip_", self(), tinytorch::clamp(before_write(self(), loc), low, high, loc), loc); }
+TT_API Tensor TensorMethods::lerp_(const Tensor& end, double weight, Loc loc) const { return written("lerp_", self(), tinytorch::lerp(before_write(self(), loc), end, weight, loc), loc); }
+TT_API Tensor TensorMethods::addcmul_(const Tensor& a, const Tensor& b, Scalar value, Loc loc) const { return written("addcmul_", self(), tinytorch::addcmul(before_write(self(), loc), a, b, value, loc), loc); }
+TT_API Tensor TensorMethods::addcdiv_(const Tensor& a, const Tensor& b, Scalar value, Loc loc) const { return written("addcdiv_", self(), tinytorch::addcdiv(before_write(self(), loc), a, b, value, loc), loc); }
+TT_API Tensor TensorMethods::index_fill_(int dim, const Tensor& index, Scalar value, Loc loc) const { return written("index_fill_", self(), tinytorch::index_fill(before_write(self(), loc), dim, index, value, loc), loc); }
+TT_API Tensor TensorMethods::index_add_(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return written("index_add_", self(), tinytorch::index_add(before_write(self(), loc), dim, index, source, loc), loc); }
+TT_API Tensor TensorMethods::index_put_(const Tensor& index, const Tensor& values, Loc loc) const { return written("index_put_", self(), tinytorch::index_put(before_write(self(), loc), index, values, loc), loc); }
+TT_API Tensor TensorMethods::scatter_(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return written("scatter_", self(), tinytorch::scatter(before_write(self(), loc), dim, index, source, loc), loc); }
+TT_API Tensor TensorMethods::scatter_(int dim, const Tensor& index, Scalar value, Loc loc) const { return written("scatter_", self(), tinytorch::scatter(before_write(self(), loc), dim, index, value, loc), loc); }
+TT_API Tensor TensorMethods::scatter_add_(int dim, const Tensor& index, const Tensor& source, Loc loc) const { return written("scatter_add_", self(), tinytorch::scatter_add(before_write(self(), loc), dim, index, source, loc), loc); }
+TT_API Tensor TensorMethods::tril_(int64_t diagonal, Loc loc) const { return written("tril_", self(), tinytorch::tril(before_write(self(), loc), diagonal, loc), loc); }
+TT_API Tensor TensorMethods::triu_(int64_t diagonal, Loc loc) const { return written("triu_", self(), tinytorch::triu(before_write(self(), loc), diagonal, loc), loc); }
+TT_API Tensor TensorMethods::masked_fill_(const Tensor& mask, Scalar value, Loc loc) const { return written("masked_fill_", self(), tinytorch::masked_fill(before_write(self(), loc), mask, value, loc), loc); }
+TT_API Tensor TensorMethods::clamp_(Scalar low, Scalar high, Loc loc) const { return written("clamp_", self(), tinytorch::clamp(before_write(self(), loc), low, high, loc), loc); }
+TT_API Tensor TensorMethods::add_(Scalar value, Loc loc) const { return TensorArg(self(), loc) += value; }
+TT_API Tensor TensorMethods::sub_(const Tensor& other, Scalar alpha, Loc loc) const { return TensorArg(self(), loc) -= TensorArg(alpha.real == 1 ? other : tinytorch::mul(other, alpha, loc), loc); }
+TT_API Tensor TensorMethods::sub_(Scalar value, Loc loc) const { return TensorArg(self(), loc) -= value; }
+TT_API Tensor TensorMethods::mul_(const Tensor& factor, Loc loc) const { return TensorArg(self(), loc) *= TensorArg(factor, loc); }
+TT_API Tensor TensorMethods::div_(const Tensor& divisor, Loc loc) const { return TensorArg(self(), loc) /= TensorArg(divisor, loc); }
+TT_API Tensor TensorMethods::div_(Scalar divisor, Loc loc) const { return TensorArg(self(), loc) /= divisor; }
 // clang-format on
 
+TT_API Tensor TensorMethods::normal_(double mean, double deviation, Loc loc) const {
+  const Tensor& x = self();
+  const Tensor drawn = randn(x.shape(loc), x.dtype(), x.device(), default_generator(), loc);
+  return written("normal_", x, tinytorch::add(tinytorch::mul(drawn, deviation, loc), mean, loc), loc);
+}
+TT_API Tensor TensorMethods::uniform_(double low, double high, Loc loc) const {
+  const Tensor& x = self();
+  const Tensor drawn = uniform(low, high, x.shape(loc), x.dtype(), x.device(), default_generator(), loc);
+  return written("uniform_", x, drawn, loc);
+}
+TT_API Tensor TensorMethods::bernoulli_(double p, Loc loc) const {
+  const Tensor& x = self();
+  const Tensor drawn = bernoulli(p, x.shape(loc), x.dtype(), x.device(), default_generator(), loc);
+  return written("bernoulli_", x, drawn, loc);
+}
 TT_API Tensor TensorMethods::view(const Shape& shape, Loc loc) const {
   const Tensor y = tinytorch::reshape(self(), shape, loc);
   if (self().numel() == 0 || y.storage() == self().storage()) return y;

@@ -244,6 +244,26 @@ TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
   } while (at < x.size(d));
   return parts;
 }
+TT_API Tensors split(const Tensor& x, const Dims& sizes, int dim, Loc loc) {
+  require_defined("split", loc, x);
+  const int d = normalize_dim(dim, x.rank(), "split", loc);
+  Tensors parts;
+  int64_t at = 0;
+  bool valid = true;
+  for (const int64_t size : sizes) valid = valid && size >= 0, at += size;
+  if (!valid || at != x.size(d)) {
+    fail("TT-SHAPE-12",
+         "split: the sizes add up to " + std::to_string(at) + ", but dimension " + std::to_string(d) +
+             " of " + x.describe() + " has " + std::to_string(x.size(d)),
+         loc);
+  }
+  at = 0;
+  for (const int64_t size : sizes) {
+    parts.push_back(slice(x, d, at, at + size, 1, loc));
+    at += size;
+  }
+  return parts;
+}
 TT_API Tensors chunk(const Tensor& x, int64_t count, int dim, Loc loc) {
   require_defined("chunk", loc, x);
   if (count < 1) fail("TT-RANGE-03", "chunk: the number of parts must be at least 1", loc);

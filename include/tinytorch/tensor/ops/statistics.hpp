@@ -19,6 +19,8 @@ namespace tinytorch::inline TT_BUILD {
 TT_API Tensor median(const Tensor& x, TT_LOC);
 // The medians along dim, and their positions in x (that of the first NaN, if there is one).
 TT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
+// The k-th smallest value along dim, k from 1, and its position. Throws TT-RANGE-02 for another k.
+TT_API ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int dim = -1, bool keepdim = false, TT_LOC);
 // The value below which a share q of the values lies, 0 <= q <= 1, linearly interpolated between the two
 // nearest ranks; along dim, or of all values. x is floating point. A NaN makes its result NaN. Throws
 // TT-RANGE-02 for a q outside of [0, 1], and TT-SHAPE-10 if x has no elements.
@@ -90,6 +92,23 @@ TT_API Tensor median(const Tensor& x, Loc loc) {
   require_defined("median", loc, x);
   require_elements("median", x, x.numel(), loc);
   return median(reshape(x, {-1}, loc), 0, false, loc).values;
+}
+
+TT_API ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int dim, bool keepdim, Loc loc) {
+  require_defined("kthvalue", loc, x);
+  const Tensor row = x.rank() == 0 ? reshape(x, {1}, loc) : x;
+  const int d = normalize_dim(dim, row.rank(), "kthvalue", loc);
+  if (k < 1 || k > row.shape()[d]) {
+    fail("TT-RANGE-02",
+         "kthvalue: k must be from 1 to " + std::to_string(row.shape()[d]) + ", got " + std::to_string(k),
+         loc);
+  }
+  const ValuesAndIndices sorted = sort(row, d, false, loc);
+  const bool keep = keepdim && x.rank() > 0;
+  const auto at = [&](const Tensor& t) {
+    return keep ? slice(t, d, k - 1, k, 1, loc) : select(t, d, k - 1, loc);
+  };
+  return {at(sorted.values), at(sorted.indices)};
 }
 
 TT_API Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<int> dim, bool keepdim,

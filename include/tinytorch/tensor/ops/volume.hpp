@@ -22,6 +22,7 @@ struct Size3d {
 struct Conv3dOptions {
   Size3d stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
+  bool bias = true;  // of a layer, as in Conv2dOptions
 };
 // x [N, C, D, H, W], weight [O, C / groups, KD, KH, KW], bias [O] or undefined -> y [N, O, D', H', W'], D' =
 // (D + 2 padding - dilation (KD - 1) - 1) / stride + 1. Dtypes are floating. Throws TT-SHAPE-02 for channels

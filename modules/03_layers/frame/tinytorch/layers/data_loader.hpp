@@ -31,7 +31,8 @@ class DataLoader : public BatchSource {
   DataLoader& operator=(const DataLoader&) = delete;
 
   int64_t samples() const { return inputs_.size(0); }
-  int64_t batches_per_epoch() const;  // task 3.15
+  int64_t batches_per_epoch() const;                    // task 3.15
+  int64_t size() const { return batches_per_epoch(); }  // as len(loader) in PyTorch
   const DataLoaderOptions& options() const { return options_; }
 
   inline std::optional<Batch> next() override;
