@@ -39,7 +39,7 @@ struct EmbeddingGradAdd final : Primitive<EmbeddingGradAdd> {
     auto* const index = place.view_of().as<int64_t>();
     std::vector<int64_t> rows(index, index + place.numel());
     std::ranges::sort(rows);
-    rows.erase(std::ranges::unique(rows).begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     for (int64_t i = 0; i < place.numel(); ++i)
       index[i] = std::ranges::lower_bound(rows, index[i]) - rows.begin();
     const int64_t C = in[0].size(1), count = static_cast<int64_t>(rows.size());

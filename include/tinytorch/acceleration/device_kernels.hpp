@@ -58,7 +58,7 @@ class DeviceCopy {
  public:
   explicit DeviceCopy(const View& host)
       : host_(host), bytes_(bytes_of(host)), data_(backend::cuda::allocate(bytes_, device_)) {
-    backend::cuda::copy_bytes(data_, Device(DeviceType::cuda, device_), host.data, Device(), bytes_);
+    backend::cuda::copy_bytes(data_, Device{DeviceType::cuda, device_}, host.data, Device(), bytes_);
   }
   DeviceCopy(const DeviceCopy&) = delete;
   DeviceCopy& operator=(const DeviceCopy&) = delete;
@@ -69,7 +69,7 @@ class DeviceCopy {
     return v;
   }
   void fetch() const {
-    backend::cuda::copy_bytes(host_.data, Device(), data_, Device(DeviceType::cuda, device_), bytes_);
+    backend::cuda::copy_bytes(host_.data, Device(), data_, Device{DeviceType::cuda, device_}, bytes_);
   }
 
  private:

@@ -100,7 +100,7 @@ inline bool agrees_above(const RowProgram& program, RowCut cut, const LoadedKern
   Unobserved nobody;
   const Observing unseen(nobody);
   const NoGrad no_grad;
-  const Device device(DeviceType::cuda, backend::cuda::current_device());
+  const Device device{DeviceType::cuda, backend::cuda::current_device()};
   const int64_t count = std::min<int64_t>(program.rows, 7);
   Generator random(1);
   RowsRun run(program, count);

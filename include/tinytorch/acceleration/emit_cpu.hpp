@@ -216,7 +216,7 @@ class CpuEmitter {
   }
 
   void step(size_t s) {
-    using enum PointwiseStep::Kind;
+    using enum backend::PointwiseKind;
     const PointwiseStep& step = program_.steps[s];
     const auto in = [&](int k) { return "v" + std::to_string(step.in[k]); };
     const std::string fn = std::to_string(step.fn), p0 = parameter(s, 0), p1 = parameter(s, 1);

@@ -138,7 +138,7 @@ class CudaEmitter {
   }
 
   void step(size_t s) {
-    using enum PointwiseStep::Kind;
+    using enum backend::PointwiseKind;
     const PointwiseStep& step = program_.steps[s];
     const std::string v = "v" + n(inputs() + s), fn = std::to_string(step.fn);
     const auto in = [&](int k) { return "v" + std::to_string(step.in[k]) + "[i]"; };

@@ -253,7 +253,7 @@ __device__ __forceinline__ T over_lanes(T a, T* partial) {
 
   // The value of an elementwise step, from values of the same element or row.
   std::string value(const RowScalars::Step& s) const {
-    using enum backend::PointwiseStep::Kind;
+    using enum backend::PointwiseKind;
     const auto in = [&](size_t k) { return "v" + n(s.in[k]); };
     const size_t at = static_cast<size_t>(&s - scalars_.steps.data());
     const auto parameter = [&](size_t k) { return "convert<T>(g.number[" + n(2 * at + k) + "])"; };

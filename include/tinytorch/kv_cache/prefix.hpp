@@ -251,7 +251,8 @@ inline void PrefixCache::keep(int64_t sequence, std::span<const int32_t> tokens,
 
 // At most one leaf that is held belongs to each sequence, so the search is short.
 inline bool PrefixCache::evict() {
-  for (const auto& [used, leaf] : leaves_) {
+  for (auto place = leaves_.begin(); place != leaves_.end(); ++place) {
+    const int32_t leaf = place->second;
     Node& n = at(leaf);
     if (cache_.pool_.holders(n.page) > 1) continue;
     const auto [first, last] = index_.equal_range(n.hash);
@@ -261,7 +262,7 @@ inline bool PrefixCache::evict() {
     n = Node{};
     unused_.push_back(leaf);
     ++counts_.evicted;
-    leaves_.erase({used, leaf});
+    leaves_.erase(place);
     return true;
   }
   return false;

@@ -165,7 +165,9 @@ inline std::optional<GgufTensorData> entry_of(const Place& place, Loc loc) {
     return {place.name, ggml_type_of(dtype), t.shape(), bytes};
   };
   if (place.ours.defined()) return floats(place.ours);
-  const auto [module, first] = rows_of(place);
+  const auto found = rows_of(place);
+  const auto* const module = found.first;
+  const int64_t first = found.second;
   const auto* const packed = dynamic_cast<const QuantizedLinear*>(module);
   const auto* const linear = dynamic_cast<const Linear*>(module);
   if (packed && !packed->transform().empty())

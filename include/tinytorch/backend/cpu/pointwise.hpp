@@ -136,7 +136,7 @@ class PointwiseLoop {
   void choose_kernels() {
     kernels_.reserve(program_.steps.size());
     for (const PointwiseStep& s : program_.steps) {
-      using enum PointwiseStep::Kind;
+      using enum PointwiseKind;
       kernels_.push_back(s.kind == unary             ? kernel_of<T>(static_cast<UnaryFn>(s.fn))
                          : s.kind == binary          ? kernel_of<T>(static_cast<BinaryFn>(s.fn))
                          : s.kind == where           ? select_kernel<T>

@@ -280,10 +280,10 @@ struct DecodeQueries {
                                                const DecodeSpan& at) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (int r = static_cast<int>(threadIdx.x) / kWarp; r < Plan::kRows; r += Plan::kWarps) {
-      unsigned char* const row = to + r * Plan::kQueryStride;
+      unsigned char* const row = to + static_cast<unsigned>(r) * Plan::kQueryStride;
       if (r >= at.rows) {
         for (int i = lane; i < Plan::kHead / 8 * kParts; i += kWarp)
-          *reinterpret_cast<uint4*>(row + i / (Plan::kHead / 8) * Plan::kQueryBytes +
+          *reinterpret_cast<uint4*>(row + static_cast<unsigned>(i / (Plan::kHead / 8)) * Plan::kQueryBytes +
                                     i % (Plan::kHead / 8) * 16) = uint4{};
         continue;
       }

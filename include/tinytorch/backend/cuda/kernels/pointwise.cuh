@@ -75,11 +75,13 @@ __device__ __forceinline__ void compute_step(C (&v)[kCount], const typename Devi
                                              Second&& second, Third&& third) {
   if (step.kind == PointwiseKind::unary) {
     select<UnaryFn::identity, kUnaryCount>(step.fn, [&]<UnaryFn kFn>() {
-      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float>) {
-        if (step.narrow) {
+      if constexpr (std::is_same_v<C, float>) {
+        if constexpr (kFn == UnaryFn::gelu) {
+          if (step.narrow) {
 #pragma unroll
-          for (C& x : v) x = gelu_16_bit(x);
-          return;
+            for (C& x : v) x = gelu_16_bit(x);
+            return;
+          }
         }
       }
 #pragma unroll
