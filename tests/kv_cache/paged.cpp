@@ -89,7 +89,8 @@ TEST_CASE("a fork shares all pages, and only the page that is written is copied"
   const tt::NoGrad no_grad;
   const tt::Tensor start = some_tokens(1, 37), left = some_tokens(1, 9, 5), right = some_tokens(1, 20, 6);
   for (int i = 0; i < 10; ++i) {
-    const auto [dtype, format] = kFormats[i / 2];
+    const auto dtype = kFormats[i / 2].first;
+    const auto format = kFormats[i / 2].second;
     const bool first_goes_on = i % 2 == 0;
     const auto alone = [&](const tt::Tensor& rest) {
       tt::ContiguousCache cache(model.kv_shape(), {.capacity = 60, .dtype = dtype, .format = format});

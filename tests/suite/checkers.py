@@ -67,16 +67,18 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 
 def stage_hygiene(tally):
-    """By g++: lints and their self-tests; code that must not compile; all headers in one file; a random eighth of the headers
-    and those that the last commit changed, each compiled alone; canaries (a student's header takes effect)."""
-    run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "canary",
-                env=cached_environment())
+    """By g++: lints and their self-tests; code that must not compile; all headers in one file (by clang++, too, if it is there); a
+    random eighth of the headers and those that the last commit changed, each compiled alone; canaries (a student's header takes
+    effect)."""
+    run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "clang-headers",
+                "canary", env=cached_environment())
 
 
 def stage_headers(tally):
     """Every header compiled alone by g++ and nvcc, and all headers by clang++; student headers; benchmarks compile; the compile
     time of each include is within its budget."""
-    measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "time")
+    measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "clang-headers", "student", "bench",
+                           "time")
     budgets = [line for line in measured if re.match(r"include .+: \d+\.\d+ s .*\(budget \d", line)]
     umbrella = any(line.startswith("include tinytorch.hpp: ") for line in budgets)
     tally.check(umbrella and len(budgets) > 1, "compile budgets are printed",
