@@ -158,7 +158,8 @@ TEST_CASE("so they do at widths of broken vectors, and of odd numbers of heads a
                    .deviation = 0.4});
     check_company(gpt2, std::nullopt, 9);
   }
-  for (const auto& [features, hidden] : {std::pair{16, 50}, {24, 20}, {40, 33}, {72, 100}}) {
+  for (const auto& sizes : {std::pair{16, 50}, {24, 20}, {40, 33}, {72, 100}}) {
+    const auto features = sizes.first, hidden = sizes.second;
     CAPTURE(features);
     tt::manual_seed(8);
     tt::Llama llama({.vocabulary = kVocabulary,

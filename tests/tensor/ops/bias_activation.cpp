@@ -16,9 +16,10 @@ TEST_CASE("bias_activation equals its composition" * test::long_on_emulator()) {
     for (const int64_t n : {0, 1, 5, 33}) {
       for (const Activation fn : kActivations) {
         const Tensor x = random({3, n, 7}, t, 1), b = random({7}, t, 2);
-        CHECK(distance(tt::bias_activation(x, b, fn), activated(x + b, fn)) <= tolerance(t));
+        CHECK(distance(tt::bias_activation(x, b, fn), test::activated(x + b, fn)) <= tolerance(t));
         const Tensor strided = random({n, 3, 7}, t, 1).transpose(0, 1);
-        CHECK(distance(tt::bias_activation(strided, b, fn), activated(strided + b, fn)) <= tolerance(t));
+        CHECK(distance(tt::bias_activation(strided, b, fn), test::activated(strided + b, fn)) <=
+              tolerance(t));
       }
     }
   }

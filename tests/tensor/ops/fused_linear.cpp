@@ -16,9 +16,9 @@ TEST_CASE("linear_activation equals its composition" * test::long_on_emulator())
     for (const int64_t n : {0, 1, 5, 33}) {
       for (const Activation fn : kActivations) {
         const Tensor x = random({3, n, 7}, t, 1), w = random({5, 7}, t, 3), c = random({5}, t, 4);
-        CHECK(distance(tt::linear_activation(x, w, c, fn), activated(tt::linear(x, w, c), fn)) <=
+        CHECK(distance(tt::linear_activation(x, w, c, fn), test::activated(tt::linear(x, w, c), fn)) <=
               2 * tolerance(t));
-        CHECK(distance(tt::linear_activation(x, w, {}, fn), activated(tt::linear(x, w), fn)) <=
+        CHECK(distance(tt::linear_activation(x, w, {}, fn), test::activated(tt::linear(x, w), fn)) <=
               2 * tolerance(t));
       }
     }
@@ -73,7 +73,7 @@ double spread(const Tensor& a, const Tensor& b) {
 
 // The composition in double precision on the same values.
 Tensor composed_mlp(const tt::Tensors& in, Activation fn) {
-  return tt::linear(activated(tt::linear(in[0], in[1], in[2]), fn), in[3], in[4]);
+  return tt::linear(test::activated(tt::linear(in[0], in[1], in[2]), fn), in[3], in[4]);
 }
 
 struct MlpCase {
