@@ -93,7 +93,10 @@ TEST_CASE("bytes of eight rows are transposed by words, and gathered as words an
     for (int c = 0; c < 4; ++c)
       for (int i = 0; i < 32; ++i) CHECK(int{words[c][i]} == int{bytes[i / 4][offset + 4 * c + i % 4]});
     const Ints8 gathered = gather_words(row, offset);
-    for (int r = 0; r < 8; ++r) CHECK(std::memcmp(bytes[r] + offset, &gathered[r], 4) == 0);
+    for (int r = 0; r < 8; ++r) {
+      const auto word = gathered[r];
+      CHECK(std::memcmp(bytes[r] + offset, &word, 4) == 0);
+    }
   }
   const Floats8 halves = gather_halves(row, 7);
   for (int r = 0; r < 8; ++r) CHECK(halves[r] == load_half(bytes[r] + 7));

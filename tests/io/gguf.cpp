@@ -77,8 +77,9 @@ TEST_CASE("parts of a tensor are read on demand; a file that has become shorter 
   const std::vector<std::byte> whole = files::bits_of(files::ramp({100}, tt::f32));
   CHECK(part == std::vector<std::byte>(whole.begin() + 120, whole.begin() + 160));
   file.read(w, 400, {});
-  for (const auto& [first, count] : {std::pair<uint64_t, size_t>{361, 40}, {401, 0}, {UINT64_MAX, 2}}) {
-    std::vector<std::byte> out(count);
+  for (const auto& range : {std::pair<uint64_t, size_t>{361, 40}, {401, 0}, {UINT64_MAX, 2}}) {
+    const uint64_t first = range.first;
+    std::vector<std::byte> out(range.second);
     CHECK(refusal_of([&] { file.read(w, first, out); }).code == "TT-IO-03");
   }
   std::filesystem::resize_file(path, 300);

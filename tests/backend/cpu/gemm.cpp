@@ -184,8 +184,8 @@ TEST_CASE_TEMPLATE("by rows, the bits of a row do not depend on the rows beside 
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const cpu::ProductsByRows by_rows;
   tt::Generator g(11);
-  for (const auto& [N, K] : {std::pair{1, 1}, {5, 7}, {33, 64}, {130, 129}, {64, 1100}, {1000, 96}}) {
-    const int64_t M = 203;
+  for (const auto& sizes : {std::pair{1, 1}, {5, 7}, {33, 64}, {130, 129}, {64, 1100}, {1000, 96}}) {
+    const int64_t M = 203, N = sizes.first, K = sizes.second;
     std::vector<T> a(static_cast<size_t>(M * K)), b(static_cast<size_t>(K * N));
     for (auto* v : {&a, &b})
       for (T& x : *v) x = T(g.uniform(-1, 1));

@@ -52,7 +52,8 @@ TEST_CASE("results follow the definition for every size, dtype, scale, bias, act
         for (const Activation fn : kAll) {
           const Layout layout = kLayouts[seed % 3];
           check({M, N, K, out, seed % 2 == 0, seed % 4 < 2, true, seed % 5 != 0, fn, seed % 3 ? f32 : bf16},
-                codes, ++seed, layout);
+                codes, seed + 1, layout);
+          ++seed;
         }
         if (out != f16)
           check({M, N, K, out, true, true, false, false}, codes, ++seed, Layout::dense);  // f16 overflows

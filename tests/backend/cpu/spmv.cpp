@@ -30,7 +30,6 @@ double error_of(const tt::Tensor& y, const tt::Tensor& x, const tt::Tensor& w) {
 }  // namespace
 
 TEST_CASE("the counts before each byte of a word") {
-  tt::Generator g(1);
   for (const double density : {0.0, 0.2, 0.5, 1.0}) {
     const tt::BitmapMatrix s = tt::to_bitmap(sparse_matrix(1, 6400, density, 1));
     for (int64_t i = 0; i < 100; ++i) {
