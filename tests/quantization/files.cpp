@@ -23,7 +23,6 @@ Llama small_llama() {
                 .hidden = 128,
                 .deviation = 0.2});
 }
-bool equal(const Tensor& a, const Tensor& b) { return all(a == b).item<bool>(); }
 bool same_state(const Module& a, const Module& b) {
   const StateDict x = a.state_dict(), y = b.state_dict();
   if (x.size() != y.size()) return false;

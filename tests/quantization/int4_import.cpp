@@ -53,7 +53,6 @@ const json& case_named(const json& cases, const std::string& name) {
   FAIL("no such case");
   return cases;
 }
-bool equal(const Tensor& a, const Tensor& b) { return all(a == b).item<bool>(); }
 
 }  // namespace
 

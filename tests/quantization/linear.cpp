@@ -15,8 +15,6 @@ struct Net : Module {
   Tensor forward(const Tensor& x) override { return second(relu(first(x))); }
 };
 
-bool equal(const Tensor& a, const Tensor& b) { return all(a == b).item<bool>(); }
-
 }  // namespace
 
 TEST_CASE("a packed layer stands in the place of the layer: in calls, in the tree, and in modes") {

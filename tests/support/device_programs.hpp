@@ -52,7 +52,7 @@ class SingleKernels {
       made_.emplace_back(arrays.contiguous(step.dtype, shape));
       const backend::View out = made_.back().view();
       const auto v = [&](int k) { return values[static_cast<size_t>(step.in[k])]; };
-      using enum tt::backend::PointwiseKind;
+      using enum tinytorch::backend::PointwiseKind;
       namespace kernels = backend::cuda;
       if (step.kind == unary)
         kernels::unary(static_cast<backend::UnaryFn>(step.fn), out, v(0), step.p[0], step.p[1]);

@@ -143,7 +143,7 @@ inline std::vector<View> single_operations(const PointwiseProgram& program, cons
   for (const PointwiseStep& step : program.steps) {
     const View out = arrays.contiguous(step.dtype, shape);
     const auto v = [&](int k) { return values[static_cast<size_t>(step.in[k])]; };
-    using enum tt::backend::PointwiseKind;
+    using enum tinytorch::backend::PointwiseKind;
     switch (step.kind) {
       case unary:
         cpu::unary(static_cast<UnaryFn>(step.fn), out, v(0), step.p[0], step.p[1]);
