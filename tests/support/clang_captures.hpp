@@ -7,22 +7,39 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace test {
 
-template <class First, class... Rest>
-std::string joined(const First& first, const Rest&... rest) {
-  std::ostringstream stream;
-  doctest::detail::MessageBuilder builder("", 0, doctest::assertType::is_warn);
-  builder.m_stream = &stream;
-  builder* first;
-  (static_cast<void>(builder << rest), ...);
-  return stream.str();
-}
+// The text of `Joined() * a << b, c`, in which doctest writes the operands of INFO and of the messages of
+// checks.
+class Joined {
+ public:
+  template <class T>
+  Joined&& operator*(const T& value) && {
+    doctest::detail::MessageBuilder builder("", 0, doctest::assertType::is_warn);
+    builder.m_stream = &stream_;
+    builder* value;
+    return std::move(*this);
+  }
+  template <class T>
+  Joined&& operator<<(const T& value) && {
+    return std::move(*this) * value;
+  }
+  template <class T>
+  Joined&& operator,(const T& value) && {
+    return std::move(*this) * value;
+  }
+  operator std::string() && { return stream_.str(); }
+
+ private:
+  std::ostringstream stream_;
+};
 
 }  // namespace test
 
 #undef DOCTEST_INFO_IMPL
-#define DOCTEST_INFO_IMPL(builder_name, stream_name, ...)                       \
-  auto DOCTEST_ANONYMOUS(DOCTEST_CAPTURE_) = doctest::detail::MakeContextScope( \
-      [text = test::joined(__VA_ARGS__)](std::ostream* stream_name) { *stream_name << text; })
+#define DOCTEST_INFO_IMPL(builder_name, stream_name, ...)                                                  \
+  auto DOCTEST_ANONYMOUS(DOCTEST_CAPTURE_) =                                                               \
+      doctest::detail::MakeContextScope([text = static_cast<std::string>((test::Joined() * __VA_ARGS__))]( \
+                                            std::ostream* stream_name) { *stream_name << text; })
