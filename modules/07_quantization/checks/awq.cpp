@@ -9,13 +9,13 @@ namespace {
 const ScaleOptions kFourBits{.bits = 4, .granularity = Granularity::group, .group = 64};
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
-Tensor tensor(const Numbers& x, size_t columns, DType dtype = f32) {
+Tensor of_numbers(const Numbers& x, size_t columns, DType dtype = f32) {
   const auto K = static_cast<int64_t>(columns);
   return Tensor(from_data(x, {static_cast<int64_t>(x.size()) / K, K})).to(dtype);
 }
 InputStatistics observed(const Numbers& x, size_t K) {
   InputStatistics s(static_cast<int64_t>(K));
-  s.observe(tensor(x, K));
+  s.observe(of_numbers(x, K));
   return s;
 }
 // The squared error of the outputs if the layer has this weight instead.
@@ -54,7 +54,8 @@ TEST_CASE("7.15 the error of the outputs, from X^T X alone") {
   Numbers changed = layer.w;
   for (double& v : changed) v = static_cast<double>(static_cast<float>(v * 1.25));
   const double want = squared_error(layer, changed),
-               got = output_error(tensor(layer.w, 8), tensor(changed, 8), observed(layer.x, 8).gram());
+               got =
+                   output_error(of_numbers(layer.w, 8), of_numbers(changed, 8), observed(layer.x, 8).gram());
   expect("squared error of the outputs of a weight that is 1.25 times as large: " + shown(want) + "; got " +
              shown(got),
          std::abs(got - want) <= 1e-4 * want);
@@ -62,7 +63,7 @@ TEST_CASE("7.15 the error of the outputs, from X^T X alone") {
 
 TEST_CASE("7.15 the best of the exponents 0, 1/20, ..., 1") {
   const PlantedLayer layer(true, 96, 16, 128);
-  const AwqWeight q = awq(tensor(layer.w, 128), observed(layer.x, 128), kFourBits);
+  const AwqWeight q = awq(of_numbers(layer.w, 128), observed(layer.x, 128), kFourBits);
   const double reported = squared_error(layer, numbers(dequantize(q)));
   expect("the reported error of the outputs is that of the weight: " + shown(reported) + "; got " +
              shown(q.output_error),
@@ -79,7 +80,7 @@ TEST_CASE("7.15 the best of the exponents 0, 1/20, ..., 1") {
 
 TEST_CASE("7.15 codes are those of W s, so the input divided by s gives the same outputs") {
   const PlantedLayer layer(true, 32, 8, 128);
-  const AwqWeight q = awq(tensor(layer.w, 128), observed(layer.x, 128), kFourBits);
+  const AwqWeight q = awq(of_numbers(layer.w, 128), observed(layer.x, 128), kFourBits);
   const Numbers s = numbers(q.channel_scales), coded = numbers(dequantize(q.weight));
   Numbers scaled = layer.w, divided = layer.x;
   for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= s[i % 128];
@@ -91,21 +92,21 @@ TEST_CASE("7.15 codes are those of W s, so the input divided by s gives the same
 }
 
 TEST_CASE("7.15 equal inputs leave rounding to nearest, and channels without inputs give no NaN") {
-  const Numbers w = numbers(tensor(normal(8 * 64), 64));
+  const Numbers w = numbers(of_numbers(normal(8 * 64), 64));
   expect_close("inputs that are all 1",
-               numbers(dequantize(awq(tensor(w, 64), observed(Numbers(4 * 64, 1.0), 64), kFourBits))),
+               numbers(dequantize(awq(of_numbers(w, 64), observed(Numbers(4 * 64, 1.0), 64), kFourBits))),
                rounded(w, 64, 7), {8, 64}, {.roundings = 16});
   Numbers x = normal(50 * 64);
   for (size_t m = 0; m < 50; ++m) x[m * 64 + 10] = 0;
-  for (const double v : numbers(dequantize(awq(tensor(w, 64), observed(x, 64), kFourBits))))
+  for (const double v : numbers(dequantize(awq(of_numbers(w, 64), observed(x, 64), kFourBits))))
     expect("a channel is always 0: every value is finite", std::isfinite(v));
 }
 
 TEST_CASE("7.15 planted outliers: at least 8 dB better than rounding to nearest") {
   const PlantedLayer layer(true, 160, 32, 256);
   const double nearest = layer.with(layer.x, rounded(layer.w, 64, 7));
-  const double got =
-      layer.with(layer.x, numbers(dequantize(awq(tensor(layer.w, 256), observed(layer.x, 256), kFourBits))));
+  const double got = layer.with(
+      layer.x, numbers(dequantize(awq(of_numbers(layer.w, 256), observed(layer.x, 256), kFourBits))));
   expect(
       "outputs of 4-bit weights with groups of 64, four channels 30 times as large: at least 8 dB above "
       "rounding to nearest (" +

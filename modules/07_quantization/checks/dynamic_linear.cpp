@@ -8,9 +8,9 @@ using namespace course;
 
 namespace {
 
-Tensor tensor(const Numbers& x, const Shape& shape) { return from_data(x, shape).to(f32); }
+Tensor of_numbers(const Numbers& x, const Shape& shape) { return from_data(x, shape).to(f32); }
 Tensor random_tensor(const Shape& shape, double size = 1) {
-  return tensor(normal(static_cast<size_t>(shape.numel()), size), shape);
+  return of_numbers(normal(static_cast<size_t>(shape.numel()), size), shape);
 }
 
 // The names of the operations that f runs, without views and conversions.
@@ -32,7 +32,7 @@ bool same_bits(const Tensor& a, const Tensor& b) { return a.to_vector<double>() 
 }  // namespace
 
 TEST_CASE("7.6 the weight becomes codes, with a scale for each output") {
-  const DynamicLinear layer(tensor({1, -2, 0.5, 127, 0, -63.5}, {2, 3}));
+  const DynamicLinear layer(of_numbers({1, -2, 0.5, 127, 0, -63.5}, {2, 3}));
   expect_equal("dtype of the weight", std::string(name_of(layer.weight.dtype())), std::string("i8"));
   expect_equal("codes of [[1, -2, 0.5], [127, 0, -63.5]]", layer.weight.to_vector<double>(),
                Numbers{64, -127, 32, 127, 0, -64});
@@ -63,8 +63,8 @@ TEST_CASE("7.6 a layer of codes has a quarter of the memory, and no floats besid
 }
 
 TEST_CASE("7.6 exact sums: integers with scales of 1") {
-  DynamicLinear layer(tensor({127, -3, 5, 2, 127, 0}, {2, 3}), tensor({0.5, -0.25}, {2}));
-  const Tensor y = layer(tensor({127, 10, -20, -127, 0, 1, 1, 2, 127}, {3, 3}));
+  DynamicLinear layer(of_numbers({127, -3, 5, 2, 127, 0}, {2, 3}), of_numbers({0.5, -0.25}, {2}));
+  const Tensor y = layer(of_numbers({127, 10, -20, -127, 0, 1, 1, 2, 127}, {3, 3}));
   expect_equal("x [[127, 10, -20], [-127, 0, 1], [1, 2, 127]], w [[127, -3, 5], [2, 127, 0]], with a bias",
                y.to_vector<double>(),
                Numbers{127 * 127 - 30 - 100 + 0.5, 254 + 1270 - 0.25, -127 * 127 + 5 + 0.5, -254 - 0.25,
@@ -107,8 +107,8 @@ TEST_CASE("7.6 a scale for each token: 37.3 dB on an ordinary layer, 30.3 dB wit
     for (int i = 0; i < 2; ++i) {
       const PlantedLayer p(outliers, 64, 48, 256);
       const auto M = static_cast<int64_t>(p.M), N = static_cast<int64_t>(p.N), K = static_cast<int64_t>(p.K);
-      DynamicLinear layer(tensor(p.w, {N, K}));
-      total += decibels(p.y, layer(tensor(p.x, {M, K})).to_vector<double>()) / 2;
+      DynamicLinear layer(of_numbers(p.w, {N, K}));
+      total += decibels(p.y, layer(of_numbers(p.x, {M, K})).to_vector<double>()) / 2;
       per_tensor += p.with(rounded(p.x, p.M * p.K, 127), rounded(p.w, p.K, 127)) / 2;
     }
     expect(std::string(outliers ? "four channels 30 times as large" : "ordinary channels") +
@@ -126,7 +126,7 @@ TEST_CASE("7.6 a token's result has the same bits alone and in a batch, whatever
   DynamicLinear layer(random_tensor({7, 33}), random_tensor({7}));
   Numbers x = normal(5 * 33);
   for (size_t k = 0; k < 33; ++k) x[2 * 33 + k] *= 1000;
-  const Tensor batch = tensor(x, {5, 33}), y = layer(batch);
+  const Tensor batch = of_numbers(x, {5, 33}), y = layer(batch);
   for (int64_t m = 0; m < 5; ++m)
     expect(
         "row " + shown(m) + " of a batch of 5 in which row 2 is 1000 times as large, and the same row alone",
@@ -135,7 +135,7 @@ TEST_CASE("7.6 a token's result has the same bits alone and in a batch, whatever
 
 TEST_CASE("7.6 the bias is neither rounded nor scaled") {
   const NoGrad no_grad;
-  const Tensor bias = tensor({1e-4, 3.14159, -1000.125}, {3});
+  const Tensor bias = of_numbers({1e-4, 3.14159, -1000.125}, {3});
   DynamicLinear layer(random_tensor({3, 8}), bias);
   expect("an input of zeros gives the bias, to the bit", same_bits(layer(zeros({1, 8})).reshape({3}), bias));
 }
@@ -164,7 +164,7 @@ TEST_CASE("7.6 a token that is not finite gives NaN, and no other does") {
   for (const double bad : {NAN, INFINITY}) {
     Numbers x = normal(3 * 9);
     x[9 + 4] = bad;
-    const Numbers y = layer(tensor(x, {3, 9})).to_vector<double>();
+    const Numbers y = layer(of_numbers(x, {3, 9})).to_vector<double>();
     for (size_t i = 0; i < y.size(); ++i)
       expect("the middle one of three tokens has " + shown(bad) + ": result [" +
                  shown(static_cast<int64_t>(i) / 4) + ", " + shown(static_cast<int64_t>(i) % 4) + "] is " +
@@ -179,5 +179,5 @@ TEST_CASE("7.6 shapes that do not fit, and weights without a scale, are refused"
     (void)layer(random_tensor({2, 8}));
   });
   expect_throws("TT-SHAPE-02", "a weight of one dimension", [&] { DynamicLinear(random_tensor({4})); });
-  expect_throws("TT-CALIB-01", "a weight with NaN", [&] { DynamicLinear(tensor({1, NAN}, {1, 2})); });
+  expect_throws("TT-CALIB-01", "a weight with NaN", [&] { DynamicLinear(of_numbers({1, NAN}, {1, 2})); });
 }

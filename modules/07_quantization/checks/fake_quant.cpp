@@ -7,17 +7,17 @@ using namespace course;
 namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
-Tensor tensor(const Numbers& x, const Shape& shape, DType dtype = f32) {
+Tensor of_numbers(const Numbers& x, const Shape& shape, DType dtype = f32) {
   return Tensor(from_data(x, shape)).to(dtype);
 }
 Tensor leaf(const Numbers& x, const Shape& shape, DType dtype = f32) {
-  Tensor t = tensor(x, shape, dtype).detach();
+  Tensor t = of_numbers(x, shape, dtype).detach();
   t.requires_grad_();
   return t;
 }
 // The sum of y times these numbers, whose gradient is passed to the derivative of y.
 void backward_with(const Tensor& y, const Numbers& dy) {
-  sum(y * tensor(dy, y.shape(), y.dtype())).backward();
+  sum(y * of_numbers(dy, y.shape(), y.dtype())).backward();
 }
 
 double quantized(double x, double s, double low, double high) {
@@ -31,22 +31,23 @@ TEST_CASE("7.11 values of the codes, in floating point") {
   Numbers want;
   for (const double v : x) want.push_back(quantized(v, 0.5, -7, 7));
   expect_close("fake_quantize with scale 0.5 and codes -7 to 7",
-               numbers(fake_quantize(tensor(x, {12}), AffineScale{0.5f, 0, -7, 7})), want, {12});
+               numbers(fake_quantize(of_numbers(x, {12}), AffineScale{0.5f, 0, -7, 7})), want, {12});
   for (const DType dtype : {f64, bf16, f16}) {
-    const Tensor y = fake_quantize(tensor(x, {3, 4}, dtype), AffineScale{0.5f, 0, -7, 7});
+    const Tensor y = fake_quantize(of_numbers(x, {3, 4}, dtype), AffineScale{0.5f, 0, -7, 7});
     expect_equal("dtype of the result for " + std::string(name_of(dtype)), std::string(name_of(y.dtype())),
                  std::string(name_of(dtype)));
     Numbers of_stored;
-    for (const double v : numbers(tensor(x, {3, 4}, dtype))) of_stored.push_back(quantized(v, 0.5, -7, 7));
+    for (const double v : numbers(of_numbers(x, {3, 4}, dtype)))
+      of_stored.push_back(quantized(v, 0.5, -7, 7));
     expect_close("the same for " + std::string(name_of(dtype)), numbers(y), of_stored, {3, 4},
                  {.dtype = dtype});
   }
-  expect_close(
-      "codes 0 to 15 with zero point 5 and scale 0.2: values -1 to 2",
-      numbers(fake_quantize(tensor({-3, -1, -0.52, 0, 0.31, 1.9, 2.5}, {7}), AffineScale{0.2f, 5, 0, 15})),
-      {-1, -1, -0.6, 0, 0.4, 2, 2}, {7});
+  expect_close("codes 0 to 15 with zero point 5 and scale 0.2: values -1 to 2",
+               numbers(fake_quantize(of_numbers({-3, -1, -0.52, 0, 0.31, 1.9, 2.5}, {7}),
+                                     AffineScale{0.2f, 5, 0, 15})),
+               {-1, -1, -0.6, 0, 0.4, 2, 2}, {7});
   const Numbers odd =
-      numbers(fake_quantize(tensor({NAN, INFINITY, -INFINITY}, {3}), AffineScale{0.5f, 0, -7, 7}));
+      numbers(fake_quantize(of_numbers({NAN, INFINITY, -INFINITY}, {3}), AffineScale{0.5f, 0, -7, 7}));
   expect("a NaN stays NaN, so that a training run that diverged shows it", std::isnan(odd[0]));
   expect_close("infinity and -infinity", {odd[1], odd[2]}, {3.5, -3.5}, {2});
 }
@@ -56,15 +57,16 @@ TEST_CASE("7.11 scales by row, and quotients of 16-bit numbers in f32") {
   Numbers want;
   for (size_t i = 0; i < 15; ++i) want.push_back(quantized(x[i], s[i / 5], -4, 3));
   expect_close("scales [3, 1] for x [3, 5]",
-               numbers(fake_quantize(tensor(x, {3, 5}), tensor(s, {3, 1}), -4, 3)), want, {3, 5});
+               numbers(fake_quantize(of_numbers(x, {3, 5}), of_numbers(s, {3, 1}), -4, 3)), want, {3, 5});
   // Codes near 100 need seven digits of the quotient; bf16 has eight binary ones.
   Numbers wide, codes;
-  const double scale = numbers(tensor({0.03}, {1}, bf16))[0];
+  const double scale = numbers(of_numbers({0.03}, {1}, bf16))[0];
   for (int i = 90; i < 120; ++i) wide.push_back((i + (i % 2 == 0 ? 0.3 : -0.3)) * scale);
-  for (const double v : numbers(tensor(wide, {30}, bf16))) codes.push_back(quantized(v, scale, -127, 127));
+  for (const double v : numbers(of_numbers(wide, {30}, bf16)))
+    codes.push_back(quantized(v, scale, -127, 127));
   expect_close("bf16 with a scale of 0.03 and codes from 90 to 120",
-               numbers(fake_quantize(tensor(wide, {30}, bf16), tensor({0.03}, {1}, bf16), -127, 127)), codes,
-               {30}, {.dtype = bf16, .roundings = 1});
+               numbers(fake_quantize(of_numbers(wide, {30}, bf16), of_numbers({0.03}, {1}, bf16), -127, 127)),
+               codes, {30}, {.dtype = bf16, .roundings = 1});
 }
 
 TEST_CASE("7.11 the gradient is 1 inside the clip range and 0 outside") {
@@ -121,9 +123,9 @@ TEST_CASE("7.11 a layer computes with rounded weights: few values in each row or
       expect_close("quantized_weight(): " + what, numbers(layer.quantized_weight()), want, {5, 12},
                    {.roundings = 16});
       const Numbers x = normal(36), bias = numbers(trained.bias);
-      Numbers y = product(numbers(tensor(x, {3, 12})), want, 12);
+      Numbers y = product(numbers(of_numbers(x, {3, 12})), want, 12);
       for (size_t i = 0; i < y.size(); ++i) y[i] += bias[i % 5];
-      expect_close("forward: " + what, numbers(layer(tensor(x, {3, 12}))), y, {3, 5},
+      expect_close("forward: " + what, numbers(layer(of_numbers(x, {3, 12}))), y, {3, 5},
                    {.roundings = 100, .scale = 2});
     }
   }
@@ -133,7 +135,7 @@ TEST_CASE("7.11 the float weights behind it move, by steps that are far smaller 
   Linear trained(12, 5);
   QatLinear layer(trained, {.bits = 3, .granularity = Granularity::row}, false);
   const Numbers before = numbers(layer.weight);
-  mean(square(layer(tensor(normal(96), {8, 12})))).backward();
+  mean(square(layer(of_numbers(normal(96), {8, 12})))).backward();
   expect("the weight has a gradient", layer.weight.grad().defined());
   const Numbers gradient = numbers(layer.weight.grad());
   expect("and it is not 0 everywhere",
@@ -154,9 +156,9 @@ TEST_CASE("7.11 3 bits: training with rounded weights halves the loss that round
   Linear exact(128, 4, false);
   {
     const NoGrad no_grad;
-    exact.weight.detach().copy_(tensor(normal(512), {4, 128}));
+    exact.weight.detach().copy_(of_numbers(normal(512), {4, 128}));
   }
-  const Tensor x = tensor(normal(16 * 128), {16, 128}), y = linear(x, exact.weight).detach();
+  const Tensor x = of_numbers(normal(16 * 128), {16, 128}), y = linear(x, exact.weight).detach();
   QatLinear layer(exact, {.bits = 3, .granularity = Granularity::row}, false);
   const auto loss = [&] { return mean(square(layer(x) - y)); };
   const double afterwards = loss().item<double>();
@@ -179,7 +181,7 @@ TEST_CASE("7.11 a profiler sees one operation") {
       names += op.name() + std::string(" ");
     }
   } seen;
-  const Tensor x = tensor(normal(12), {3, 4}), s = tensor({0.5}, {1});
+  const Tensor x = of_numbers(normal(12), {3, 4}), s = of_numbers({0.5}, {1});
   {
     const Observing observing(seen);
     (void)fake_quantize(x, s, -8, 7);

@@ -7,7 +7,7 @@ using namespace course;
 namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
-Tensor tensor(const Numbers& x, size_t columns) {
+Tensor of_numbers(const Numbers& x, size_t columns) {
   const auto K = static_cast<int64_t>(columns);
   return Tensor(from_data(x, {static_cast<int64_t>(x.size()) / K, K})).to(f32);
 }
@@ -17,7 +17,7 @@ Numbers in_f32(Numbers x) {
 }
 InputStatistics observed(const Numbers& x, size_t K) {
   InputStatistics s(static_cast<int64_t>(K));
-  s.observe(tensor(x, K));
+  s.observe(of_numbers(x, K));
   return s;
 }
 GptqOptions four_bits(int64_t group, double damping = 0.01, bool act_order = false) {
@@ -130,8 +130,8 @@ TEST_CASE("7.10 the columns behind answer the error of each column, as if they w
   for (const size_t K : {1, 2, 7, 12}) {
     for (const size_t group : {5, 12}) {
       const Small s(K);
-      const Numbers got = numbers(
-          dequantize(gptq(tensor(s.w, K), observed(s.x, K), four_bits(static_cast<int64_t>(group), 0.02))));
+      const Numbers got = numbers(dequantize(
+          gptq(of_numbers(s.w, K), observed(s.x, K), four_bits(static_cast<int64_t>(group), 0.02))));
       expect_close(
           "gptq of 4 rows of " + std::to_string(K) + ", groups of " + std::to_string(group) + ", 4 bits", got,
           s.want(group, 0.02, in_order(K)), {4, static_cast<int64_t>(K)}, {.roundings = 100});
@@ -141,7 +141,7 @@ TEST_CASE("7.10 the columns behind answer the error of each column, as if they w
 
 TEST_CASE("7.10 codes from -7 to 7, and a scale for each group, of the weights as they are then") {
   const Small s(10);
-  const GptqWeight q = gptq(tensor(s.w, 10), observed(s.x, 10), four_bits(4));
+  const GptqWeight q = gptq(of_numbers(s.w, 10), observed(s.x, 10), four_bits(4));
   expect_equal("shape of the codes", q.weight.codes.shape(), Shape{4, 10});
   expect_equal("shape of the scales: groups of 4, 4 and 2", q.weight.scales.shape(), Shape{4, 3});
   const Numbers codes = numbers(q.weight.codes), scales = numbers(q.weight.scales),
@@ -151,8 +151,8 @@ TEST_CASE("7.10 codes from -7 to 7, and a scale for each group, of the weights a
     expect_close("value of a code: times the scale of its group", {values[i]},
                  {codes[i] * scales[i / 10 * 3 + i % 10 / 4]}, {1});
   }
-  const GptqWeight by_row =
-      gptq(tensor(s.w, 10), observed(s.x, 10), {{.bits = 8, .granularity = Granularity::row}, 0.01, false});
+  const GptqWeight by_row = gptq(of_numbers(s.w, 10), observed(s.x, 10),
+                                 {{.bits = 8, .granularity = Granularity::row}, 0.01, false});
   expect_equal("shape of the scales by row", by_row.weight.scales.shape(), Shape{4, 1});
   expect("with 8 bits by row the values are near the weights",
          decibels(s.w, numbers(dequantize(by_row))) > 25);
@@ -168,14 +168,14 @@ TEST_CASE("7.10 act-order: columns with large inputs first") {
     for (size_t m = 0; m < 60; ++m) s.x[m * 9 + order[k]] *= factor;
   }
   s.x = in_f32(s.x);
-  const GptqWeight q = gptq(tensor(s.w, 9), observed(s.x, 9), four_bits(4, 0.01, true));
+  const GptqWeight q = gptq(of_numbers(s.w, 9), observed(s.x, 9), four_bits(4, 0.01, true));
   expect("the order is defined", q.order.defined());
   expect_close("order: by decreasing sum of squares", numbers(q.order), Numbers(order.begin(), order.end()),
                {9});
   expect_close("values, in the order of the weight's own columns", numbers(dequantize(q)),
                s.want(4, 0.01, order), {4, 9}, {.roundings = 100});
   expect("without act_order there is no order",
-         !gptq(tensor(s.w, 9), observed(s.x, 9), four_bits(4)).order.defined());
+         !gptq(of_numbers(s.w, 9), observed(s.x, 9), four_bits(4)).order.defined());
 }
 
 TEST_CASE("7.10 inputs that are all 0, or dependent, give no NaN") {
@@ -184,22 +184,22 @@ TEST_CASE("7.10 inputs that are all 0, or dependent, give no NaN") {
   };
   Small s(12);
   for (size_t m = 0; m < 60; ++m) s.x[m * 12 + 5] = 0;
-  const Numbers got = numbers(dequantize(gptq(tensor(s.w, 12), observed(s.x, 12), four_bits(12))));
+  const Numbers got = numbers(dequantize(gptq(of_numbers(s.w, 12), observed(s.x, 12), four_bits(12))));
   all_finite("channel 5 has no inputs", got);
   const Numbers nothing =
-      numbers(dequantize(gptq(tensor(s.w, 12), observed(Numbers(24), 12), four_bits(12))));
+      numbers(dequantize(gptq(of_numbers(s.w, 12), observed(Numbers(24), 12), four_bits(12))));
   all_finite("no channel has inputs", nothing);
   expect_close("without inputs each weight is rounded to nearest", nothing, rounded(s.w, 12, 7), {4, 12},
                {.roundings = 8});
   all_finite("3 rows of 12 inputs",
-             numbers(dequantize(gptq(tensor(s.w, 12), observed(Numbers(s.x.begin(), s.x.begin() + 36), 12),
-                                     four_bits(12)))));
+             numbers(dequantize(gptq(of_numbers(s.w, 12),
+                                     observed(Numbers(s.x.begin(), s.x.begin() + 36), 12), four_bits(12)))));
 }
 
 TEST_CASE("7.10 the same bits each time") {
   const PlantedLayer layer(false, 96, 40, 64);
   const auto bits = [&] {
-    return numbers(dequantize(gptq(tensor(layer.w, 64), observed(layer.x, 64), four_bits(32))));
+    return numbers(dequantize(gptq(of_numbers(layer.w, 64), observed(layer.x, 64), four_bits(32))));
   };
   const Numbers first = bits();
   for (int i = 0; i < 3; ++i) expect("gptq of the same weight and inputs, again", bits() == first);
@@ -207,7 +207,7 @@ TEST_CASE("7.10 the same bits each time") {
 
 TEST_CASE("7.10 what cannot be rounded is refused") {
   const Small s(4);
-  const Tensor w = tensor(s.w, 4);
+  const Tensor w = of_numbers(s.w, 4);
   expect_throws("TT-CALIB-02", "inputs of which none was observed",
                 [&] { (void)gptq(w, InputStatistics(4), four_bits(4)); });
   expect_throws("TT-SHAPE-02", "inputs of 5 features for a weight of 4",
@@ -224,7 +224,7 @@ TEST_CASE("7.10 what cannot be rounded is refused") {
 TEST_CASE("7.10 planted correlation: at least 2 dB better than rounding to nearest") {
   const PlantedLayer layer(false);
   const double nearest = layer.with(layer.x, rounded(layer.w, 64, 7));
-  const GptqWeight q = gptq(tensor(layer.w, layer.K), observed(layer.x, layer.K), four_bits(64));
+  const GptqWeight q = gptq(of_numbers(layer.w, layer.K), observed(layer.x, layer.K), four_bits(64));
   const double got = layer.with(layer.x, numbers(dequantize(q)));
   expect(
       "outputs of 4-bit weights with groups of 64, whose inputs are correlated: at least 2 dB above rounding "

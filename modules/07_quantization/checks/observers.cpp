@@ -27,9 +27,9 @@ std::vector<float> normal(size_t count, double size = 1) {
   for (float& v : x) v = distribution(random_source());
   return x;
 }
-Tensor tensor(const std::vector<float>& x) { return from_data(x, {std::ssize(x)}); }
+Tensor of_numbers(const std::vector<float>& x) { return from_data(x, {std::ssize(x)}); }
 Tensor part(const std::vector<float>& x, size_t begin, size_t end) {
-  return tensor(
+  return of_numbers(
       std::vector<float>(x.begin() + static_cast<ptrdiff_t>(begin), x.begin() + static_cast<ptrdiff_t>(end)));
 }
 std::string shown_range(const Range& r) { return "[" + shown(r.min) + ", " + shown(r.max) + "]"; }
@@ -84,13 +84,13 @@ double divergence(const std::vector<double>& counts, size_t end) {
 
 TEST_CASE("7.3 min-max: the extremes of all batches, not of the last one") {
   MinMaxObserver o;
-  o.observe(tensor({3, 4, 2}));
+  o.observe(of_numbers({3, 4, 2}));
   expect_range("after [3, 4, 2]; 0 was not among them", o.range(), {2, 4});
-  o.observe(tensor({-7, 9}));
-  o.observe(tensor({1, 5}));
+  o.observe(of_numbers({-7, 9}));
+  o.observe(of_numbers({1, 5}));
   expect_range("after [3, 4, 2], [-7, 9] and [1, 5]", o.range(), {-7, 9});
   MinMaxObserver negative;
-  negative.observe(tensor({-3, -2}));
+  negative.observe(of_numbers({-3, -2}));
   expect_range("after [-3, -2]", negative.range(), {-3, -2});
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("7.3 one batch, two halves or any order: the same bits") {
   auto at_once = observers(), halves = observers(), backward = observers();
   for (size_t k = 0; k < at_once.size(); ++k) {
     const std::string name = at_once[k].name;
-    at_once[k].observer->observe(tensor(x));
+    at_once[k].observer->observe(of_numbers(x));
     halves[k].observer->observe(part(x, 0, 750)), halves[k].observer->observe(part(x, 750, 1500));
     for (const auto& [begin, end] : {std::pair<size_t, size_t>{850, 1500}, {1, 850}, {0, 1}})
       backward[k].observer->observe(part(x, begin, end));
@@ -133,7 +133,7 @@ TEST_CASE("7.3 a percentile is one of magnitudes, rounded up to the end of a bin
   std::sort(sorted.begin(), sorted.end());
   for (const double percent : {10.01, 50.01, 99.01, 99.87, 100.0}) {
     PercentileObserver o(percent);
-    o.observe(tensor(x));
+    o.observe(of_numbers(x));
     const double want = sorted[static_cast<size_t>(std::ceil(percent / 100 * 4000 - 1e-9)) - 1];
     const auto got = static_cast<double>(o.range().max);
     expect("percentile " + shown(percent) + " of 4000 magnitudes: " + shown(want) + " or up to " +
@@ -204,7 +204,7 @@ TEST_CASE("7.3 the observer of the squared error clips as its values do") {
   for (float& v : x) v = std::round(8 * v) / 8;  // so that many values share a bin
   for (const int bits : {4, 8}) {
     MseObserver o(bits);
-    o.observe(tensor(x));
+    o.observe(of_numbers(x));
     float largest = 0;
     for (const float v : x) largest = std::max(largest, std::abs(v));
     const AffineScale widest = choose_scale(-largest, largest, bits);
@@ -242,7 +242,7 @@ TEST_CASE("7.3 the divergence of 128 levels from a histogram, by its definition"
 TEST_CASE("7.3 the clip with the least divergence") {
   const std::vector<float> x = normal(5000);
   KlObserver o;
-  o.observe(tensor(x));
+  o.observe(of_numbers(x));
   double largest = 0;
   for (const float v : x) largest = std::max(largest, std::abs(static_cast<double>(v)));
   const double width = std::exp2(std::floor(std::log2(largest)) + 1) / 2048;
@@ -266,8 +266,8 @@ TEST_CASE("7.3 a planted outlier moves min-max, the percentile and the divergenc
   const std::vector<float> x = normal(6000);
   auto before = observers(), after = observers();
   for (const size_t k : {0, 1, 3}) {
-    before[k].observer->observe(tensor(x));
-    after[k].observer->observe(tensor(x)), after[k].observer->observe(tensor({80}));
+    before[k].observer->observe(of_numbers(x));
+    after[k].observer->observe(of_numbers(x)), after[k].observer->observe(of_numbers({80}));
     const float without = before[k].observer->range().max, with = after[k].observer->range().max;
     const std::string what = std::string(before[k].name) + ": the range ends at " + shown(without) +
                              " without, and at " + shown(with) +
@@ -280,16 +280,16 @@ TEST_CASE("7.3 zeros, one value, empty batches; NaN and infinity are refused, an
   for (Named& n : observers()) {
     expect_throws("TT-CALIB-02", std::string(n.name) + ": a range without values",
                   [&] { n.observer->range(); });
-    n.observer->observe(tensor({}));
+    n.observer->observe(of_numbers({}));
     for (const float bad : {NAN, INFINITY})
       expect_throws("TT-CALIB-01", std::string(n.name) + ": a batch with " + shown(bad), [&] {
-        n.observer->observe(tensor({1, bad}));
+        n.observer->observe(of_numbers({1, bad}));
       });
-    n.observer->observe(tensor({0, 0}));
+    n.observer->observe(of_numbers({0, 0}));
     expect_range(std::string(n.name) + " of zeros", n.observer->range(), {-0.0f, 0});
   }
   for (Named& n : observers()) {
-    n.observer->observe(tensor({-2, 2, -2, 2}));
+    n.observer->observe(of_numbers({-2, 2, -2, 2}));
     const float end = n.observer->range().max;
     expect(std::string(n.name) + " of values of magnitude 2: the range ends at 2; got " + shown(end),
            std::abs(end - 2) < 0.07f);

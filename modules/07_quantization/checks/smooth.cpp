@@ -7,9 +7,9 @@ using namespace course;
 namespace {
 
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
-Tensor tensor(const Numbers& x, const Shape& shape) { return Tensor(from_data(x, shape)).to(f32); }
+Tensor of_numbers(const Numbers& x, const Shape& shape) { return Tensor(from_data(x, shape)).to(f32); }
 Tensor random(const Shape& shape, double size = 1) {
-  return tensor(Values::random(f32, shape, Layout::contiguous, -size, size).numbers(), shape);
+  return of_numbers(Values::random(f32, shape, Layout::contiguous, -size, size).numbers(), shape);
 }
 void fill(const Tensor& t, double size, double middle = 0) {
   const NoGrad no_grad;
@@ -40,7 +40,7 @@ void check_same_function(const std::string& what, Maker& maker, int64_t inputs, 
   const Numbers q = numbers(query(before)), k = numbers(key(before)), made = numbers(before);
   const Numbers x_max = channel_max_of(made, 12), wq = channel_max_of(numbers(query.weight), 12),
                 wk = channel_max_of(numbers(key.weight), 12);
-  const Numbers s = numbers(smooth_(maker, {&query, &key}, tensor(x_max, {12}), alpha));
+  const Numbers s = numbers(smooth_(maker, {&query, &key}, of_numbers(x_max, {12}), alpha));
   Numbers want(12);
   for (size_t j = 0; j < 12; ++j)
     want[j] = std::pow(x_max[j], alpha) / std::pow(std::max(wq[j], wk[j]), 1 - alpha);
@@ -57,16 +57,16 @@ void check_same_function(const std::string& what, Maker& maker, int64_t inputs, 
 }  // namespace
 
 TEST_CASE("7.9 the largest magnitude of each channel") {
-  const Tensor x = tensor({1, -5, 0, -2, 4, 0}, {2, 3});
+  const Tensor x = of_numbers({1, -5, 0, -2, 4, 0}, {2, 3});
   expect_close("channel_max of {1, -5, 0}, {-2, 4, 0}", numbers(channel_max(x)), {2, 5, 0}, {3});
   const Tensor large = random({4, 5, 7}).to(bf16);
   expect_close("channel_max of bf16 [4, 5, 7]: over all dimensions but the last", numbers(channel_max(large)),
                channel_max_of(numbers(large), 7), {7});
-  expect_close("channel_max of no rows [0, 3]", numbers(channel_max(tensor({}, {0, 3}))), {0, 0, 0}, {3});
+  expect_close("channel_max of no rows [0, 3]", numbers(channel_max(of_numbers({}, {0, 3}))), {0, 0, 0}, {3});
 }
 
 TEST_CASE("7.9 s = max|X|^alpha / max|W|^(1 - alpha)") {
-  const Tensor x = tensor({4, 100, 0.5}, {3}), w = tensor({1, 0.25, 2}, {3});
+  const Tensor x = of_numbers({4, 100, 0.5}, {3}), w = of_numbers({1, 0.25, 2}, {3});
   for (const double alpha : {0.5, 0.75, 0.2, 0.0, 1.0}) {
     const Numbers X{4, 100, 0.5}, W{1, 0.25, 2};
     Numbers want(3);
@@ -78,22 +78,23 @@ TEST_CASE("7.9 s = max|X|^alpha / max|W|^(1 - alpha)") {
 
 TEST_CASE("7.9 a channel without inputs, or without weights, stays as it is") {
   expect_close("scales of max|X| = {0, 3, 0, 4}, max|W| = {2, 0, 0, 1}",
-               numbers(smoothing_scales(tensor({0, 3, 0, 4}, {4}), tensor({2, 0, 0, 1}, {4}))), {1, 1, 1, 2},
-               {4});
+               numbers(smoothing_scales(of_numbers({0, 3, 0, 4}, {4}), of_numbers({2, 0, 0, 1}, {4}))),
+               {1, 1, 1, 2}, {4});
 }
 
 TEST_CASE("7.9 what makes the channels is divided, what reads them is multiplied") {
-  const Tensor weight = tensor({1, 2, 3, 4, 5, 6}, {3, 2}), bias = tensor({10, 20, 30}, {3}),
-               reader = tensor({1, 1, 1, 2, 2, 2}, {2, 3}), s = tensor({2, 10, 0.5}, {3});
+  const Tensor weight = of_numbers({1, 2, 3, 4, 5, 6}, {3, 2}), bias = of_numbers({10, 20, 30}, {3}),
+               reader = of_numbers({1, 1, 1, 2, 2, 2}, {2, 3}), s = of_numbers({2, 10, 0.5}, {3});
   fold_scales_({weight, bias, Tensor()}, {reader, Tensor()}, s);
   expect_close("the maker's weight {1, 2}, {3, 4}, {5, 6} for s = {2, 10, 0.5}: each row makes a channel",
                numbers(weight), {0.5, 1, 0.3, 0.4, 10, 12}, {3, 2});
   expect_close("its bias {10, 20, 30}", numbers(bias), {5, 2, 60}, {3});
   expect_close("the reader's weight {1, 1, 1}, {2, 2, 2}: each column reads one", numbers(reader),
                {2, 10, 0.5, 4, 20, 1}, {2, 3});
-  const Tensor half = tensor({1, 2, 3}, {3}).to(bf16), wide = tensor({1, 2, 3}, {1, 3}).to(f64);
+  const Tensor half = of_numbers({1, 2, 3}, {3}).to(bf16), wide = of_numbers({1, 2, 3}, {1, 3}).to(f64);
   fold_scales_({half}, {wide}, s);
-  expect_close("a maker of bf16 {1, 2, 3}", numbers(half), numbers(tensor({0.5, 0.2, 6}, {3}).to(bf16)), {3});
+  expect_close("a maker of bf16 {1, 2, 3}", numbers(half), numbers(of_numbers({0.5, 0.2, 6}, {3}).to(bf16)),
+               {3});
   expect_close("a reader of f64 {1, 2, 3}", numbers(wide), {2, 20, 1.5}, {1, 3});
 }
 
@@ -115,17 +116,17 @@ TEST_CASE("7.9 norms and linear layers: the model computes the same before and a
 TEST_CASE("7.9 what does not fit is refused before anything changes") {
   LayerNorm norm(4);
   Linear fits(4, 2), other(5, 2);
-  const Tensor most = tensor({3, 3, 3, 3}, {4});
+  const Tensor most = of_numbers({3, 3, 3, 3}, {4});
   const Numbers before = numbers(norm.weight), reader = numbers(fits.weight);
   for (const double alpha : {-0.1, 1.5, static_cast<double>(NAN)})
     expect_throws("TT-CALIB-03", "alpha = " + shown(alpha),
                   [&] { (void)smoothing_scales(most, most, alpha); });
   expect_throws("TT-SHAPE-02", "maxima of 4 and of 3 channels", [&] {
-    (void)smoothing_scales(most, tensor({1, 1, 1}, {3}));
+    (void)smoothing_scales(most, of_numbers({1, 1, 1}, {3}));
   });
   for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)})
     expect_throws("TT-CALIB-01", "a maximum of " + shown(bad), [&] {
-      (void)smoothing_scales(tensor({1, bad}, {2}), tensor({1, 1}, {2}));
+      (void)smoothing_scales(of_numbers({1, bad}, {2}), of_numbers({1, 1}, {2}));
     });
   expect_throws("TT-SHAPE-02", "a reader of 5 channels beside one of 4", [&] {
     fold_scales_({norm.weight}, {fits.weight, other.weight}, most);
@@ -141,8 +142,8 @@ TEST_CASE("7.9 planted outliers: at least 35 dB, with one scale for all inputs")
     return l.with(rounded(x, x.size(), 127), rounded(w, l.K, 127));
   };
   const auto smoothed = [&](const PlantedLayer& l) {
-    const Tensor x = tensor(l.x, {static_cast<int64_t>(l.M), static_cast<int64_t>(l.K)}),
-                 w = tensor(l.w, {static_cast<int64_t>(l.N), static_cast<int64_t>(l.K)});
+    const Tensor x = of_numbers(l.x, {static_cast<int64_t>(l.M), static_cast<int64_t>(l.K)}),
+                 w = of_numbers(l.w, {static_cast<int64_t>(l.N), static_cast<int64_t>(l.K)});
     const Numbers s = numbers(smoothing_scales(channel_max(x), channel_max(w)));
     return eight_bits(l, scaled(l.x, s, -1), scaled(l.w, s, 1));
   };

@@ -22,7 +22,7 @@ Tensor row_zeros(int64_t n, int64_t zeros) {
   Numbers w(static_cast<size_t>(n * n), 1);
   for (int64_t i = 0; i < n * n; ++i)
     if (i % n < zeros) w[static_cast<size_t>(i)] = 0;
-  return tensor(w, {n, n});
+  return of_numbers(w, {n, n});
 }
 
 double seconds_of(const std::function<void()>& f) {
@@ -108,7 +108,7 @@ TEST_CASE("8.7 formats of blocks count zero blocks, and a format that cannot sto
                std::string("bsr16"));
   Numbers scattered(64 * 64, 0);
   for (size_t i = 0; i < scattered.size(); i += 8) scattered[i] = 1;
-  expect_equal("88 % zeros, and no block of zeros", choose_format(tensor(scattered, {64, 64}), blocks),
+  expect_equal("88 % zeros, and no block of zeros", choose_format(of_numbers(scattered, {64, 64}), blocks),
                std::string());
   const CrossoverTable strips = table_of({at("strips", 0.5, 4)});
   expect_equal("strips store 16 bits, not f32", choose_format(row_zeros(64, 32), strips), std::string());

@@ -7,7 +7,7 @@ namespace {
 
 InputStatistics observed(const Numbers& x, size_t K) {
   InputStatistics s(static_cast<int64_t>(K));
-  s.observe(tensor(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)}));
+  s.observe(of_numbers(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)}));
   return s;
 }
 Numbers transposed(const Numbers& x, size_t columns) {
@@ -100,7 +100,7 @@ TEST_CASE("8.10 the factors with the least error of the weight") {
     const Numbers w = numbers(random_tensor(shape));
     const Numbers values = eigenvalues(product(w, w, K), N);
     for (const int64_t rank : {1, 3, 6}) {
-      const LowRank f = low_rank(tensor(w, shape), rank);
+      const LowRank f = low_rank(of_numbers(w, shape), rank);
       const std::string what = "rank " + shown(rank) + " of [" + shown(N) + ", " + shown(K) + "]";
       expect_equal(what + ": the shape of A", f.A.shape(), Shape{static_cast<int64_t>(N), rank});
       expect_equal(what + ": the shape of B", f.B.shape(), Shape{rank, static_cast<int64_t>(K)});
@@ -113,7 +113,7 @@ TEST_CASE("8.10 the factors with the least error of the weight") {
 
 TEST_CASE("8.10 both factors have numbers of about the same size") {
   const Numbers w = numbers(random_tensor({16, 24}, 1000));
-  const LowRank f = low_rank(tensor(w, {16, 24}), 4);
+  const LowRank f = low_rank(of_numbers(w, {16, 24}), 4);
   const double a = squares(numbers(f.A), Numbers(64)), b = squares(numbers(f.B), Numbers(96));
   expect("a root of each singular value goes to each side: sums of squares " + shown(a) + " and " + shown(b),
          std::abs(a - b) <= 1e-6 * a);
@@ -121,12 +121,12 @@ TEST_CASE("8.10 both factors have numbers of about the same size") {
 
 TEST_CASE("8.10 with inputs: the factors with the least error of the outputs") {
   const size_t N = 10, K = 16;
-  const Numbers x = numbers(tensor(product(normal(60 * K), normal(K * K), K), {60, 16}));
+  const Numbers x = numbers(of_numbers(product(normal(60 * K), normal(K * K), K), {60, 16}));
   const Numbers w = numbers(random_tensor({10, 16}));
   const Numbers y = product(x, w, K);
   const Numbers values = eigenvalues(product(transposed(y, N), transposed(y, N), 60), N);
   for (const int64_t rank : {1, 2, 5}) {
-    const LowRank f = low_rank(tensor(w, {10, 16}), rank, observed(x, K), 1e-9);
+    const LowRank f = low_rank(of_numbers(w, {10, 16}), rank, observed(x, K), 1e-9);
     const double error = squares(y, product(x, whole(f), K)), least = tail(values, rank);
     expect("rank " + shown(rank) + ": the squared error of the outputs is " + shown(error) +
                ", the least is " + shown(least),
@@ -136,7 +136,7 @@ TEST_CASE("8.10 with inputs: the factors with the least error of the outputs") {
 
 TEST_CASE("8.10 planted outliers: at least 1.5 dB over factors of the weight alone") {
   const PlantedLayer layer(true, 160, 24, 48);
-  const Tensor w = tensor(layer.w, {24, 48});
+  const Tensor w = of_numbers(layer.w, {24, 48});
   const double plain = layer.with(layer.x, whole(low_rank(w, 8))),
                white = layer.with(layer.x, whole(low_rank(w, 8, observed(layer.x, layer.K))));
   expect("rank 8 of [24, 48]: " + shown(white) + " dB with inputs, " + shown(plain) + " without",

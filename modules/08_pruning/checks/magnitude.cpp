@@ -14,7 +14,8 @@ void check_layer(const std::string& what, const Tensor& w, double sparsity, size
 
 TEST_CASE("8.1 the smallest magnitudes go, whatever their sign") {
   expect_mask("magnitude_mask of {3, -1, 0.5, -4, 2, -0.25} at 0.5",
-              magnitude_mask(tensor({3, -1, 0.5, -4, 2, -0.25}, {2, 3}), 0.5), {1, 0, 0, 1, 1, 0}, {2, 3});
+              magnitude_mask(of_numbers({3, -1, 0.5, -4, 2, -0.25}, {2, 3}), 0.5), {1, 0, 0, 1, 1, 0},
+              {2, 3});
   check_layer("random [7, 9]", random_tensor({7, 9}), 0.7, 44);
   check_layer("random [5, 3, 2, 2]", random_tensor({5, 3, 2, 2}, 100), 0.3, 18);
 }
@@ -31,19 +32,19 @@ TEST_CASE("8.1 an exact count: round(sparsity n)") {
 TEST_CASE("8.1 of equal magnitudes the first go, and no more than the count") {
   expect_mask("magnitude_mask of eight ones at 0.25", magnitude_mask(ones({2, 4}), 0.25),
               {0, 0, 1, 1, 1, 1, 1, 1}, {2, 4});
-  check_layer("{1, -1, 2, 1, -1, 2, 1}", tensor({1, -1, 2, 1, -1, 2, 1}, {7}), 3.0 / 7, 3);
+  check_layer("{1, -1, 2, 1, -1, 2, 1}", of_numbers({1, -1, 2, 1, -1, 2, 1}, {7}), 3.0 / 7, 3);
   const Values steps = Values::random(f32, {300}, Layout::contiguous, -4, 4);
   Numbers few = Values(steps).numbers();
   for (double& v : few) v = std::nearbyint(v);
-  check_layer("300 integers from -4 to 4", tensor(few, {300}), 0.5, 150);
+  check_layer("300 integers from -4 to 4", of_numbers(few, {300}), 0.5, 150);
 }
 
 TEST_CASE("8.1 a NaN goes last, and infinity before it") {
   const double nan = NAN, inf = INFINITY;
   expect_mask("magnitude_mask of {NaN, 5, -inf, 1} at 0.5",
-              magnitude_mask(tensor({nan, 5, -inf, 1}, {4}), 0.5), {1, 0, 1, 0}, {4});
+              magnitude_mask(of_numbers({nan, 5, -inf, 1}, {4}), 0.5), {1, 0, 1, 0}, {4});
   expect_mask("magnitude_mask of {NaN, 5, -inf, 1} at 0.75",
-              magnitude_mask(tensor({nan, 5, -inf, 1}, {4}), 0.75), {1, 0, 0, 0}, {4});
+              magnitude_mask(of_numbers({nan, 5, -inf, 1}, {4}), 0.75), {1, 0, 0, 0}, {4});
 }
 
 TEST_CASE("8.1 every dtype and layout, scalars and empty tensors") {
@@ -54,7 +55,7 @@ TEST_CASE("8.1 every dtype and layout, scalars and empty tensors") {
   }
   const Tensor close = Tensor(from_data(Numbers{1, 1 + 1e-12, 1 - 1e-12}, {3}));
   expect_mask("magnitudes that differ in f64 only", magnitude_mask(close, 0.3), {1, 1, 0}, {3});
-  expect_mask("a scalar at 0.4", magnitude_mask(tensor({-2}, {}), 0.4), {1}, {});
+  expect_mask("a scalar at 0.4", magnitude_mask(of_numbers({-2}, {}), 0.4), {1}, {});
   expect_mask("[0, 3] at 0.9", magnitude_mask(zeros({0, 3}), 0.9), {}, {0, 3});
 }
 

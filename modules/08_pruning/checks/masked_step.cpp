@@ -13,13 +13,13 @@ namespace {
 struct Alone {
   Tensor w;
   explicit Alone(const Numbers& values, const Shape& shape, DType dtype = f32)
-      : w(tensor(values, shape).to(dtype)) {
+      : w(of_numbers(values, shape).to(dtype)) {
     w.requires_grad_();
   }
   NamedTensors named() const { return {{"w", w}}; }
   void step(Optimizer& optimizer, const Numbers& slope, bool clipped = false) {
     optimizer.zero_grad();
-    sum(w * tensor(slope, w.shape()).to(w.dtype())).backward();
+    sum(w * of_numbers(slope, w.shape()).to(w.dtype())).backward();
     if (clipped)
       (void)optimizer.step_clipped(1e9);
     else
@@ -32,7 +32,7 @@ std::unique_ptr<Optimizer> optimizer_of(bool adam, const NamedTensors& parameter
   o.lr = 0.05, o.momentum = 0.9, o.weight_decay = 0.1;
   return std::make_unique<SGD>(parameters, o);
 }
-Tensor mask_of(const Numbers& keep, const Shape& shape) { return gt(tensor(keep, shape), zeros(shape)); }
+Tensor mask_of(const Numbers& keep, const Shape& shape) { return gt(of_numbers(keep, shape), zeros(shape)); }
 Numbers every_third(size_t n) {
   Numbers keep(n, 1);
   for (size_t i = 0; i < n; i += 3) keep[i] = 0;
@@ -142,7 +142,7 @@ TEST_CASE("8.2 rewind: the kept elements return to early values, the removed sta
   Alone p({1, 2, 3, 4}, {4});
   PruningMasks masks;
   masks.prune({"w", p.w}, mask_of({1, 0, 0, 1}, {4}));
-  masks.rewind({{"w", tensor({10, 20, 30, 40}, {4})}, {"other", ones({2})}});
+  masks.rewind({{"w", of_numbers({10, 20, 30, 40}, {4})}, {"other", ones({2})}});
   expect_close("w after rewinding to {10, 20, 30, 40}", numbers(p.w), {10, 0, 0, 40}, {4});
   expect_throws("TT-NN-04", "a state without w", [&] { masks.rewind({{"other", ones({4})}}); });
   expect_throws("TT-NN-04", "a state with another shape", [&] { masks.rewind({{"w", ones({5})}}); });

@@ -16,7 +16,7 @@ void check_pattern(const Tensor& w, int64_t N, int64_t M) {
 
 TEST_CASE("8.5 two of each four neighbours of a row stay, the largest ones") {
   expect_mask("nm_mask(2, 4) of {1, -5, 3, 2, 0, 0.5, -0.1, 4}, {9, 8, 7, 6, -1, 1, 2, -2}",
-              nm_mask(tensor({1, -5, 3, 2, 0, 0.5, -0.1, 4, 9, 8, 7, 6, -1, 1, 2, -2}, {2, 8}), 2, 4),
+              nm_mask(of_numbers({1, -5, 3, 2, 0, 0.5, -0.1, 4, 9, 8, 7, 6, -1, 1, 2, -2}, {2, 8}), 2, 4),
               {0, 1, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1}, {2, 8});
   check_pattern(random_tensor({12, 20}), 2, 4);
 }
@@ -30,15 +30,15 @@ TEST_CASE("8.5 any N of any M") {
 TEST_CASE("8.5 of equal scores the first go; a NaN goes last") {
   expect_mask("2 of 4 equal ones", nm_mask(ones({1, 4}), 2, 4), {0, 0, 1, 1}, {1, 4});
   const double nan = NAN;
-  expect_mask("nm_mask(1, 4) of {9, NaN, 1, -inf}", nm_mask(tensor({9, nan, 1, -INFINITY}, {4}), 1, 4),
+  expect_mask("nm_mask(1, 4) of {9, NaN, 1, -inf}", nm_mask(of_numbers({9, nan, 1, -INFINITY}, {4}), 1, 4),
               {0, 1, 0, 0}, {4});
   Numbers few = numbers(random_tensor({8, 32}, 3));
   for (double& v : few) v = std::nearbyint(v);
-  check_pattern(tensor(few, {8, 32}), 3, 8);
+  check_pattern(of_numbers(few, {8, 32}), 3, 8);
 }
 
 TEST_CASE("8.5 scores of a criterion have signs, magnitudes have not") {
-  const Tensor scores = tensor({-4, 1, -2, 3}, {1, 4});
+  const Tensor scores = of_numbers({-4, 1, -2, 3}, {1, 4});
   expect_mask("nm_mask_of_scores of {-4, 1, -2, 3}: the smallest scores go", nm_mask_of_scores(scores, 2, 4),
               {0, 1, 0, 1}, {1, 4});
   expect_mask("nm_mask of {-4, 1, -2, 3}: the smallest magnitudes go", nm_mask(scores, 2, 4), {1, 0, 0, 1},

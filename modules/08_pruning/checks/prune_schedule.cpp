@@ -91,7 +91,7 @@ TEST_CASE("8.14 the smallest weights of today go, not those of the beginning") {
     Numbers w(32);  // training turns the order around
     for (size_t i = 0; i < 32; ++i)
       w[i] = masks.size() > 0 && numbers(masks.find("weight"))[i] == 0 ? 0 : 40 - static_cast<double>(i);
-    net.weight.detach().copy_(tensor(w, {4, 8}));
+    net.weight.detach().copy_(of_numbers(w, {4, 8}));
   };
   const PruningMasks masks = iterative_prune(net, {.sparsity = 0.75, .rounds = 2}, train);
   Numbers want(32);

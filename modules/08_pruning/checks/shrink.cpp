@@ -42,7 +42,8 @@ struct Hidden : Module {
     for (size_t c = 0; c < 8; ++c)
       for (size_t k = 0; k < 6; ++k) first[c * 6 + k] = size[c];
     for (size_t i = 0; i < 16; ++i) second[i] = 1;
-    up.weight.detach().copy_(tensor(first, {8, 6})), down.weight.detach().copy_(tensor(second, {2, 8}));
+    up.weight.detach().copy_(of_numbers(first, {8, 6})),
+        down.weight.detach().copy_(of_numbers(second, {2, 8}));
   }
   Tensor forward(const Tensor& x) override { return down(relu(up(x))); }
 };
@@ -85,7 +86,7 @@ TEST_CASE("8.9 a group counts by all of its weights, not by those of one layer")
     const NoGrad no_grad;
     Numbers second(16, 1);
     second[1] = 100, second[8 + 3] = -100;  // features 1 and 3 are small, and their readers large
-    net.down.weight.detach().copy_(tensor(second, {2, 8}));
+    net.down.weight.detach().copy_(of_numbers(second, {2, 8}));
   }
   const ShrinkPlan plan = plan_shrink(net, ones({3, 6}), {.sparsity = 0.25, .multiple = 1});
   expect("features 2 and 7 go", plan.removed.at("up.weight").at(0) == std::vector<int64_t>{2, 7});

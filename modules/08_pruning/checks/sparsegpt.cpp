@@ -8,7 +8,7 @@ namespace {
 
 InputStatistics observed(const Numbers& x, size_t K) {
   InputStatistics s(static_cast<int64_t>(K));
-  s.observe(tensor(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)}));
+  s.observe(of_numbers(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)}));
   return s;
 }
 // X^T X, with `damping` times the mean of its diagonal added to the diagonal.
@@ -97,9 +97,12 @@ struct Small {
   Numbers x, w;
   explicit Small(size_t inputs, size_t outputs = 5)
       : K(inputs),
-        x(numbers(tensor(product(normal(80 * K), normal(K * K), K), {80, static_cast<int64_t>(K)}))),
-        w(numbers(tensor(normal(outputs * K), {static_cast<int64_t>(outputs), static_cast<int64_t>(K)}))) {}
-  Tensor weight() const { return tensor(w, {static_cast<int64_t>(w.size() / K), static_cast<int64_t>(K)}); }
+        x(numbers(of_numbers(product(normal(80 * K), normal(K * K), K), {80, static_cast<int64_t>(K)}))),
+        w(numbers(
+            of_numbers(normal(outputs * K), {static_cast<int64_t>(outputs), static_cast<int64_t>(K)}))) {}
+  Tensor weight() const {
+    return of_numbers(w, {static_cast<int64_t>(w.size() / K), static_cast<int64_t>(K)});
+  }
   void check(const std::string& what, const SparseGptOptions& o, const Pattern& p) const {
     const Tensor got = sparsegpt(weight(), observed(x, K), o);
     const Numbers want = by_definition(w, damped_gram(x, K, o.damping), K, p), values = numbers(got);
@@ -173,7 +176,7 @@ TEST_CASE("8.4 dtype, shape and bits: bf16, no rows, any number of threads") {
 TEST_CASE("8.4 correlated inputs: at least 1.2 dB over a mask of Wanda") {
   const PlantedLayer layer(false, 512, 32, 256);
   const auto K = static_cast<int64_t>(layer.K);
-  const Tensor w = tensor(layer.w, {static_cast<int64_t>(layer.N), K});
+  const Tensor w = of_numbers(layer.w, {static_cast<int64_t>(layer.N), K});
   const InputStatistics inputs = observed(layer.x, layer.K);
   const double half = layer.with(layer.x, numbers(sparsegpt(w, inputs))),
                pairs = layer.with(layer.x, numbers(sparsegpt(w, inputs, {.keep = 2, .of = 4})));

@@ -28,7 +28,7 @@ std::pair<int, int> places_of(const TwoFourMatrix& s, int64_t row, int64_t group
 }  // namespace
 
 TEST_CASE("8.15 two numbers of each group, in the order of their places") {
-  const TwoFourMatrix s = to_two_four(tensor({0, 5, 0, 7, 1, 2, 0, 0, 0, 0, 3, 4, 8, 0, 0, 9}, {1, 16}));
+  const TwoFourMatrix s = to_two_four(of_numbers({0, 5, 0, 7, 1, 2, 0, 0, 0, 0, 3, 4, 8, 0, 0, 9}, {1, 16}));
   expect_close("values of {0, 5, 0, 7}, {1, 2, 0, 0}, {0, 0, 3, 4}, {8, 0, 0, 9}", numbers(s.values()),
                {5, 7, 1, 2, 3, 4, 8, 9}, {1, 8});
   // 4 bits a group, the first in the lowest: 1 | 3 << 2, 0 | 1 << 2, 2 | 3 << 2, 0 | 3 << 2
@@ -36,7 +36,7 @@ TEST_CASE("8.15 two numbers of each group, in the order of their places") {
 }
 
 TEST_CASE("8.15 a group with fewer numbers stores zeros at its lowest free places") {
-  const TwoFourMatrix s = to_two_four(tensor({0, 0, 0, 0, 0, 0, 6, 0, 6, 0, 0, 0, 0, 0, 0, 6}, {1, 16}));
+  const TwoFourMatrix s = to_two_four(of_numbers({0, 0, 0, 0, 0, 0, 6, 0, 6, 0, 0, 0, 0, 0, 0, 6}, {1, 16}));
   expect_close("values of {0, 0, 0, 0}, {0, 0, 6, 0}, {6, 0, 0, 0}, {0, 0, 0, 6}", numbers(s.values()),
                {0, 0, 0, 6, 6, 0, 0, 6}, {1, 8});
   expect_close("places: 0 and 1, 0 and 2, 0 and 1, 0 and 3", numbers(s.places()), {0x84, 0xc4}, {1, 2});
@@ -44,7 +44,7 @@ TEST_CASE("8.15 a group with fewer numbers stores zeros at its lowest free place
 
 TEST_CASE("8.15 places ascend, in every group and every word") {
   const Numbers w = sparse(9, 52);
-  const TwoFourMatrix s = to_two_four(tensor(w, {9, 52}));
+  const TwoFourMatrix s = to_two_four(of_numbers(w, {9, 52}));
   expect_equal("places: 4 words a row", s.places().shape(), Shape{9, 8});
   const Numbers values = numbers(s.values());
   for (int64_t n = 0; n < 9; ++n) {
@@ -63,7 +63,7 @@ TEST_CASE("8.15 places ascend, in every group and every word") {
 TEST_CASE("8.15 compressed and expanded: the same numbers, of any dtype, size and layout") {
   for (const auto& [N, K] : {std::pair<size_t, size_t>{1, 4}, {7, 8}, {3, 20}, {16, 64}, {5, 100}}) {
     const Shape shape{static_cast<int64_t>(N), static_cast<int64_t>(K)};
-    const Tensor w = tensor(sparse(N, K), shape);
+    const Tensor w = of_numbers(sparse(N, K), shape);
     for (const DType dtype : {f32, f64, bf16, DType::f16}) {
       const Tensor typed = w.to(dtype), back = to_two_four(typed).dense();
       expect(std::string("the dtype of ") + name_of(dtype) + " stays", back.dtype() == dtype);
@@ -80,23 +80,23 @@ TEST_CASE("8.15 compressed and expanded: the same numbers, of any dtype, size an
 
 TEST_CASE("8.15 a NaN is a number, and -0 is none") {
   const double nan = NAN;
-  const Numbers back = numbers(to_two_four(tensor({-0.0, nan, -0.0, 1}, {1, 4})).dense());
+  const Numbers back = numbers(to_two_four(of_numbers({-0.0, nan, -0.0, 1}, {1, 4})).dense());
   expect("{-0, NaN, -0, 1} keeps NaN and 1",
          std::isnan(back[1]) && back[3] == 1 && back[0] == 0 && back[2] == 0);
 }
 
 TEST_CASE("8.15 36 of 64 bytes of 16-bit numbers, 17 of 32 of f32") {
-  const Tensor w = tensor(sparse(6, 64), {6, 64});
+  const Tensor w = of_numbers(sparse(6, 64), {6, 64});
   expect_equal("bf16 [6, 64]: 768 bytes dense", to_two_four(w.to(bf16)).bytes(), int64_t{768 * 36 / 64});
   expect_equal("f32 [6, 64]: 1536 bytes dense", to_two_four(w).bytes(), int64_t{768 + 6 * 8});
 }
 
 TEST_CASE("8.15 three numbers in a group, and columns that are no multiple of 4, are refused") {
   expect_throws("TT-PRUNE-01", "three of four", [] {
-    (void)to_two_four(tensor({1, 1, 0, 0, 1, 1, 0, 1}, {1, 8}));
+    (void)to_two_four(of_numbers({1, 1, 0, 0, 1, 1, 0, 1}, {1, 8}));
   });
   expect_throws("TT-PRUNE-01", "a NaN as the third", [] {
-    (void)to_two_four(tensor({1, NAN, 0, 1}, {1, 4}));
+    (void)to_two_four(of_numbers({1, NAN, 0, 1}, {1, 4}));
   });
   for (const int64_t K : {1, 2, 6, 63})
     expect_throws("TT-PRUNE-01", shown(K) + " columns", [&] { (void)to_two_four(zeros({2, K})); });

@@ -7,7 +7,7 @@ namespace {
 
 InputStatistics observed(const Numbers& x, size_t K, size_t batches = 1) {
   InputStatistics s(static_cast<int64_t>(K));
-  const Tensor all = tensor(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)});
+  const Tensor all = of_numbers(x, {static_cast<int64_t>(x.size() / K), static_cast<int64_t>(K)});
   const int64_t each = all.size(0) / static_cast<int64_t>(batches);
   for (int64_t first = 0; first < all.size(0); first += each)
     s.observe(all.slice(0, first, std::min(first + each, all.size(0))));
@@ -36,20 +36,20 @@ Numbers uneven_inputs(size_t rows, size_t K) {
 TEST_CASE("8.3 a score is |w| times the norm of its input") {
   const Numbers w{1, -2, 3, -4, 5, 0}, x{3, 0, 1, 4, -2, 0};
   expect_close("wanda_scores of {1, -2, 3}, {-4, 5, 0} for inputs {3, 0, 1}, {4, -2, 0}",
-               numbers(wanda_scores(tensor(w, {2, 3}), observed(x, 3))), {5, 4, 3, 20, 10, 0}, {2, 3},
+               numbers(wanda_scores(of_numbers(w, {2, 3}), observed(x, 3))), {5, 4, 3, 20, 10, 0}, {2, 3},
                {.dtype = f64, .scale = 20});
   const Numbers big = uneven_inputs(44, 24), weight = numbers(random_tensor({10, 24}));
   expect_close("wanda_scores of random [10, 24]",
-               numbers(wanda_scores(tensor(weight, {10, 24}), observed(big, 24))), scores_of(weight, big, 24),
-               {10, 24}, {.dtype = f64, .roundings = 100, .scale = 100});
+               numbers(wanda_scores(of_numbers(weight, {10, 24}), observed(big, 24))),
+               scores_of(weight, big, 24), {10, 24}, {.dtype = f64, .roundings = 100, .scale = 100});
 }
 
 TEST_CASE("8.3 norms are sums over all batches: any division gives the same scores") {
   const Numbers x = uneven_inputs(60, 8), w = numbers(random_tensor({5, 8}));
-  const Numbers whole = numbers(wanda_scores(tensor(w, {5, 8}), observed(x, 8)));
+  const Numbers whole = numbers(wanda_scores(of_numbers(w, {5, 8}), observed(x, 8)));
   for (const size_t batches : {2, 3, 60})
     expect("scores from " + shown(batches) + " batches have the bits of those from one",
-           numbers(wanda_scores(tensor(w, {5, 8}), observed(x, 8, batches))) == whole);
+           numbers(wanda_scores(of_numbers(w, {5, 8}), observed(x, 8, batches))) == whole);
   expect_close("scores after 60 rows", whole, scores_of(w, x, 8), {5, 8},
                {.dtype = f64, .roundings = 100, .scale = 60});
 }
@@ -62,7 +62,7 @@ TEST_CASE("8.3 every row loses the same share, by an exact count") {
   for (const double sparsity : {0.0, 0.25, 0.5, 0.9, 0.99}) {
     const auto removed = static_cast<size_t>(std::llround(sparsity * 22));
     expect_mask("wanda_mask of rows of very different size, at " + shown(sparsity),
-                wanda_mask(tensor(w, {9, 22}), observed(x, 22), sparsity),
+                wanda_mask(of_numbers(w, {9, 22}), observed(x, 22), sparsity),
                 mask_by_definition(scores_of(w, x, 22), 22, removed), {9, 22});
   }
 }
@@ -71,7 +71,7 @@ TEST_CASE("8.3 the same scores in groups: N of each M columns") {
   const Numbers x = uneven_inputs(44, 24), w = numbers(random_tensor({6, 24}));
   for (const auto& [N, M] : {std::pair<int64_t, int64_t>{2, 4}, {1, 8}, {3, 3}, {5, 12}})
     expect_mask("wanda_mask that keeps " + shown(N) + " of each " + shown(M),
-                wanda_mask(tensor(w, {6, 24}), observed(x, 24), N, M),
+                wanda_mask(of_numbers(w, {6, 24}), observed(x, 24), N, M),
                 mask_by_definition(scores_of(w, x, 24), static_cast<size_t>(M), static_cast<size_t>(M - N)),
                 {6, 24});
 }
@@ -90,7 +90,7 @@ TEST_CASE("8.3 no weight changes, and weights of bf16 and transposed ones have s
 TEST_CASE("8.3 planted outliers: at least 10 dB over magnitude, and never below it by more than a half") {
   for (const bool outliers : {true, false}) {
     const PlantedLayer layer(outliers);
-    const Tensor w = tensor(layer.w, {static_cast<int64_t>(layer.N), static_cast<int64_t>(layer.K)});
+    const Tensor w = of_numbers(layer.w, {static_cast<int64_t>(layer.N), static_cast<int64_t>(layer.K)});
     const Numbers mask = numbers(wanda_mask(w, observed(layer.x, layer.K), 0.5));
     const double wanda = layer.with(layer.x, times(layer.w, mask)),
                  plain = layer.with(layer.x,

@@ -7,9 +7,9 @@
 namespace course {
 
 inline Numbers numbers(const Tensor& t) { return t.detach().to(f64).to_vector<double>(); }
-inline Tensor tensor(const Numbers& x, const Shape& shape) { return Tensor(from_data(x, shape)).to(f32); }
+inline Tensor of_numbers(const Numbers& x, const Shape& shape) { return Tensor(from_data(x, shape)).to(f32); }
 inline Tensor random_tensor(const Shape& shape, double size = 1) {
-  return tensor(Values::random(f32, shape, Layout::contiguous, -size, size).numbers(), shape);
+  return of_numbers(Values::random(f32, shape, Layout::contiguous, -size, size).numbers(), shape);
 }
 
 // 0 for the `count` smallest of each `together` neighbours, else 1. Of equal scores the first go first, and a
