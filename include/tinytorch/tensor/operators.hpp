@@ -17,7 +17,8 @@ TT_API Tensor operator-(TensorArg x);
 TT_API Tensor operator!(const Tensor& x);
 TT_API Tensor operator&&(const Tensor& a, TensorArg b);
 TT_API Tensor operator||(const Tensor& a, TensorArg b);
-// The same for masks, in Python's spelling: m & (x < 5). Both must be bool (TT-DTYPE-06).
+// These combine masks elementwise, too, by Python's operators: m & (x < 5). Both operands must be bool
+// (TT-DTYPE-06).
 TT_API Tensor operator~(TensorArg x);
 TT_API Tensor operator&(const Tensor& a, TensorArg b);
 TT_API Tensor operator|(const Tensor& a, TensorArg b);
