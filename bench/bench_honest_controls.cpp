@@ -2,6 +2,7 @@
 // processors busy, and none may be thrown out.
 //
 //     bench_honest_controls --runs 40 --load 8 --json out.json
+//     taskset -c 0,1 bench_honest_controls --runs 5 --first 35     the last five of them, on two processors
 //
 // Controls: the honest submission in three scenarios and beside itself, the honest walk through a large
 // table, an honest generation, honest training and the honest kernels. A run passes, is held for review, or
@@ -193,12 +194,15 @@ nlohmann::json json_of(const std::map<std::string, Count>& counts) {
 
 int run(int argc, char** argv) {
   CLI::App app("Honest submissions beside a load");
-  int64_t runs = 40, load = 8;
+  int64_t runs = 40, first = 0, load = 8;
   double seconds = 2;
   std::string path, only;
   app.add_option("--runs", runs, "matches of each control")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--first", first, "number of the first run, from which its draws follow")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--load", load, "threads that are always busy")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
@@ -212,7 +216,7 @@ int run(int argc, char** argv) {
   std::map<std::string, Count> counts;
   int64_t out = 0;
   const Load busy(load);
-  for (int64_t r = 0; r < runs; ++r) {
+  for (int64_t r = first; r < first + runs; ++r) {
     for (const Control& control : all_controls(seconds)) {
       if (control.name.find(only) == std::string::npos) continue;
       const tinytorch::benchmarking::SteadyClock clock;
@@ -238,6 +242,7 @@ int run(int argc, char** argv) {
                c.passed, c.held, c.out, runs, c.apart);
   file.finish({{"machine", bench::provenance()},
                {"runs", runs},
+               {"first", first},
                {"load", load},
                {"seconds_each", seconds},
                {"controls", json_of(counts)}});

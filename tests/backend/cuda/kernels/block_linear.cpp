@@ -119,10 +119,30 @@ TEST_CASE("wide weights: tiles with many of their rows, and warpgroups for more 
     check_product(fresh, f, bf16, 7, N, 32 * 19, Layout::dense, Activations::floats);
     check_product(fresh, f, f16, 12, N, 256, Layout::gaps, Activations::floats);
     check_product(fresh, f, bf16, 30, N, 288, Layout::offset, Activations::floats);
+    check_product(fresh, f, bf16, 9, N, 256 * 5, Layout::dense, Activations::floats);
+    check_product(fresh, f, f16, 24, N / 2, 256 * 3, Layout::dense, Activations::floats);
     check_product(fresh, f, f16, 33, N, 32 * 24, Layout::dense, Activations::floats);
     check_product(fresh, f, bf16, 64, N, 256, Layout::dense, Activations::int8);
     check_product(fresh, f, bf16, 70, N, 512, Layout::gaps, Activations::floats);
     check_product(fresh, f, f16, 131, N, 256, Layout::dense, Activations::floats);
+  }
+}
+
+// A tile takes chunks of 256 numbers, of which a ring of 3 to 16 stages holds some; few tiles share the
+// depth.
+TEST_CASE("deep weights: rings that go round, and tiles whose depth is shared by the blocks of a cluster") {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const char* const name : {"Q8_0", "Q8_1", "Q4_0", "Q4_1"}) {
+    if (left_out(4)) continue;
+    const BlockFormat& f = *find_block_format(name);
+    check_product(fresh, f, bf16, 3, 100, 256 * 33, Layout::dense, Activations::floats);
+    check_product(fresh, f, f16, 16, 33, 256 * 21, Layout::gaps, Activations::floats);
+    check_product(fresh, f, bf16, 32, 65, 256 * 8, Layout::dense, Activations::floats);
+    check_product(fresh, f, f16, 25, 31, 256 * 17, Layout::offset, Activations::floats);
+    check_product(fresh, f, bf16, 64, 130, 256 * 9, Layout::dense, Activations::floats);
+    check_product(fresh, f, f16, 90, 200, 256 * 11, Layout::dense, Activations::floats);
+    check_product(fresh, f, bf16, 128, 40, 256 * 8, Layout::gaps, Activations::floats);
   }
 }
 

@@ -9,24 +9,29 @@
 // multiply the one before.
 //
 // A block has 128 rows of the weights and 64, 128 or 256 rows of x, and computes one such tile after the
-// other. Limit: 2 M N K operations at the speed of wgmma; for few rows of x, the some 200 instructions that a
-// warp needs for a step. Measured on H200 with Q4_0 weights of 75 MB, against cuBLASLt with bf16 weights: 1.4
-// times as fast for 64 rows, 0.9 for 512.
+// other. If there are too few tiles for the device, the kParts blocks of a cluster share a tile: each has a
+// part of the depth, and sends its sums to the block that writes them. Limit: 2 M N K operations at the speed
+// of wgmma; for few rows of x, the some 200 instructions that a warp needs for a step. Measured on H200 with
+// Q4_0 weights of 75 MB, against cuBLASLt with bf16 weights: 1.4 times as fast for 64 rows, 0.9 for 512.
 #pragma once
 
+#include <limits>
+#include <tinytorch/backend/cuda/device/cluster.cuh>
 #include <tinytorch/backend/cuda/device/tensor_map.cuh>
 #include <tinytorch/backend/cuda/device/transposed_result.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup_wide.cuh>
-#include <tinytorch/backend/cuda/kernels/block_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/block_few_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kGroupStep = 64, kStepsOfChunk = 4;  // numbers of a row in a step; steps of a chunk
 
-// 64 kPanels rows of x; kStages steps of x and kChunks chunks of the weights are in shared memory.
-template <class F, int kPanels_, int kStages_, int kChunks_>
+// 64 kPanels rows of x; kStages steps of x and kChunks chunks of the weights are in shared memory; kParts
+// blocks share a tile.
+template <class F, int kPanels_, int kStages_, int kChunks_, int kParts_ = 1>
 struct BlockGroup {
-  static constexpr int kPanels = kPanels_, kStages = kStages_, kChunks = kChunks_, kAcross = 2;
+  static constexpr int kPanels = kPanels_, kStages = kStages_, kChunks = kChunks_, kParts = kParts_;
+  static constexpr int kAcross = 2;
   static constexpr int kConsumers = 128 * kAcross, kThreads = kConsumers + 128;
   static constexpr int kRows = 64 * kAcross, kColumns = 64 * kPanels;
   static constexpr int kStepBytes = kColumns * 128;
@@ -34,7 +39,10 @@ struct BlockGroup {
   static constexpr int kChunkBytes = ceil_div(kRows * kPitch, 128) * 128;
   static constexpr unsigned kChunksAt = kStages * kStepBytes, kResultAt = kChunksAt + kChunks * kChunkBytes;
   static constexpr unsigned kBytes = kResultAt + kAcross * kTransposedBytes + kTileAlignment;
+  static constexpr int kSums = 32 * kPanels * 128;  // floats of a warpgroup
   static_assert(kPitch % 16 == 0 && kPitch <= 512);
+  static_assert((kParts - 1) * kSums * 4 <= kStages * kStepBytes);  // sums of other blocks lie in the stages
+  static_assert(kParts == 1 || kParts >= kAcross);                  // block g writes the rows of warpgroup g
 };
 
 // Scales pairs of codes, which are exact in T, and rounds once to T. A scale is an f16: in bf16 it is the sum
@@ -96,18 +104,25 @@ __device__ __forceinline__ void decode_step(unsigned (&a_fragment)[4][4], const 
 }
 
 // The barriers of a block, and where its tiles are: tiles along M first, so that the blocks that run at the
-// same time share rows of the weights in the L2 cache.
+// same time share rows of the weights in the L2 cache. The blocks of a cluster have one tile, and chunks
+// [begin, end) of it.
 template <class Group>
 struct BlockGroupTiles {
   int64_t down, count;
-  int chunks;
+  int begin, end;
   StageBarriers full, empty, arrived, used;  // of the steps of x; of the chunks
   unsigned shared;
 
   template <class Work>
   __device__ __forceinline__ void for_each(Work&& work) const {
-    for (int64_t tile = blockIdx.x; tile < count; tile += gridDim.x)
+    const auto of_tile = [&](int64_t tile) {
       work(tile % down * Group::kColumns, tile / down * Group::kRows);
+    };
+    if constexpr (Group::kParts > 1) {
+      of_tile(blockIdx.x / Group::kParts);
+    } else {
+      for (int64_t tile = blockIdx.x; tile < count; tile += gridDim.x) of_tile(tile);
+    }
   }
 };
 
@@ -115,7 +130,7 @@ template <class Group>
 __device__ __forceinline__ void fetch_steps(const BlockGroupTiles<Group>& tiles, const TensorMap& x) {
   RingPlace at;
   tiles.for_each([&](int64_t m0, int64_t) {
-    for (int i = 0; i < tiles.chunks * kStepsOfChunk; ++i) {
+    for (int i = tiles.begin * kStepsOfChunk; i < tiles.end * kStepsOfChunk; ++i) {
       tiles.empty.wait_for_place(at);
       tiles.full.expect(at, Group::kStepBytes);
       copy_box(tiles.shared + static_cast<unsigned>(at.place * Group::kStepBytes), x, i * kGroupStep,
@@ -128,7 +143,7 @@ template <class Group>
 __device__ __forceinline__ void fetch_chunks(const BlockGroupTiles<Group>& tiles, const TensorMap& weights) {
   RingPlace at;
   tiles.for_each([&](int64_t, int64_t n0) {
-    for (int i = 0; i < tiles.chunks; ++i) {
+    for (int i = tiles.begin; i < tiles.end; ++i) {
       tiles.used.wait_for_place(at);
       tiles.arrived.expect(at, static_cast<unsigned>(Group::kRows * Group::kPitch));
       copy_box(tiles.shared + Group::kChunksAt + static_cast<unsigned>(at.place * Group::kChunkBytes),
@@ -157,6 +172,33 @@ __device__ __forceinline__ void multiply_step(float (&sum)[Group::kPanels * 8][4
   wgmma_commit();
 }
 
+// Adds the sums of the other blocks of the cluster, in the order of the blocks, if this one writes the rows
+// of the warpgroup. Returns false in the others. All threads of the block take part in two cluster barriers.
+template <class Group>
+__device__ __forceinline__ bool add_parts(float (&sum)[Group::kPanels * 8][4], unsigned shared, int group) {
+  const int rank = cluster_rank(), thread = static_cast<int>(threadIdx.x) % 128;
+  float4* const place = reinterpret_cast<float4*>(shared_pointer(shared)) + thread;
+  constexpr int kStep = 128, kVectors = Group::kSums / 4;
+  cluster_sync();  // the steps in the other blocks have been read
+  if (rank != group) {
+    float4* const to = map_to_block(place, group) + (rank < group ? rank : rank - 1) * kVectors;
+#pragma unroll
+    for (int n = 0; n < Group::kPanels * 8; ++n)
+      to[n * kStep] = make_float4(sum[n][0], sum[n][1], sum[n][2], sum[n][3]);
+  }
+  cluster_sync();
+  if (rank != group) return false;
+#pragma unroll
+  for (int part = 0; part < Group::kParts - 1; ++part) {
+#pragma unroll
+    for (int n = 0; n < Group::kPanels * 8; ++n) {
+      const float4 other = place[part * kVectors + n * kStep];
+      sum[n][0] += other.x, sum[n][1] += other.y, sum[n][2] += other.z, sum[n][3] += other.w;
+    }
+  }
+  return true;
+}
+
 // A consumer warpgroup.
 template <class F, class T, class Group>
 __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& tiles,
@@ -176,7 +218,7 @@ __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& ti
     unsigned a_fragment[2][4][4];  // of this step and of the one before, whose products may be incomplete
     bool pending = false;
 #pragma unroll 1
-    for (int c = 0; c < tiles.chunks; ++c) {
+    for (int c = tiles.begin; c < tiles.end; ++c) {
       tiles.arrived.wait(chunk);
 #pragma unroll
       for (int i = 0; i < kStepsOfChunk; ++i) {
@@ -196,6 +238,9 @@ __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& ti
     wgmma_wait<0>();
     fence_operands(sum);
     if (pending) release(tiles.empty, before);
+    if constexpr (Group::kParts > 1) {
+      if (!add_parts<Group>(sum, tiles.shared, group)) return;
+    }
     write_transposed<T>(a.to,
                         {m0, n0 + group * 64, a.M, a.N, group,
                          tiles.shared + Group::kResultAt + static_cast<unsigned>(group) * kTransposedBytes},
@@ -210,9 +255,12 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
   if constexpr (kHasWarpgroups) {
     __shared__ StageState full[Group::kStages], empty[Group::kStages], arrived[Group::kChunks],
         used[Group::kChunks];
+    const int chunks = static_cast<int>(ceil_div(a.blocks, Group::kBlocks)),
+              part = Group::kParts > 1 ? cluster_rank() : 0;
     const BlockGroupTiles<Group> tiles{down,
                                        count,
-                                       static_cast<int>(ceil_div(a.blocks, Group::kBlocks)),
+                                       chunks * part / Group::kParts,
+                                       chunks * (part + 1) / Group::kParts,
                                        StageBarriers(full),
                                        StageBarriers(empty),
                                        StageBarriers(arrived),
@@ -232,6 +280,10 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
       give_registers<40>();
       if (threadIdx.x == Group::kConsumers) fetch_steps<Group>(tiles, x);
       if (threadIdx.x == Group::kConsumers + kWarp) fetch_chunks<Group>(tiles, weights);
+      if constexpr (Group::kParts > 1) {
+        __syncwarp();
+        cluster_sync(), cluster_sync();  // those of add_parts()
+      }
     }
   } else {
     (void)a, (void)x, (void)weights, (void)down, (void)count;
@@ -244,9 +296,10 @@ template <class F, class T, class Group>
 bool launch_block_group(const BlockLinearArguments& a) {
   if (Group::kBytes > properties(current_device()).shared_per_block_optin) return false;
   const int64_t down = ceil_div(a.M, Group::kColumns), count = down * ceil_div(a.N, Group::kRows);
-  LaunchConfig config{dim3(1), dim3(Group::kThreads), Group::kBytes};
+  LaunchConfig config{dim3(1), dim3(Group::kThreads), Group::kBytes, Group::kParts};
   auto* const kernel = block_groups_kernel<F, T, Group>;
-  config.grid.x = static_cast<unsigned>(std::min(count, resident_blocks(kernel, config)));
+  config.grid.x = static_cast<unsigned>(Group::kParts > 1 ? count * Group::kParts
+                                                          : std::min(count, resident_blocks(kernel, config)));
   launch(kernel, config, a,
          make_tensor_map(static_cast<const T*>(a.x), a.M, a.blocks * 32, a.x_row * int64_t{sizeof(T)},
                          Group::kColumns, kGroupStep, true),
@@ -255,35 +308,57 @@ bool launch_block_group(const BlockLinearArguments& a) {
          down, count);
   return true;
 }
-// The largest tile that keeps most of the device busy, or false: then it is faster to decode the weights and
-// to call the ordinary product, which is so for very many rows of x, too.
+// Multiplies by the tiles that are expected to take the least time, or returns false: then it is faster to
+// decode the weights and to call the ordinary product, which is so for very many rows of x, too.
+//
+// Times are in units of a tile of 64 rows of x, which takes 6 ns on H200 for each of its K numbers; tiles of
+// 128 and 256 rows take 1.28 and 1.88 units. Of clusters of four, not all multiprocessors find partners, and
+// a second turn of them takes much longer.
 template <class F, class T>
 bool launch_block_groups(const BlockLinearArguments& a) {
   constexpr bool kLong = F::kBytes > 24;
-  const int64_t across = ceil_div(a.N, 128), wanted = properties(current_device()).multiprocessors * 3 / 4;
-  const auto fills = [&](int64_t rows) { return a.M > rows / 2 && ceil_div(a.M, rows) * across >= wanted; };
+  constexpr int kChunks = kLong ? 3 : 4;
+  struct Choice {
+    bool (*launch)(const BlockLinearArguments&);
+    int panels, parts;
+    double units;
+  };
+  constexpr Choice kChoices[] = {
+    {launch_block_group<F, T, BlockGroup<F, 4, 4, 2>>, 4, 1, 1.88},
+    {launch_block_group<F, T, BlockGroup<F, 2, 6, kLong ? 2 : 3>>, 2, 1, 1.28},
+    {launch_block_group<F, T, BlockGroup<F, 1, 8, kChunks>>, 1, 1, 1},
+#if !TINYTORCH_CUDA_SIM  // in the emulator a cluster is one block
+    {launch_block_group<F, T, BlockGroup<F, 2, 6, kLong ? 2 : 3, 2>>, 2, 2, 1.28},
+    {launch_block_group<F, T, BlockGroup<F, 1, 8, kChunks, 2>>, 1, 2, 1},
+    {launch_block_group<F, T, BlockGroup<F, 1, 8, kChunks, 4>>, 1, 4, 1},
+#endif
+  };
   if (a.M > 2048) return false;
-  if (fills(256)) return launch_block_group<F, T, BlockGroup<F, 4, 4, 2>>(a);
-  if (fills(128)) return launch_block_group<F, T, BlockGroup<F, 2, 6, kLong ? 2 : 3>>(a);
-  return fills(64) && launch_block_group<F, T, BlockGroup<F, 1, 8, kLong ? 3 : 4>>(a);
+  const int64_t multiprocessors = properties(current_device()).multiprocessors;
+  const auto time = [&](const Choice& c) {
+    const int64_t blocks = ceil_div(a.M, 64 * c.panels) * ceil_div(a.N, 128) * c.parts;
+    if (c.parts == 4 && blocks > multiprocessors * 7 / 8) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(ceil_div(blocks, multiprocessors)) * c.units / c.parts;
+  };
+  const Choice* best = kChoices;
+  for (const Choice& c : kChoices)
+    if (time(c) < time(*best)) best = &c;
+  // The ordinary product reads the decoded weights, or is limited by the tensor cores.
+  const double decoded =
+      static_cast<double>(a.N) * (1.1e-4 + std::max(0.8e-4, static_cast<double>(a.M) * 5.6e-7));
+  return (a.M <= 128 || time(*best) <= decoded) && best->launch(a);
 }
 
-// Multiplies by the tile that was fastest for this shape on H100, or returns false. Narrow weights take
-// blocks with few of their rows, of which there are more.
+// Multiplies by the tile that was fastest for this shape on H100 and H200, or returns false.
 template <class F, class T>
 bool launch_block_product(const BlockLinearArguments& a) {
   constexpr int kLong = F::kBytes > 24 ? 16 : 32, kShort = kLong / 2;  // blocks of a row in a stage
-  const bool narrow = a.N < int64_t{96} * properties(current_device()).multiprocessors;
-  if (a.M <= 8) {
-    return narrow ? launch_block_tile<F, T, BlockTile<F, 1, 1, 8, 3, kLong>>(a)
-                  : launch_block_tile<F, T, BlockTile<F, 1, 2, 4, 2, kLong>>(a);
+  if (a.aligned && has_warpgroups()) {
+    if (a.M <= 32) return launch_block_few_rows<F, T>(a);
+    if (launch_block_groups<F, T>(a)) return true;
   }
-  if (a.M <= 16) {
-    return narrow ? launch_block_tile<F, T, BlockTile<F, 2, 1, 8, 2, kLong>>(a)
-                  : launch_block_tile<F, T, BlockTile<F, 2, 2, 4, 2, kShort>>(a);
-  }
-  if (a.M <= 32 && !narrow) return launch_block_tile<F, T, BlockTile<F, 4, 4, 4, 2, kShort>>(a);
-  if (a.aligned && has_warpgroups() && launch_block_groups<F, T>(a)) return true;
+  if (a.M <= 8) return launch_block_tile<F, T, BlockTile<F, 1, 1, 8, 3, kLong>>(a);
+  if (a.M <= 16) return launch_block_tile<F, T, BlockTile<F, 2, 1, 8, 2, kLong>>(a);
   return a.M <= 64 && launch_block_tile<F, T, BlockTile<F, 8, 1, 8, 2, kShort>>(a);
 }
 

@@ -160,11 +160,11 @@ __device__ __forceinline__ void add_sums(float* sums, const float (&sum)[kCount]
     }
   }
 }
-// Writes the sums of a tile to the result.
-template <class Tile>
+// Writes the sums of a tile to the result, by kThreads threads.
+template <class Tile, int kThreads = Tile::kThreads>
 __device__ __forceinline__ void store_sums(const BlockLinearArguments& a, const float* sums, int64_t m0,
                                            int64_t n0) {
-  for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * Tile::kRows; i += Tile::kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < Tile::kColumns * Tile::kRows; i += kThreads) {
     const int m = i / Tile::kRows, n = i % Tile::kRows;
     if (m0 + m < a.M && n0 + n < a.N) a.to.store(m0 + m, n0 + n, sums[m * Tile::kSumPitch + n]);
   }
