@@ -188,17 +188,24 @@ class CudaCaseList {
     product("linear_residual", {8192, 768, 768});  // this and the next: a transformer block of GPT-2
     product("linear_residual", {8192, 3072, 768});
     product("linear_residual", {4096, 4096, 4096});
+    for (const int64_t rows : {1, 8, 16}) {  // decoding steps: a block of GPT-2, and larger models
+      product("linear_gelu", {rows, 768, 3072}, "linear_few_rows");
+      product("linear_residual", {rows, 3072, 768}, "linear_few_rows");
+      product("linear_gelu", {rows, 4096, 4096}, "linear_few_rows");
+      product("linear_residual", {rows, 11008, 4096}, "linear_few_rows");
+    }
   }
 
   // sides = {m, k, n}: the input [m, k], the weight [n, k], the result and a residual [m, n].
-  void product(const std::string& op, const std::array<int64_t, 3>& sides) {
+  void product(const std::string& op, const std::array<int64_t, 3>& sides, const std::string& group = "") {
     const auto [m, k, n] = sides;
     CudaCase c{
         .name = op + " " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + " bf16",
-        .group = op,
+        .group = group.empty() ? op : group,
         .op = op,
         .dtype = tt::bf16};
-    c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)}, c.peers = {"eager", "max_autotune"};
+    c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)};
+    c.peers = {"eager", "max_autotune"};
     c.row = row_of(op);
     c.operands = {{c.shape[0], c.shape[1]}, {c.shape[2], c.shape[1]}, {c.shape[2]}};
     if (op == "linear_residual") c.operands.push_back({c.shape[0], c.shape[2]});

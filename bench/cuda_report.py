@@ -100,6 +100,7 @@ ROWS = [
     ("rows of other shapes and dtypes quantized / copy bandwidth", ["quantize_rows_shapes"], "moved", [], None, None),
     ("int8 product of 1 to 1024 rows / bf16", ["int8_rows"], "ratio", ["bf16"], None, None),
     ("int8 product by each path / copy bandwidth", ["int8_mm_paths", "int8_linear_paths"], "moved", [], None, None),
+    ("linear of 1, 8 and 16 rows with bias and GELU or residual bf16 / compile, max-autotune", ["linear_few_rows"], "ratio", ["max_autotune"], None, None),
     ("log-softmax forward / best of eager and compile", ["log_softmax"], "ratio", ["eager", "compile"], None, None),
     ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
     ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
