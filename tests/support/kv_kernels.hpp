@@ -175,6 +175,20 @@ struct KvKernels {
       check_bits_of(c, {page_sizes[0]});
     }
   }
+  // The first of `count` sequences has the bits that it has alone, whether the step's tokens are in the cache
+  // or not: with many sequences, a block computes several splits in turn.
+  static void check_bits_of_many(int64_t count) {
+    for (const auto& [cached, format] :
+         {std::pair{bf16, KvFormat::of_dtype}, {i8, KvFormat::of_dtype}, {f32, KvFormat::i4}}) {
+      KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .queries = bf16, .past = {2600}};
+      c.heads = 4, c.groups = 2, c.head_size = 64, c.seed = 19;
+      const std::vector<double> alone = attended(c);
+      for (int64_t i = 1; i < count; ++i) c.past.push_back(i * 977 % 2700), c.rows.push_back(1);
+      const std::vector<double> many = attended(c);
+      CHECK(std::vector<double>(many.begin(), many.begin() + c.heads * c.head_size) == alone);
+      CHECK(attended_by_both(c, Layout::dense) == many);
+    }
+  }
   static void check_bits_of(KvCase c, const std::vector<int64_t>& page_sizes) {
     const int64_t width = c.heads * c.head_size;  // elements of a token's results
     const auto part = [width](const std::vector<double>& x, int64_t i) {

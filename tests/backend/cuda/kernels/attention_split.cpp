@@ -48,6 +48,11 @@ TEST_CASE("the bits of a result depend neither on pages, the batch nor the lengt
   OnDevice::check_bits({16, 1000}, few_cases());
 }
 
+TEST_CASE("a block that computes several splits in turn changes no bit" * needs_devices() *
+          test::long_on_emulator()) {
+  OnDevice::check_bits_of_many(std::max(10, 3 * tinytorch::backend::cuda::properties(0).multiprocessors));
+}
+
 #else
 TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
 #endif

@@ -24,8 +24,8 @@ struct DecodeCall {
   int64_t split_tokens;  // of a split
   int64_t row_groups;    // groups of kRows rows of the sequence with most rows
   double scale;          // of the scores, as exponents of 2
-  // The kernel for tensor cores has `spans` of 2^span_shift short splits, and meets at this byte of memory.
-  unsigned spans, meeting_at, span_shift;
+  // The kernel for tensor cores has `spans` of one long split or of 2^span_shift short ones.
+  unsigned spans, span_shift;
   int32_t* arrivals;  // [B, G] if the last block of a sequence and a head merges its splits, else null
 };
 

@@ -138,6 +138,10 @@ __device__ __forceinline__ void merge_by_block(const StepRows<float>& out, int64
 // the counter for the next kernel.
 __device__ __forceinline__ bool arrives_last(int32_t* arrivals, int count) {
   __shared__ int last;
+  if (count == 1) {
+    __syncthreads();
+    return true;
+  }
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {

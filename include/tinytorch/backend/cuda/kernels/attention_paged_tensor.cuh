@@ -222,9 +222,9 @@ __device__ __forceinline__ void scale_and_mask(float (&score)[2][4], const Decod
   }
 }
 
-// Writes the sums of this warp to shared memory, where the warps meet.
+// Writes this warp's sums of rows [begin, end) to shared memory, where the warps meet.
 template <class Plan>
-__device__ __forceinline__ void meet(float* meeting, int rows,
+__device__ __forceinline__ void meet(float* meeting, int begin, int end,
                                      const DecodeState<Plan> (&state)[Plan::kTiles]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   constexpr int kStride = Plan::kMeetingStride;
@@ -234,8 +234,8 @@ __device__ __forceinline__ void meet(float* meeting, int rows,
     for (int r = 0; r < 2; ++r) {
       const float weight = warp_reduce<4>(state[m].weight[r], Sum());
       const int row = m * 16 + lane / 4 + 8 * r;
-      if (row >= rows) continue;
-      float* const to = meeting + (warp * rows + row) * kStride;
+      if (row < begin || row >= end) continue;
+      float* const to = meeting + (warp * Plan::kMeetingRows + row - begin) * kStride;
       if (lane % 4 == 0) to[Plan::kHead] = state[m].largest[r], to[Plan::kHead + 1] = weight;
 #pragma unroll
       for (int j = 0; j < Plan::kHead / 8; j += 2) {
@@ -252,40 +252,37 @@ __device__ __forceinline__ void meet(float* meeting, int rows,
   }
 }
 
-// Writes the block's sums of a split, those of its warps in their order, to the result or to partial. A warp
-// has every fourth row.
+// Writes the block's sums of row r of a split, those of its warps in their order, to the result or to
+// partial. `meeting` has the row's sums of the first warp.
 template <class Plan>
 __device__ __forceinline__ void write_sums(const float* meeting, float* partial, const StepRows<float>& out,
                                            const KvView& kv, const DecodeCall& call, const DecodeSpan& at,
-                                           int split) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  constexpr int kStride = Plan::kMeetingStride;
-  for (int r = warp; r < at.rows; r += Plan::kWarps) {
-    const float* const from = meeting + r * kStride;
-    float top = DecodeState<Plan>::kNone, weight = 0, factor[Plan::kWarps];
+                                           int split, int r) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  constexpr int kNext = Plan::kMeetingRows * Plan::kMeetingStride;  // from a warp's sums to the next one's
+  float top = DecodeState<Plan>::kNone, weight = 0, factor[Plan::kWarps];
 #pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) top = fmaxf(top, from[w * at.rows * kStride + Plan::kHead]);
-    const float shift = top == DecodeState<Plan>::kNone ? 0.0f : top;
+  for (int w = 0; w < Plan::kWarps; ++w) top = fmaxf(top, meeting[w * kNext + Plan::kHead]);
+  const float shift = top == DecodeState<Plan>::kNone ? 0.0f : top;
 #pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) {
-      const float* const its = from + w * at.rows * kStride + Plan::kHead;
-      factor[w] = exp2_approx(its[0] - shift);
-      weight += factor[w] * its[1];
-    }
-    const int64_t n = at.row(r), h = at.head(r), line = (n * kv.groups * at.shared + h) * call.splits + split;
-    float* const to = partial + line * (kPartialHead + kv.head_size);
-    if (call.splits > 1 && lane == 0) to[0] = top, to[1] = weight;
+  for (int w = 0; w < Plan::kWarps; ++w) {
+    const float* const its = meeting + w * kNext + Plan::kHead;
+    factor[w] = exp2_approx(its[0] - shift);
+    weight += factor[w] * its[1];
+  }
+  const int64_t n = at.row(r), h = at.head(r), line = (n * kv.groups * at.shared + h) * call.splits + split;
+  float* const to = partial + line * (kPartialHead + kv.head_size);
+  if (call.splits > 1 && lane == 0) to[0] = top, to[1] = weight;
 #pragma unroll
-    for (int d = lane; d < Plan::kHead; d += kWarp) {
-      float sum = 0;
+  for (int d = lane; d < Plan::kHead; d += kWarp) {
+    float sum = 0;
 #pragma unroll
-      for (int w = 0; w < Plan::kWarps; ++w) sum += factor[w] * from[w * at.rows * kStride + d];
-      if (d >= kv.head_size) continue;
-      if (call.splits > 1)
-        to[kPartialHead + d] = sum;
-      else
-        out.write(n * out.row + h * out.head + d * out.col, weight == 0 ? 0.0f : sum / weight);
-    }
+    for (int w = 0; w < Plan::kWarps; ++w) sum += factor[w] * meeting[w * kNext + d];
+    if (d >= kv.head_size) continue;
+    if (call.splits > 1)
+      to[kPartialHead + d] = sum;
+    else
+      out.write(n * out.row + h * out.head + d * out.col, weight == 0 ? 0.0f : sum / weight);
   }
 }
 
@@ -305,30 +302,33 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
   auto* const memory = dynamic_shared<unsigned char>();
   const unsigned address = shared_address(memory);
   auto* const rows = reinterpret_cast<unsigned*>(memory + Plan::kTokensAt);
-  Tiles::look_up(rows, kv, at);
-  if (step.k.data) append_own_tokens<Plan>(rows, step.k, step.v, kv, at);
+  if (step.k.data) append_own_tokens<Plan>(step.k, step.v, kv, at);
   const Tiles tiles{kv, at, address, rows};
   constexpr int kAhead = Plan::kStages - 1;
   const int first = tiles.first(), last = tiles.last();
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    if (first + i < last) tiles.fetch(first + i);
+  int looked_up = -1;
+  const auto fetch = [&](int tile) {
+    if (tile < last) {
+      if (const int part = tile / Tiles::kTilesOfPart; part != looked_up) tiles.look_up(looked_up = part);
+      tiles.fetch(tile);
+    }
     commit_copies();
-  }
+  };
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) fetch(first + i);
   DecodeQueries<Plan>::write(memory + Plan::kQueriesAt, step.q, kv, at);
   const DecodeQueries<Plan> queries(address + Plan::kQueriesAt);
   const int all_begin = max(at.begin, at.number_of(at.first(at.rows - 1))),
             all_end = min(at.end, at.number_of(at.last(0)));
-  auto* const meeting = reinterpret_cast<float*>(memory + call.meeting_at);
-  const int every = (at.split < kShortSplits ? kShortSplit : Plan::kSplit) / Tiles::kEvery;
+  auto* const meeting = reinterpret_cast<float*>(memory + Plan::kMeetingAt);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int tile = first, split = at.split; split < at.split_end; ++split) {
     DecodeState<Plan> state[Plan::kTiles];
-    const int stop = min(last, (split - at.split + 1) * every);
+    const int stop = min(last, (begin_of_split(split + 1, Plan::kSplit) - at.origin) / Tiles::kEvery);
     for (; tile < stop; ++tile) {
       wait_for_copies<kAhead - 1>();
       __syncwarp();  // the tile has arrived for all lanes, and none reads the one before it any more
-      if (tile + kAhead < last) tiles.fetch(tile + kAhead);
-      commit_copies();
+      fetch(tile + kAhead);
       const unsigned stage = tiles.stage(tile);
       const unsigned char* const scales = memory + (stage - address) + 2 * Plan::kPlaneBytes;
       const DecodeTile<Plan> now{stage, stage + Plan::kPlaneBytes, scales,
@@ -344,12 +344,14 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
       }
       now.add_values(state, score);
     }
-    const bool replaces_stages = call.meeting_at == 0;
-    if (replaces_stages) wait_for_copies<0>();
-    if (replaces_stages || split > at.split) __syncthreads();  // no warp reads what lies there any more
-    meet<Plan>(meeting, at.rows, state);
-    __syncthreads();
-    write_sums<Plan>(meeting, partial, step.out, kv, call, at, split);
+    for (int row = 0; row < at.rows; row += Plan::kMeetingRows) {
+      __syncthreads();  // no warp reads what lies there any more
+      meet<Plan>(meeting, row, min(row + Plan::kMeetingRows, at.rows), state);
+      __syncthreads();
+      if (warp < Plan::kMeetingRows && row + warp < at.rows)
+        write_sums<Plan>(meeting + warp * Plan::kMeetingStride, partial, step.out, kv, call, at, split,
+                         row + warp);
+    }
   }
   wait_for_copies<0>();
   if (call.splits > 1 && call.arrivals)

@@ -32,18 +32,19 @@ struct DecodePlan {
   static constexpr unsigned kScaleBytes = kIs16 ? 0 : kInt4 ? kHead / 32 * 2 : 4;
   static constexpr unsigned kPlaneBytes = kTileTokens * kRowBytes,
                             kStageBytes = 2 * kTileTokens * (kRowBytes + kScaleBytes);
-  // The block's shared memory: stages; queries of T; rows of the tokens.
+  // The block's shared memory: stages; rows of the tokens; queries of T.
   static constexpr unsigned kQueryStride = kHead * 2 + 16, kQueryBytes = kRows * kQueryStride;
-  static constexpr unsigned kQueriesAt = kWarps * kStages * kStageBytes,
-                            kTokensAt = kQueriesAt + kQueryParts * kQueryBytes,
-                            kPipelineBytes = kTokensAt + kSplit * 4;
-  // At the end of a split, the sums of the warps, for `rows` query rows: behind the rest, so that the tiles
-  // of the next split are on the way meanwhile, or, in a device with less shared memory, in the place of the
-  // stages.
-  static constexpr int kMeetingStride = kHead + 4;
-  static constexpr unsigned meeting_bytes(int64_t rows) {
-    return static_cast<unsigned>(kWarps * rows * kMeetingStride * 4);
-  }
+  static constexpr unsigned kTokensAt = kWarps * kStages * kStageBytes, kQueriesAt = kTokensAt + kSplit * 4,
+                            kQueriesEnd = kQueriesAt + kQueryParts * kQueryBytes;
+  // With the sums, operands must leave registers for everything else.
+  static constexpr bool kQueriesInRegisters = kTiles * kHead * (2 + kQueryParts) <= 384;
+  // At the end of a split, the sums of the warps meet, some rows at a time, while the tiles of the next split
+  // are on the way. They lie in the place of the queries, if these are in registers by then: kBlocks blocks
+  // shall fit a multiprocessor.
+  static constexpr int kMeetingRows = kTiles == 1 ? kWarps : kWarps / 2, kMeetingStride = kHead + 4;
+  static constexpr unsigned kMeetingAt = kQueriesInRegisters ? kQueriesAt : kQueriesEnd,
+                            kMeetingEnd = kMeetingAt + kWarps * kMeetingRows * kMeetingStride * 4,
+                            kSharedBytes = kMeetingEnd > kQueriesEnd ? kMeetingEnd : kQueriesEnd;
 
   // The chunks of 16 bytes of a row are permuted by its index, so that those of eight rows lie in different
   // banks.
@@ -62,10 +63,11 @@ struct DecodePlan {
 };
 
 // The splits of a sequence. The first tokens are in short splits, so that the blocks of a few short sequences
-// occupy many multiprocessors; the others are in splits of `tokens`. A block has a span: one long split, or
-// 2^shift short ones in turn. This changes no bit, because only splits are merged.
+// occupy many multiprocessors; the others are in splits of `tokens`. A block has a span: 2^shift short splits
+// or one long one, or, from kUnitShift on, 2^(shift - kUnitShift) units in turn, of which one is four short
+// splits or a long one. This changes no bit, because only splits are merged.
 inline constexpr int kShortSplits = 8, kShortSplit = 128;
-inline constexpr unsigned kMostSpanShift = 2;
+inline constexpr unsigned kUnitShift = 2, kMostSpanShift = 16;
 template <class Int>
 constexpr Int begin_of_split(Int split, Int tokens) {
   return split < kShortSplits ? split * kShortSplit
@@ -78,11 +80,22 @@ constexpr Int splits_of(Int held, Int tokens) {
   return kShortSplits + (held - kShortSplits * kShortSplit + tokens - 1) / tokens;
 }
 template <class Int>
+constexpr Int units_of(Int splits) {
+  constexpr Int kOfShort = kShortSplits >> kUnitShift;
+  return splits <= kShortSplits ? (splits + (1 << kUnitShift) - 1) >> kUnitShift
+                                : kOfShort + splits - kShortSplits;
+}
+template <class Int>
 constexpr Int spans_of(Int splits, unsigned shift) {
+  if (shift >= kUnitShift) {
+    shift -= kUnitShift;
+    return (units_of(splits) + (Int{1} << shift) - 1) >> shift;
+  }
   if (splits <= kShortSplits) return (splits + (1 << shift) - 1) >> shift;
   return (kShortSplits >> shift) + splits - kShortSplits;
 }
 constexpr int first_of_span(int span, unsigned shift) {
+  if (shift > kUnitShift) span <<= shift - kUnitShift, shift = kUnitShift;
   const int short_spans = kShortSplits >> shift;
   return span < short_spans ? span << shift : kShortSplits + span - short_spans;
 }
@@ -150,15 +163,15 @@ __device__ __forceinline__ unsigned row_of_token(const KvView& kv, int b, int g,
 
 // Writes those of the step's own tokens to the cache that this warp will read. k and v: the step's rows.
 template <class Plan>
-__device__ __forceinline__ void append_own_tokens(const unsigned* rows, const StepRows<float>& k,
-                                                  const StepRows<float>& v, const KvView& kv,
-                                                  const DecodeSpan& at) {
+__device__ __forceinline__ void append_own_tokens(const StepRows<float>& k, const StepRows<float>& v,
+                                                  const KvView& kv, const DecodeSpan& at) {
   using K = typename Plan::K;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int number = max(at.begin, at.number_of(at.position)); number < at.end; ++number) {
     const int place = number - at.origin;
     if (place / kTileTokens % Plan::kWarps != warp) continue;
-    const int64_t n = at.first_row + (at.token_of(number) - at.position), row = rows[place];
+    const int token = at.token_of(number);
+    const int64_t n = at.first_row + (token - at.position), row = row_of_token(kv, at.b, at.g, token);
     if constexpr (Plan::kIs16) {  // all loads before all stores
       constexpr int kEach = Plan::kHead / kWarp;
       float key[kEach], value[kEach];
@@ -187,8 +200,8 @@ template <class Plan>
 struct DecodeTiles {
   const KvView& kv;
   const DecodeSpan& at;
-  unsigned stages;       // shared address
-  const unsigned* rows;  // of the split's tokens, kNoRow where no query sees the token
+  unsigned stages;  // shared address
+  unsigned* rows;   // of kSplit tokens of the span, kNoRow where no query sees the token
 
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
@@ -208,13 +221,16 @@ struct DecodeTiles {
     const int high = at.end - at.origin - local(0);
     return high > 0 ? (high + kEvery - 1) / kEvery : 0;
   }
-  // Looks up the tokens of this warp.
-  static __device__ __forceinline__ void look_up(unsigned* to, const KvView& kv, const DecodeSpan& at) {
+  // Looks up this warp's tokens of the span's part `part`, which has kSplit tokens.
+  static constexpr int kTilesOfPart = Plan::kSplit / kEvery;
+  __device__ __forceinline__ void look_up(int part) const {
+    __syncwarp();  // no lane reads the rows of the part before
 #pragma unroll
     for (int i = lane(); i < Plan::kWarpTokens; i += kWarp) {
-      const int place = local(i / kTileTokens) + i % kTileTokens, number = at.origin + place;
+      const int place = local(i / kTileTokens) + i % kTileTokens,
+                number = at.origin + part * Plan::kSplit + place;
       const bool seen = number >= at.begin && number < at.end;
-      to[place] = seen ? row_of_token(kv, at.b, at.g, at.token_of(number)) : kNoRow;
+      rows[place] = seen ? row_of_token(kv, at.b, at.g, at.token_of(number)) : kNoRow;
     }
     __syncwarp();
   }
@@ -222,7 +238,7 @@ struct DecodeTiles {
   __device__ __forceinline__ void fetch(int tile) const {
     const auto bytes = static_cast<unsigned>(
         Plan::kInt4 ? kv.head_size / 2 : kv.head_size * static_cast<int64_t>(sizeof(typename Plan::K)));
-    const unsigned* const from = rows + local(tile);
+    const unsigned* const from = rows + local(tile % kTilesOfPart);
     const unsigned to = stage(tile);
     // Lane l copies chunk l % kChunks of rows l / kChunks, and kStep rows further each time.
     constexpr unsigned kChunks = Plan::kChunks, kStep = kWarp / kChunks;
@@ -262,8 +278,7 @@ template <class Plan>
 struct DecodeQueries {
   using T = typename Plan::T;
   static constexpr int kSteps = Plan::kHead / 16, kParts = Plan::kQueryParts;
-  // With the sums, operands must leave registers for everything else.
-  static constexpr bool kInRegisters = Plan::kTiles * Plan::kHead * (2 + kParts) <= 384;
+  static constexpr bool kInRegisters = Plan::kQueriesInRegisters;
   unsigned address;
   unsigned operands[kInRegisters ? Plan::kTiles * kParts * kSteps : 1][4];
 

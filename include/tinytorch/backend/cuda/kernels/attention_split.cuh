@@ -107,16 +107,31 @@ void merge_splits(const DecodeOperands& x, const float* partial, const DecodeCal
          StepRows<float>(x.out), partial, x.kv, call, rows);
 }
 
+// The size of spans with which `resident` blocks at a time are expected to take the least time for `lines`
+// rows of work of so many splits. The unit of time is that of a long split, and a span takes some more to
+// begin and to end.
+inline unsigned best_span_shift(int64_t lines, int64_t splits, int64_t resident) {
+  const int64_t units = units_of(splits);
+  const auto time = [&](unsigned shift) {
+    const double size = shift >= kUnitShift
+                            ? static_cast<double>(std::min(units, int64_t{1} << (shift - kUnitShift)))
+                        : splits > kShortSplits ? 1
+                                                : 0.25 * (1 << shift);
+    return static_cast<double>(ceil_div(lines * spans_of(splits, shift), resident)) * (size + 0.15);
+  };
+  unsigned best = 0;
+  for (unsigned shift = 1; shift <= kMostSpanShift; ++shift) {
+    if (time(shift) < time(best)) best = shift;
+    if (spans_of(splits, shift) == 1) break;
+  }
+  return best;
+}
+
 // Appends within the kernel, and merges in its last blocks, if a block has all query rows of its sequence.
 template <class Plan>
 bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
-  // The layout must not depend on the step's rows, as the bits must not, so memory for all rows is asked for.
-  LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kPipelineBytes + Plan::meeting_bytes(Plan::kRows)};
-  const unsigned meeting = Plan::meeting_bytes(std::min<int64_t>(x.kv.most_rows * call.shared, Plan::kRows));
-  call.meeting_at = fits_shared_memory(config) ? Plan::kPipelineBytes : 0;
-  config.shared_bytes = std::max(Plan::kPipelineBytes, Plan::meeting_bytes(Plan::kRows));
-  if (call.meeting_at == 0 && !fits_shared_memory(config)) return false;
-  config.shared_bytes = std::max(Plan::kPipelineBytes, call.meeting_at + meeting);
+  LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kSharedBytes};
+  if (!fits_shared_memory(config)) return false;
   call.split_tokens = Plan::kSplit;
   call.row_groups = ceil_div(x.kv.most_rows * call.shared, Plan::kRows);
   const bool appends = x.k.data && call.row_groups == 1;
@@ -127,12 +142,10 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   if (!appends) step.k.data = nullptr;
   call.splits = splits_of(x.kv.held(x.kv.longest), call.split_tokens);
   const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
-                resident = int64_t{Plan::kBlocks} * properties(current_device()).multiprocessors;
-  const auto spans = [&] { return lines * spans_of(call.splits, call.span_shift); };
-  const unsigned most_shift = call.meeting_at == 0 ? 0 : kMostSpanShift;
-  while (call.span_shift < most_shift && spans() > resident) ++call.span_shift;
-  call.spans = static_cast<unsigned>(spans());
-  config.grid.x = static_cast<unsigned>(std::min(spans(), resident));
+                resident = resident_blocks(attention_paged_tensor_kernel<Plan>, config);
+  call.span_shift = best_span_shift(lines, call.splits, resident);
+  call.spans = static_cast<unsigned>(lines * spans_of(call.splits, call.span_shift));
+  config.grid.x = static_cast<unsigned>(std::min<int64_t>(call.spans, resident));
   config.early = true;
   const DeviceScratch<float> partial(partial_size(x, call));
   launch(attention_paged_tensor_kernel<Plan>, config, partial.data(), step, x.kv, call);
@@ -141,17 +154,17 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
 }
 
 // The plan depends on the types, the head size and the grouping alone, as then do the bits. Sizes are those
-// that were fastest on an H100.
+// that were fastest on an H200: a kernel that spills registers there is slower than one with fewer blocks.
 template <class K, class Q, int kHead>
 bool launch_decode_tensor(const DecodeOperands& x, const DecodeCall& call) {
-  constexpr bool kWide = kIs16Bit<K>;
+  constexpr bool kWide = kIs16Bit<K>, kNarrow = std::is_same_v<K, Int4>;
   if constexpr (kHead > 128) {
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
   } else if (call.shared > 16) {
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kWide ? 3 : 4, 2>>(x, call);
   } else if constexpr (kHead > 64) {
-    constexpr int kStages = kWide ? 2 : std::is_same_v<K, Int4> ? 3 : 4;
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kStages, 3>>(x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide || kNarrow ? 3 : 4, kNarrow ? 3 : 2>>(
+        x, call);
   } else {
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide ? 3 : 4, 4>>(x, call);
   }
