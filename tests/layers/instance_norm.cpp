@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <support/errors.hpp>
 #include <support/values.hpp>
+#include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -27,4 +29,23 @@ TEST_CASE("InstanceNorm gives each channel of each sample mean 0 and variance 1"
   CHECK(tt::InstanceNorm1d(2).named_parameters().empty());
   CHECK(thrown_by([&] { tt::InstanceNorm1d(2)(x); }).code == "TT-SHAPE-02");
   CHECK(thrown_by([&] { tt::InstanceNorm2d(3)(x); }).code == "TT-SHAPE-02");
+}
+
+TEST_CASE("the gradients of InstanceNorm are those of differences, in one, two and three dimensions") {
+  tt::manual_seed(9);
+  const auto check = [](const std::shared_ptr<tt::InstanceNorm>& norm, const tt::Shape& shape) {
+    tt::Tensors inputs = {tt::randn(shape, tt::f64), tt::rand({2}, tt::f64) + 0.5, tt::randn({2}, tt::f64)};
+    for (tt::Tensor& x : inputs) x.requires_grad_();
+    const auto result = tt::gradcheck(
+        [&](const tt::Tensors& in) {
+          norm->weight = in[1], norm->bias = in[2];
+          return norm->forward(in[0]);
+        },
+        inputs);
+    INFO(result.message);
+    CHECK(result.passed);
+  };
+  check(std::make_shared<tt::InstanceNorm1d>(2, 1e-5, true), {3, 2, 7});
+  check(std::make_shared<tt::InstanceNorm2d>(2, 1e-5, true), {2, 2, 3, 5});
+  check(std::make_shared<tt::InstanceNorm3d>(2, 1e-5, true), {2, 2, 3, 2, 4});
 }

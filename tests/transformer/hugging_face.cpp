@@ -169,7 +169,20 @@ TEST_CASE("a model has the requested dtype, whatever the dtype of the file") {
 TEST_CASE("shards are read once each, and all must be in the folder") {
   const files::TempFolder folder;
   copy_folder(folder_of("llama_scaled"), folder / "m");
-  CHECK(tt::load_llama_model(folder / "m")->config.rotary.scaling);
+  const auto whole = tt::load_llama_model(folder / "m");
+  CHECK(whole->config.rotary.scaling);
+  // The same shards in bf16.
+  copy_folder(folder_of("llama_scaled"), folder / "b");
+  for (const char* const name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    tt::TensorMap shard = tt::load_safetensors(folder / "b/" + name);
+    for (auto& entry : shard) entry.second = entry.second.to(tt::bf16);
+    tt::save_safetensors(folder / "b/" + name, shard);
+  }
+  const auto narrow = tt::load_llama_model(folder / "b");
+  for (const auto& [name, parameter] : whole->named_parameters()) {
+    const tt::Tensor got = narrow->state_dict().at(name);
+    CHECK(tt::equal(got.to(tt::f32), parameter.detach().to(tt::bf16).to(tt::f32)));
+  }
   std::filesystem::remove(folder / "m/model-00002-of-00002.safetensors");
   const auto missing = refusal_of([&] { tt::load_llama_model(folder / "m"); });
   CHECK(missing.code == "TT-IO-01");

@@ -72,6 +72,11 @@ TEST_CASE("SentencePiece settings that would give other tokens throw, and damage
   const std::string llama = json_of("llama2"), mistral = json_of("mistral");
   CHECK(parse(llama).prefix_doubles);
   CHECK(parse(mistral).prefix == tt::SpacePrefix::first);
+  // Settings of calls, which encode() does not have, change nothing.
+  for (const std::string& json : {llama, mistral}) {
+    CHECK(parse(with(json, "\"truncation\":null", "\"truncation\":{\"max_length\":512}")) == parse(json));
+    CHECK(parse(with(json, "\"padding\":null", "\"padding\":{\"pad_id\":0}")) == parse(json));
+  }
   const auto code = [&](const std::string& json) { return refusal_of([&] { parse(json); }).code; };
   CHECK(code(with(llama, "\"type\":\"Prepend\"", "\"type\":\"Lowercase\"")) == "TT-IO-04");
   CHECK(code(with(llama, "\"pre_tokenizer\":null", "\"pre_tokenizer\":{\"type\":\"Whitespace\"}")) ==

@@ -1,6 +1,6 @@
-// InstanceNorm1d and InstanceNorm2d: each channel of each sample is normalized by its own mean and variance.
+// InstanceNorm1d, 2d and 3d: each channel of each sample is normalized by its own mean and variance.
 //
-//   y = (x - mean) / sqrt(var + eps) * weight + bias        x [N, C, L] or [N, C, H, W], weight, bias [C]
+//   y = (x - mean) / sqrt(var + eps) * weight + bias        x [N, C, ...], weight, bias [C]
 //
 // It is GroupNorm with one channel in each group. As in PyTorch, there are no weight and bias unless `affine`
 // is true. Running statistics are not kept. Source: Ulyanov et al., 2016.
@@ -23,8 +23,10 @@ class InstanceNorm : public Module {
   Tensor forward(const Tensor& x) override {
     if (x.rank() != rank() || x.size(1) != channels) {
       fail("TT-SHAPE-02", "instance norm over " + std::to_string(channels) + " channels needs x " +
-                              (rank() == 3 ? "[N, C, L]" : "[N, C, H, W]") + " with as many, got " +
-                              x.describe());
+                              (rank() == 3   ? "[N, C, L]"
+                               : rank() == 4 ? "[N, C, H, W]"
+                                             : "[N, C, D, H, W]") +
+                              " with as many, got " + x.describe());
     }
     return group_norm(x, channels, weight, bias, eps);
   }
@@ -50,6 +52,14 @@ class InstanceNorm2d : public InstanceNorm {
 
  protected:
   int rank() const override { return 4; }
+};
+
+class InstanceNorm3d : public InstanceNorm {
+ public:
+  using InstanceNorm::InstanceNorm;
+
+ protected:
+  int rank() const override { return 5; }
 };
 
 }  // namespace tinytorch::inline TT_BUILD

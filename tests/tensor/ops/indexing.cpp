@@ -1,7 +1,9 @@
 // Masks and lists of positions as an index.
 #include <doctest/doctest.h>
 
+#include <random>
 #include <support/errors.hpp>
+#include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tensor/ops/indexing.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -50,4 +52,51 @@ TEST_CASE("masks and positions as an index") {
   x.masked_fill_(x == 5, 0);
   x.clamp_(0, 4);
   CHECK(x.to_vector() == Values{0, 4, 0, 0, 0, 4});
+}
+
+TEST_CASE("masks of every dtype and layout equal loops over the elements") {
+  const unsigned seed = std::random_device()();
+  INFO("seed ", seed);
+  manual_seed(seed);
+  for (const DType dtype : {f64, f32, bf16, f16, i64, i32, i8, u8, boolean}) {
+    CAPTURE(name_of(dtype));
+    for (const Shape& shape : {Shape{7}, Shape{3, 5, 4}, Shape{1, 1}, Shape{2, 0, 3}, Shape{}}) {
+      Tensor x = randint(0, 4, shape).to(dtype), mask = randint(0, 2, shape).to(boolean);
+      if (shape.size() == 3)
+        x = x.transpose(0, 2), mask = mask.flip({1}).transpose(0, 2);  // no contiguous rows
+      const std::vector<double> values = x.to(f64).to_vector<double>(),
+                                chosen = mask.to(f64).to_vector<double>();
+      std::vector<double> selected, replaced = values;
+      int64_t not_zero = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (chosen[i] != 0) selected.push_back(values[i]), replaced[i] = 1;
+        not_zero += values[i] != 0;
+      }
+      const Tensor got = masked_select(x, mask), places = nonzero(x);
+      CHECK(got.dtype() == dtype);
+      CHECK(got.to(f64).to_vector<double>() == selected);
+      CHECK(x[mask].to(f64).to_vector<double>() == selected);
+      CHECK(places.shape() == Shape{not_zero, std::ssize(shape)});
+      for (int64_t i = 0; i < not_zero; ++i) {
+        Tensor element = x;
+        for (int64_t d = 0; d < places.size(1); ++d)
+          element = element.select(0, places[i][d].item<int64_t>());
+        CHECK(element.item<double>() != 0);
+      }
+      Tensor y = x.clone();
+      y[mask] = 1;
+      CHECK(y.to(f64).to_vector<double>() == replaced);
+    }
+  }
+}
+
+TEST_CASE("gradients of masked_select and of a write by a mask are those of differences") {
+  manual_seed(3);
+  const Tensor mask = from_data({true, false, true, true, false, true}).reshape({2, 3});
+  Tensor x = randn({2, 3}, f64), y = randn({4}, f64);
+  x.requires_grad_(), y.requires_grad_();
+  const auto selected = gradcheck([&](const Tensors& in) { return masked_select(in[0], mask); }, {x});
+  CHECK_MESSAGE(selected.passed, selected.message);
+  const auto put = gradcheck([&](const Tensors& in) { return index_put(in[0], mask, in[1]); }, {x, y});
+  CHECK_MESSAGE(put.passed, put.message);
 }

@@ -286,6 +286,21 @@ __device__ __forceinline__ void write_sums(const float* meeting, float* partial,
   }
 }
 
+// Writes the block's sums of a split, some rows at a time. All threads of the block call it.
+template <class Plan>
+__device__ __forceinline__ void write_split(float* meeting, float* partial, const StepRows<float>& out,
+                                            const KvView& kv, const DecodeCall& call, const DecodeSpan& at,
+                                            int split, const DecodeState<Plan> (&state)[Plan::kTiles]) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int row = 0; row < at.rows; row += Plan::kMeetingRows) {
+    __syncthreads();  // no warp reads what lies there any more
+    meet<Plan>(meeting, row, min(row + Plan::kMeetingRows, at.rows), state);
+    __syncthreads();
+    if (warp < Plan::kMeetingRows && row + warp < at.rows)
+      write_sums<Plan>(meeting + warp * Plan::kMeetingStride, partial, out, kv, call, at, split, row + warp);
+  }
+}
+
 // The operands of a step. k and v: its own tokens, or null if they are in the cache already. A block appends
 // those that it reads, so its rows must be all rows of the step (call.row_groups is 1).
 struct DecodeStepRows {
@@ -321,7 +336,6 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
   const int all_begin = max(at.begin, at.number_of(at.first(at.rows - 1))),
             all_end = min(at.end, at.number_of(at.last(0)));
   auto* const meeting = reinterpret_cast<float*>(memory + Plan::kMeetingAt);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int tile = first, split = at.split; split < at.split_end; ++split) {
     DecodeState<Plan> state[Plan::kTiles];
     const int stop = min(last, (begin_of_split(split + 1, Plan::kSplit) - at.origin) / Tiles::kEvery);
@@ -344,14 +358,7 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
       }
       now.add_values(state, score);
     }
-    for (int row = 0; row < at.rows; row += Plan::kMeetingRows) {
-      __syncthreads();  // no warp reads what lies there any more
-      meet<Plan>(meeting, row, min(row + Plan::kMeetingRows, at.rows), state);
-      __syncthreads();
-      if (warp < Plan::kMeetingRows && row + warp < at.rows)
-        write_sums<Plan>(meeting + warp * Plan::kMeetingStride, partial, step.out, kv, call, at, split,
-                         row + warp);
-    }
+    write_split<Plan>(meeting, partial, step.out, kv, call, at, split, state);
   }
   wait_for_copies<0>();
   if (call.splits > 1 && call.arrivals)
