@@ -132,36 +132,45 @@ __device__ __forceinline__ RingPlace place_of(unsigned i) {
   return {static_cast<int>(i % kStages), i / kStages};
 }
 
-// The barriers of a block, and its work: tiles of rows of the weights, or, in a cluster, one of them, and
-// chunks [begin, end) of their depth.
+// The work of a block: every gridDim.x-th tile, and the whole depth of it, or, in a cluster of kParts blocks,
+// one tile of them all, and the chunks [begin, end) of its depth.
+template <int kParts>
+struct SharedTiles {
+  int64_t count;
+  int begin, end;
+
+  __device__ __forceinline__ SharedTiles(int64_t tiles, int chunks) : count(tiles) {
+    const int part = kParts > 1 ? cluster_rank() : 0;
+    begin = chunks * part / kParts, end = chunks * (part + 1) / kParts;
+  }
+  template <class Work>
+  __device__ __forceinline__ void for_each(Work&& work) const {
+    if constexpr (kParts > 1) {
+      work(static_cast<int64_t>(blockIdx.x / kParts));
+    } else {
+      for (int64_t tile = blockIdx.x; tile < count; tile += gridDim.x) work(tile);
+    }
+  }
+};
+
 template <class Tile>
 struct FewRowsWork {
   StageBarriers full, empty;
   unsigned shared;
-  int64_t tiles;
-  int begin, end;
-
-  template <class Work>
-  __device__ __forceinline__ void for_each(Work&& work) const {
-    if constexpr (Tile::kParts > 1) {
-      work(static_cast<int64_t>(blockIdx.x / Tile::kParts) * Tile::kRows);
-    } else {
-      for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) work(tile * Tile::kRows);
-    }
-  }
+  SharedTiles<Tile::kParts> tiles;
 };
 
 template <class Tile>
 __device__ __forceinline__ void fetch_few_rows(const FewRowsWork<Tile>& own, const TensorMap& x,
                                                const TensorMap& weights) {
   RingPlace at;
-  own.for_each([&](int64_t n0) {
-    for (int c = own.begin; c < own.end; ++c) {
+  own.tiles.for_each([&](int64_t tile) {
+    for (int c = own.tiles.begin; c < own.tiles.end; ++c) {
       const unsigned stage = own.shared + static_cast<unsigned>(at.place * Tile::kStageBytes);
       own.empty.wait_for_place(at);
       own.full.expect(at, Tile::kCopied);
       copy_box(stage + Tile::kPanels * Tile::kPanelBytes, weights, c * (Tile::kPitch / 2),
-               static_cast<int>(n0), own.full, at);
+               static_cast<int>(tile * Tile::kRows), own.full, at);
       for (int p = 0; p < Tile::kPanels; ++p)
         copy_box(stage + static_cast<unsigned>(p * Tile::kPanelBytes), x, (c * Tile::kPanels + p) * 64, 0,
                  own.full, at);
@@ -192,10 +201,12 @@ __device__ __forceinline__ void multiply_few_rows(const FewRowsWork<Tile>& own,
   const int across = warp % Tile::kAcross, deep = warp / Tile::kAcross;
   float* const sums = reinterpret_cast<float*>(shared_pointer(own.shared + Tile::kSumsAt));
   unsigned first = 0;  // the number of the tile's first chunk
-  own.for_each([&](int64_t n0) {
+  const int chunks = own.tiles.end - own.tiles.begin;
+  own.tiles.for_each([&](int64_t tile) {
+    const int64_t n0 = tile * Tile::kRows;
     float sum[2][Tile::kTiles][4] = {};
 #pragma unroll 1
-    for (int c = deep; c < own.end - own.begin; c += Tile::kDeep) {
+    for (int c = deep; c < chunks; c += Tile::kDeep) {
       const RingPlace at = place_of<Tile::kStages>(first + static_cast<unsigned>(c));
       own.full.wait(at);
       multiply_chunk<F, T, Tile>(sum, own.shared + static_cast<unsigned>(at.place * Tile::kStageBytes),
@@ -203,7 +214,7 @@ __device__ __forceinline__ void multiply_few_rows(const FewRowsWork<Tile>& own,
       __syncwarp();
       if (lane == 0) own.empty.arrive(at);
     }
-    first += static_cast<unsigned>(own.end - own.begin);
+    first += static_cast<unsigned>(chunks);
     for (int turn = 0; turn < Tile::kDeep; ++turn) {
       if (deep == turn) {
 #pragma unroll
@@ -228,11 +239,10 @@ static __global__ void __launch_bounds__(Tile::kThreads, 1)
                           const __grid_constant__ TensorMap weights, int64_t tiles) {
   if constexpr (kHasWarpgroups) {
     __shared__ StageState full[Tile::kStages], empty[Tile::kStages];
-    const int chunks = static_cast<int>(ceil_div(a.blocks, Tile::kBlocks)),
-              part = Tile::kParts > 1 ? cluster_rank() : 0;
-    const FewRowsWork<Tile> own{StageBarriers(full),          StageBarriers(empty),
-                                aligned_shared_memory(),      tiles,
-                                chunks * part / Tile::kParts, chunks * (part + 1) / Tile::kParts};
+    const FewRowsWork<Tile> own{StageBarriers(full),
+                                StageBarriers(empty),
+                                aligned_shared_memory(),
+                                {tiles, static_cast<int>(ceil_div(a.blocks, Tile::kBlocks))}};
     if (threadIdx.x == 0) {
       own.full.init(Tile::kStages, 1), own.empty.init(Tile::kStages, Tile::kAcross);
       publish_barriers();

@@ -95,25 +95,17 @@ __device__ __forceinline__ void decode_step(unsigned (&a_fragment)[4][4], const 
 }
 
 // The barriers of a block, and where its tiles are: tiles along M first, so that the blocks that run at the
-// same time share rows of the weights in the L2 cache. The blocks of a cluster have one tile, and chunks
-// [begin, end) of it.
+// same time share rows of the weights in the L2 cache.
 template <class Group>
 struct BlockGroupTiles {
-  int64_t down, count;
-  int begin, end;
+  int64_t down;
+  SharedTiles<Group::kParts> own;
   StageBarriers full, empty, arrived, used;  // of the steps of x; of the chunks
   unsigned shared;
 
   template <class Work>
   __device__ __forceinline__ void for_each(Work&& work) const {
-    const auto of_tile = [&](int64_t tile) {
-      work(tile % down * Group::kColumns, tile / down * Group::kRows);
-    };
-    if constexpr (Group::kParts > 1) {
-      of_tile(blockIdx.x / Group::kParts);
-    } else {
-      for (int64_t tile = blockIdx.x; tile < count; tile += gridDim.x) of_tile(tile);
-    }
+    own.for_each([&](int64_t tile) { work(tile % down * Group::kColumns, tile / down * Group::kRows); });
   }
 };
 
@@ -121,7 +113,7 @@ template <class Group>
 __device__ __forceinline__ void fetch_steps(const BlockGroupTiles<Group>& tiles, const TensorMap& x) {
   RingPlace at;
   tiles.for_each([&](int64_t m0, int64_t) {
-    for (int i = tiles.begin * kStepsOfChunk; i < tiles.end * kStepsOfChunk; ++i) {
+    for (int i = tiles.own.begin * kStepsOfChunk; i < tiles.own.end * kStepsOfChunk; ++i) {
       tiles.empty.wait_for_place(at);
       tiles.full.expect(at, Group::kStepBytes);
       copy_box(tiles.shared + static_cast<unsigned>(at.place * Group::kStepBytes), x, i * kGroupStep,
@@ -134,7 +126,7 @@ template <class Group>
 __device__ __forceinline__ void fetch_chunks(const BlockGroupTiles<Group>& tiles, const TensorMap& weights) {
   RingPlace at;
   tiles.for_each([&](int64_t, int64_t n0) {
-    for (int i = tiles.begin; i < tiles.end; ++i) {
+    for (int i = tiles.own.begin; i < tiles.own.end; ++i) {
       tiles.used.wait_for_place(at);
       tiles.arrived.expect(at, static_cast<unsigned>(Group::kRows * Group::kPitch));
       copy_box(tiles.shared + Group::kChunksAt + static_cast<unsigned>(at.place * Group::kChunkBytes),
@@ -209,7 +201,7 @@ __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& ti
     unsigned a_fragment[2][4][4];  // of this step and of the one before, whose products may be incomplete
     bool pending = false;
 #pragma unroll 1
-    for (int c = tiles.begin; c < tiles.end; ++c) {
+    for (int c = tiles.own.begin; c < tiles.own.end; ++c) {
       tiles.arrived.wait(chunk);
 #pragma unroll
       for (int i = 0; i < kStepsOfChunk; ++i) {
@@ -246,12 +238,8 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
   if constexpr (kHasWarpgroups) {
     __shared__ StageState full[Group::kStages], empty[Group::kStages], arrived[Group::kChunks],
         used[Group::kChunks];
-    const int chunks = static_cast<int>(ceil_div(a.blocks, Group::kBlocks)),
-              part = Group::kParts > 1 ? cluster_rank() : 0;
     const BlockGroupTiles<Group> tiles{down,
-                                       count,
-                                       chunks * part / Group::kParts,
-                                       chunks * (part + 1) / Group::kParts,
+                                       {count, static_cast<int>(ceil_div(a.blocks, Group::kBlocks))},
                                        StageBarriers(full),
                                        StageBarriers(empty),
                                        StageBarriers(arrived),
