@@ -1,4 +1,6 @@
-// Products of packed weights with several rows of 16-bit activations, by tensor cores (mma).
+// Products of packed weights with several rows of 16-bit activations, by tensor cores (mma): for devices
+// without warpgroups, and for rows that do not begin at multiples of 16 bytes. block_few_rows.cuh and
+// block_groups.cuh have the others.
 //
 // The weights are operand A of a tile, so a lane decodes exactly the codes that its own fragment
 // needs: 8 codes of a block as four pairs, without a shuffle. Codes are exact in bf16 and f16. Two mma sum a
