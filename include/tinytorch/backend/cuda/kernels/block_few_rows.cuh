@@ -264,12 +264,12 @@ static __global__ void __launch_bounds__(Tile::kThreads, 1)
 
 // --- launchers ---
 
-template <class F, class T, class Tile>
-bool launch_block_few_rows(const BlockLinearArguments& a) {
+// Launches a kernel whose blocks have `tiles` tiles as SharedTiles; `more` are its last arguments. Returns
+// false if the device has too little shared memory.
+template <class F, class T, class Tile, class Kernel, class... More>
+bool launch_shared_tiles(Kernel* kernel, const BlockLinearArguments& a, int64_t tiles, More... more) {
   if (Tile::kBytes > properties(current_device()).shared_per_block_optin) return false;
-  const int64_t tiles = ceil_div(a.N, Tile::kRows);
   LaunchConfig config{dim3(1), dim3(Tile::kThreads), Tile::kBytes, Tile::kParts};
-  auto* const kernel = block_few_rows_kernel<F, T, Tile>;
   config.grid.x = static_cast<unsigned>(Tile::kParts > 1 ? tiles * Tile::kParts
                                                          : std::min(tiles, resident_blocks(kernel, config)));
   launch(kernel, config, a,
@@ -277,8 +277,13 @@ bool launch_block_few_rows(const BlockLinearArguments& a) {
                          Tile::kColumns, 64, true),
          make_tensor_map(reinterpret_cast<const uint16_t*>(a.weight), a.N, a.blocks * (F::kBytes / 2),
                          a.row_bytes, Tile::kRows, Tile::kPitch / 2, false),
-         tiles);
+         tiles, more...);
   return true;
+}
+
+template <class F, class T, class Tile>
+bool launch_block_few_rows(const BlockLinearArguments& a) {
+  return launch_shared_tiles<F, T, Tile>(block_few_rows_kernel<F, T, Tile>, a, ceil_div(a.N, Tile::kRows));
 }
 // The time of a tile grows with kAcross + 1.5, as was measured on H200: rows of x are copied once for a tile.
 template <class F, class T, int kTiles>

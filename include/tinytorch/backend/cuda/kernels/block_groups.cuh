@@ -234,7 +234,7 @@ __device__ __forceinline__ void multiply_chunks(const BlockGroupTiles<Group>& ti
 template <class F, class T, class Group>
 static __global__ void __launch_bounds__(Group::kThreads, 1)
     block_groups_kernel(const __grid_constant__ BlockLinearArguments a, const __grid_constant__ TensorMap x,
-                        const __grid_constant__ TensorMap weights, int64_t down, int64_t count) {
+                        const __grid_constant__ TensorMap weights, int64_t count, int64_t down) {
   if constexpr (kHasWarpgroups) {
     __shared__ StageState full[Group::kStages], empty[Group::kStages], arrived[Group::kChunks],
         used[Group::kChunks];
@@ -273,19 +273,8 @@ static __global__ void __launch_bounds__(Group::kThreads, 1)
 
 template <class F, class T, class Group>
 bool launch_block_group(const BlockLinearArguments& a) {
-  if (Group::kBytes > properties(current_device()).shared_per_block_optin) return false;
   const int64_t down = ceil_div(a.M, Group::kColumns), count = down * ceil_div(a.N, Group::kRows);
-  LaunchConfig config{dim3(1), dim3(Group::kThreads), Group::kBytes, Group::kParts};
-  auto* const kernel = block_groups_kernel<F, T, Group>;
-  config.grid.x = static_cast<unsigned>(Group::kParts > 1 ? count * Group::kParts
-                                                          : std::min(count, resident_blocks(kernel, config)));
-  launch(kernel, config, a,
-         make_tensor_map(static_cast<const T*>(a.x), a.M, a.blocks * 32, a.x_row * int64_t{sizeof(T)},
-                         Group::kColumns, kGroupStep, true),
-         make_tensor_map(reinterpret_cast<const uint16_t*>(a.weight), a.N, a.blocks * (F::kBytes / 2),
-                         a.row_bytes, Group::kRows, Group::kPitch / 2, false),
-         down, count);
-  return true;
+  return launch_shared_tiles<F, T, Group>(block_groups_kernel<F, T, Group>, a, count, down);
 }
 // Multiplies by the tiles that are expected to take the least time, or returns false: then it is faster to
 // decode the weights and to call the ordinary product, which is so for very many rows of x, too.
