@@ -1,69 +1,15 @@
 // The cases that bench_ops times: the rows of OP in tests/support/cases that have inputs for the benchmark,
-// and grids of shapes. Each case says what the same work is in PyTorch; bench/peers/ops_torch.py evaluates
-// it.
-// "+grad" is forward and backward, with a given gradient of the result.
+// grids of shapes, layers and training. bench/peers/ops_torch.py evaluates what a case says of PyTorch.
 #pragma once
 
 #include <fmt/format.h>
-#include <common/op_calls.hpp>
-#include <common/op_inputs.hpp>
-#include <functional>
-#include <memory>
-#include <tinytorch/layers/activation.hpp>
-#include <tinytorch/layers/adam.hpp>
-#include <tinytorch/layers/conv2d.hpp>
-#include <tinytorch/layers/linear.hpp>
-#include <tinytorch/layers/pooling.hpp>
-#include <tinytorch/layers/sequential.hpp>
+#include <common/case.hpp>
+#include <common/layer_cases.hpp>
+#include <common/training_cases.hpp>
+#include <utility>
 #include <vector>
 
 namespace bench {
-
-using Work = std::function<void()>;
-struct Case {
-  std::string name;
-  std::function<Work(const Inputs&)> prepare;
-  int64_t n = 0;  // the only size of the case; 0: any size
-  // The work in PyTorch: a call over x, y, z, u and v, and an expression over the inputs for each of them. A
-  // call without operands is an expression that gives a function without arguments.
-  std::string torch = {};
-  std::vector<std::string> operands = {};
-  bool backward = false;
-};
-using Operands = std::function<tt::Tensors(const Inputs&)>;
-inline Work forward_work(const Call& call, const tt::Tensors& given) {
-  Five t;
-  std::ranges::copy(given, t.begin());
-  return [t, run = call.run] { run(t); };
-}
-inline Work backward_work(const Call& call, const tt::Tensors& given) {
-  Five leaves;
-  for (size_t i = 0; i < given.size(); ++i) {
-    leaves[i] = given[i].detach();
-    if (tt::is_floating(given[i].dtype())) leaves[i].requires_grad_();
-  }
-  Tensor g = call.call(leaves).list[0].detach();
-  g.fill_(1);  // ones with the memory layout of the result
-  return [leaves, g, f = call.call]() mutable {
-    f(leaves).list[0].backward(g);
-    for (Tensor& t : leaves) {
-      if (t.defined()) t.zero_grad();
-    }
-  };
-}
-
-// One call on operands made of the inputs. in_torch: the same operands as expressions in Python.
-inline Case timed(const std::string& name, const Call& call, Operands operands,
-                  std::vector<std::string> in_torch, bool backward = false) {
-  return {.name = name + (backward ? "+grad" : ""),
-          .prepare =
-              [=](const Inputs& in) {
-                return backward ? backward_work(call, operands(in)) : forward_work(call, operands(in));
-              },
-          .torch = call.torch,
-          .operands = std::move(in_torch),
-          .backward = backward};
-}
 
 inline std::vector<Case> cases_of_rows() {
   std::vector<Case> all;
@@ -79,11 +25,6 @@ inline std::vector<Case> cases_of_rows() {
     }
   }
   return all;
-}
-
-// The first elements of a vector as a tensor of this shape.
-inline Tensor shaped(const Tensor& vector, const tt::Shape& shape) {
-  return vector.slice(0, 0, shape.numel()).reshape(shape);
 }
 
 // Convolutions of ResNet-8 (images of 32 x 32, batch 32) and of ResNet-18 (224 x 224, batch 2), one of each
@@ -247,51 +188,10 @@ inline std::vector<Case> layout_cases() {
   return all;
 }
 
-// Work of a training run: an optimizer's step on ten million parameters, and an epoch of a small net.
-inline std::vector<Case> training_cases() {
-  const auto step_of_adamw = [](const Inputs& in) -> Work {
-    tt::NamedTensors parameters;
-    for (int i = 0; i < 10; ++i) {
-      Tensor p = in["x"].slice(0, i * 1'000'000, (i + 1) * 1'000'000).clone();
-      p.requires_grad_();
-      p.set_grad(in["y"].slice(0, i * 1'000'000, (i + 1) * 1'000'000).clone());
-      parameters.push_back({"p" + std::to_string(i), p});
-    }
-    const auto optimizer = std::make_shared<tt::AdamW>(parameters);
-    return [optimizer] { optimizer->step(); };
-  };
-  // 2048 digits of 28 x 28 in batches of 32: two convolutions, a layer, AdamW.
-  const auto epoch = [](const Inputs& in) -> Work {
-    constexpr int64_t kImages = 2048, kBatch = 32, kPixels = 28 * 28;
-    const Tensor images = in["x"].slice(0, 0, kImages * kPixels).reshape({kImages, 1, 28, 28});
-    const Tensor labels = tt::randint(0, 10, {kImages});
-    const auto net =
-        std::make_shared<tt::Sequential>(tt::Conv2d(1, 16, 3, {.padding = 1}), tt::ReLU(), tt::MaxPool2d(2),
-                                         tt::Conv2d(16, 32, 3, {.padding = 1}), tt::ReLU(), tt::MaxPool2d(2),
-                                         tt::Flatten(), tt::Linear(32 * 7 * 7, 10));
-    const auto optimizer = std::make_shared<tt::AdamW>(net->named_parameters());
-    return [=] {
-      for (int64_t first = 0; first < kImages; first += kBatch) {
-        optimizer->zero_grad();
-        const Tensor scores = (*net)(images.slice(0, first, first + kBatch));
-        tt::cross_entropy(scores, labels.slice(0, first, first + kBatch)).backward();
-        optimizer->step();
-      }
-    };
-  };
-  const int64_t large = int64_t{1} << 24;
-  return {
-      {.name = "adamw 10M, fused", .prepare = step_of_adamw, .n = large, .torch = "adamw(x, y, fused=True)"},
-      {.name = "adamw 10M, foreach",
-       .prepare = step_of_adamw,
-       .n = large,
-       .torch = "adamw(x, y, foreach=True)"},
-      {.name = "digits epoch", .prepare = epoch, .n = int64_t{1} << 22, .torch = "digits_epoch(x)"}};
-}
-
 inline std::vector<Case> op_cases() {
   std::vector<Case> all;
-  for (const auto& list : {cases_of_rows(), conv_cases(), row_cases(), layout_cases(), training_cases()}) {
+  for (const auto& list : {cases_of_rows(), conv_cases(), row_cases(), layout_cases(), layer_cases(),
+                           recurrent_cases(), attention_layer_cases(), training_cases()}) {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;

@@ -12,9 +12,11 @@ import math
 import statistics
 import sys
 import time
+from functools import partial
 
 import torch
 import torch.nn.functional as F
+from torch import nn, optim
 from torch_calls import function_of
 
 
@@ -52,19 +54,51 @@ def images(vector, *shape, nhwc):
     return shaped(vector, *shape).contiguous(memory_format=torch.channels_last if nhwc else torch.contiguous_format)
 
 
-def adamw(x, y, **kind):
+def optimizer_step(kind, x, y, *shape):
+    """A step of an optimizer of this kind for ten parameters of a million elements."""
     parameters = []
     for k in range(10):
         part = slice(k * 1_000_000, (k + 1) * 1_000_000)
-        parameters.append(x[part].clone().requires_grad_())
-        parameters[-1].grad = y[part].clone()
-    return torch.optim.AdamW(parameters, **kind).step
+        parameters.append(x[part].view(shape).clone().requires_grad_())
+        parameters[-1].grad = y[part].view(shape).clone()
+    return kind(parameters).step
+
+
+def forward_or_both(net, forward, backward):
+    """A call of a layer without gradients; or its forward and backward pass."""
+
+    def work():
+        if backward:
+            net.zero_grad()
+            forward().sum().backward()
+        else:
+            with torch.no_grad():
+                forward()
+
+    return work
+
+
+def recurrent(net, x, with_lengths, backward):
+    steps, sequences = x.shape[:2]
+    if not with_lengths:
+        return forward_or_both(net, lambda: net(x)[0], backward)
+    lengths = steps - torch.arange(sequences) % (steps // 2)
+
+    def forward():
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(net(packed)[0])[0]
+
+    return forward_or_both(net, forward, backward)
+
+
+def attention_layer(features, heads, x, backward):
+    net = nn.MultiheadAttention(features, heads, batch_first=True)
+    return forward_or_both(net, lambda: net(x, x, x, need_weights=False)[0], backward)
 
 
 def digits_epoch(x):
     images, batch = 2048, 32
     pictures, labels = x[: images * 28 * 28].view(images, 1, 28, 28), torch.randint(10, (images,))
-    nn = torch.nn
     net = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 7 * 7, 10))
     optimizer = torch.optim.AdamW(net.parameters(), fused=True)

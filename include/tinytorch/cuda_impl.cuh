@@ -24,6 +24,7 @@
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
+#include <tinytorch/backend/cuda/kernels/difference_loss.cuh>
 #include <tinytorch/backend/cuda/kernels/division.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
@@ -37,6 +38,7 @@
 #include <tinytorch/backend/cuda/kernels/gemv_sparse24_int4.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
+#include <tinytorch/backend/cuda/kernels/interpolate.cuh>
 #include <tinytorch/backend/cuda/kernels/kv_append.cuh>
 #include <tinytorch/backend/cuda/kernels/linear_fp8.cuh>
 #include <tinytorch/backend/cuda/kernels/linear_sparse24.cuh>

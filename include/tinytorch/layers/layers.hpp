@@ -36,6 +36,7 @@
 #include <tinytorch/layers/muon.hpp>
 #include <tinytorch/layers/norm.hpp>
 #include <tinytorch/layers/optimizer.hpp>
+#include <tinytorch/layers/packed_sequence.hpp>
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/prefetch.hpp>
 #include <tinytorch/layers/progress.hpp>

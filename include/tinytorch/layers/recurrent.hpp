@@ -8,6 +8,8 @@
 //   auto [y, state] = lstm(x);          // x [T, B, 10] -> y [T, B, 20]; state.hidden, state.cell [2, B, 20]
 //   auto [more, next] = lstm(x2, state);
 //
+// Sequences of different lengths are padded, with `lengths` as the third operand, or a PackedSequence.
+//
 // Names, gates and equations are PyTorch's, so its weights load by name ("weight_ih_l0"). The product of all
 // steps with W is computed at once; only the product with U waits for the step before it.
 // Sources: Hochreiter and Schmidhuber, 1997; Gers et al., 2000; Cho et al., 2014.
@@ -17,6 +19,7 @@
 #include <string>
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/layers/packed_sequence.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <vector>
 
@@ -187,6 +190,16 @@ class Recurrent : public RecurrentBase {
             {squeeze(last.hidden, 1), last.cell.defined() ? squeeze(last.cell, 1) : Tensor()}};
   }
 
+  // The same for packed sequences, whose outputs are packed, too. States have the order of the sequences
+  // before packing.
+  std::pair<PackedSequence, RecurrentState> run(const PackedSequence& packed, const RecurrentState& given,
+                                                Loc loc) {
+    const bool first = options.batch_first, sorted = !packed.sorted_indices.defined();
+    const auto [x, lengths] = pad_packed_sequence(packed, {.batch_first = first}, loc);
+    const auto [y, state] = run(x, given, lengths.to(x.device(), loc), loc);
+    return {pack_padded_sequence(y, lengths, {.batch_first = first, .enforce_sorted = sorted}, loc), state};
+  }
+
  private:
   // Returns a mask bool [B, 1] for each step, true for samples whose sequence has this step. The list is
   // empty without lengths.
@@ -225,6 +238,14 @@ struct LstmOutput {
   Tensor output;
   RecurrentState state;
 };
+struct PackedRecurrentOutput {
+  PackedSequence output;
+  Tensor hidden;
+};
+struct PackedLstmOutput {
+  PackedSequence output;
+  RecurrentState state;
+};
 
 class RNN : public Recurrent {
  public:
@@ -235,6 +256,10 @@ class RNN : public Recurrent {
             input_size, hidden_size, given, generator, loc) {}
   RecurrentOutput operator()(const Tensor& x, const Tensor& hidden = {}, const Tensor& lengths = {}, TT_LOC) {
     auto [y, state] = run(x, {hidden}, lengths, loc);
+    return {y, state.hidden};
+  }
+  PackedRecurrentOutput operator()(const PackedSequence& x, const Tensor& hidden = {}, TT_LOC) {
+    auto [y, state] = run(x, {hidden}, loc);
     return {y, state.hidden};
   }
 };
@@ -248,6 +273,10 @@ class GRU : public Recurrent {
     auto [y, state] = run(x, {hidden}, lengths, loc);
     return {y, state.hidden};
   }
+  PackedRecurrentOutput operator()(const PackedSequence& x, const Tensor& hidden = {}, TT_LOC) {
+    auto [y, state] = run(x, {hidden}, loc);
+    return {y, state.hidden};
+  }
 };
 
 class LSTM : public Recurrent {
@@ -258,6 +287,10 @@ class LSTM : public Recurrent {
   LstmOutput operator()(const Tensor& x, const RecurrentState& state = {}, const Tensor& lengths = {},
                         TT_LOC) {
     auto [y, last] = run(x, state, lengths, loc);
+    return {y, last};
+  }
+  PackedLstmOutput operator()(const PackedSequence& x, const RecurrentState& state = {}, TT_LOC) {
+    auto [y, last] = run(x, state, loc);
     return {y, last};
   }
 };

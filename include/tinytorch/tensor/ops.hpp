@@ -13,6 +13,7 @@
 #include <tinytorch/tensor/ops/conv_transpose.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/diagonal.hpp>
+#include <tinytorch/tensor/ops/difference_loss.hpp>
 #include <tinytorch/tensor/ops/division.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/einsum.hpp>

@@ -87,6 +87,32 @@ TEST_CASE("statistics: NaN, integers, scalars and empty tensors") {
   test::expect_error("TT-RANGE-01", "histogram", [&] { tt::histogram(x, 3); });
 }
 
+TEST_CASE(
+    "Euclidean distances of many rows come from products: close pairs, equal rows, batches, gradients") {
+  tt::Generator generator(5);
+  for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16}) {
+    const Tensor a = (tt::randn({2, 40, 7}, tt::f32, tt::cpu, generator) + 3).to(dtype);
+    Tensor b = (tt::randn({33, 7}, tt::f32, tt::cpu, generator) + 3).to(dtype);
+    b.slice(0, 0, 9).copy_(a[0].slice(0, 0, 9));                                         // equal rows
+    b.slice(0, 9, 18).copy_((a[1].slice(0, 9, 18).to(tt::f32) * (1 + 1e-5)).to(dtype));  // close ones
+    Tensor x = a.clone().to(tt::default_device()).requires_grad_(),
+           y = b.clone().to(tt::default_device()).requires_grad_(), x64 = a.to(tt::f64).requires_grad_(),
+           y64 = b.to(tt::f64).requires_grad_();
+    const Tensor d = tt::cdist(x, y), d64 = tt::cdist(x64, y64);  // differences one by one
+    CHECK(d.shape() == tt::Shape{2, 40, 33});
+    CHECK(d.dtype() == dtype);
+    const double unit = dtype == tt::f32 ? 1e-6 : dtype == tt::f16 ? 1e-3 : 8e-3;
+    CHECK(tt::max(tt::abs(d.to(tt::cpu).to(tt::f64) - d64) - unit * d64).item<double>() < 1e-6);
+    // Equal rows have gradients of 0 by every way; close ones are left out, because their directions round.
+    const Tensor counts = (d64 > 1e-2).detach();
+    tt::sum(tt::where(counts.to(tt::default_device()), d, 0.0)).backward();
+    tt::sum(tt::where(counts, d64, 0.0)).backward();
+    for (const auto& [got, want] : {std::pair{x.grad(), x64.grad()}, std::pair{y.grad(), y64.grad()}}) {
+      CHECK(tt::max(tt::abs(got.to(tt::cpu).to(tt::f64) - want)).item<double>() < 60 * unit);
+    }
+  }
+}
+
 TEST_CASE("histogram: counts of histc with the edges of the bins, and NumPy's range for a single value") {
   for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
     const tt::Tensor x = tt::from_data({0.0f, 1.0f, 1.5f, 2.0f, 4.0f, 4.0f, 8.0f}, {7, 1}).to(dtype);

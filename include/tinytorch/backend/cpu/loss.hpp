@@ -40,6 +40,7 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/backend/cpu/loops/runs.hpp>
+#include <tinytorch/backend/cpu/pair_loss.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -222,92 +223,29 @@ TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const Vie
 
 // --- pointwise losses ---
 
-template <class T>
-using LossLoop = void (*)(T* out, const T* x, const T* t, int64_t n);
-template <PointwiseLoss fn, class T>
-void loss_loop(T* out, const T* x, const T* t, int64_t n) {
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = loss_value<fn, T>(x[i], t[i]);
-}
-template <PointwiseLoss fn, class T>
-void loss_grad_loop(T* out, const T* x, const T* t, int64_t n) {
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = loss_derivative<fn, T>(x[i], t[i]);
-}
-template <PointwiseLoss fn, class T>
-void loss_target_grad_loop(T* out, const T* x, const T* t, int64_t n) {
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = loss_target_derivative<fn, T>(x[i], t[i]);
-}
-
-inline constexpr int64_t kLossGrain = 16384;
-
-template <class T>
-void pointwise_loss_as(LossLoop<T> loop, const View& loss, const View& x, const View& target,
-                       LossReduction reduction) {
-  const ContiguousInput<T> a(x), b(target);
-  const int64_t n = x.numel();
-  if (reduction == LossReduction::none) {
-    ContiguousOutput<T> out(loss);
-    parallel_for(n, kLossGrain, [&](int64_t begin, int64_t end) {
-      loop(out.data() + begin, a.data() + begin, b.data() + begin, end - begin);
-    });
-    return out.write_back();
-  }
-  const int64_t chunks = ceil_div(n, kLossChunk);
-  std::vector<double> partial(static_cast<size_t>(chunks));
-  parallel_for(chunks, kLossGrain / kLossChunk, [&](int64_t begin, int64_t end) {
-    T values[kLossChunk];
-    for (int64_t c = begin; c < end; ++c) {
-      const int64_t i = c * kLossChunk, m = std::min(kLossChunk, n - i);
-      loop(values, a.data() + i, b.data() + i, m);
-      partial[static_cast<size_t>(c)] = static_cast<double>(sum_run(values, m));
-    }
+// Calls f with the loss function and with a null pointer of the compute type.
+template <class F>
+void dispatch_pointwise_loss(PointwiseLoss fn, DType dtype, F&& f) {
+  using enum PointwiseLoss;
+  dispatch_floating(dtype, [&]<class T>(T*) {
+    if (fn == mse) return f.template operator()<mse, T>();
+    f.template operator()<bce_with_logits, T>();
   });
-  double total = 0;
-  for (double v : partial) total += v;
-  fill(loss, reduction == LossReduction::mean ? total / static_cast<double>(n) : total);
-}
-
-template <class T>
-void pointwise_loss_grad_as(LossLoop<T> loop, const View& out, const View& grad, const View& x,
-                            const View& target, LossReduction reduction) {
-  if (!out.data || out.numel() == 0) return;
-  const ContiguousInput<T> a(x), b(target), g(grad);
-  ContiguousOutput<T> to(out);
-  const T scale = reduction == LossReduction::mean ? T(1) / static_cast<T>(x.numel()) : T(1);
-  parallel_for(x.numel(), kLossGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i += kLossChunk) {
-      const int64_t n = std::min(kLossChunk, end - i);
-      T* values = to.data() + i;
-      loop(values, a.data() + i, b.data() + i, n);
-      const T common = reduction == LossReduction::none ? T(1) : scale * g.data()[0];
-      const T* each = reduction == LossReduction::none ? g.data() + i : nullptr;
-      TT_SIMD
-      for (int64_t k = 0; k < n; ++k) values[k] *= each ? each[k] : common;
-    }
-  });
-  to.write_back();
 }
 
 TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                            LossReduction reduction) {
-  using enum PointwiseLoss;
-  dispatch_floating(x.dtype, [&]<class T>(T*) {
-    pointwise_loss_as<T>(fn == mse ? loss_loop<mse, T> : loss_loop<bce_with_logits, T>, loss, x, target,
-                         reduction);
+  dispatch_pointwise_loss(fn, x.dtype, [&]<PointwiseLoss f, class T>() {
+    pair_loss<T>([](T a, T t) { return loss_value<f, T>(a, t); }, loss, x, target, reduction);
   });
 }
 
 TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                                 const View& x, const View& target, LossReduction reduction) {
-  using enum PointwiseLoss;
-  dispatch_floating(x.dtype, [&]<class T>(T*) {
-    pointwise_loss_grad_as<T>(fn == mse ? loss_grad_loop<mse, T> : loss_grad_loop<bce_with_logits, T>, dx,
-                              grad, x, target, reduction);
-    pointwise_loss_grad_as<T>(
-        fn == mse ? loss_target_grad_loop<mse, T> : loss_target_grad_loop<bce_with_logits, T>, dtarget, grad,
-        x, target, reduction);
+  dispatch_pointwise_loss(fn, x.dtype, [&]<PointwiseLoss f, class T>() {
+    pair_loss_grad<T>([](T a, T t) { return loss_derivative<f, T>(a, t); }, dx, grad, x, target, reduction);
+    pair_loss_grad<T>([](T a, T t) { return loss_target_derivative<f, T>(a, t); }, dtarget, grad, x, target,
+                      reduction);
   });
 }
 

@@ -1,30 +1,14 @@
 // Losses that are composed of other ops: names, formulas and reductions are PyTorch's (torch.nn.functional).
 //
 // x and target have the same shape, and nothing is broadcast, because broadcasting hides mistakes
-// (TT-SHAPE-02). All are differentiable in every floating-point argument. The losses of hot loops,
-// cross_entropy, mse_loss and bce_with_logits, have kernels of their own (loss.hpp).
+// (TT-SHAPE-02). All are differentiable in every floating-point argument. The losses of hot loops
+// have kernels of their own: cross_entropy, mse_loss and bce_with_logits (loss.hpp), l1_loss, smooth_l1_loss
+// and huber_loss (difference_loss.hpp).
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// |x - target|
-TT_API Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);
-// d = |x - target|: d^2 / (2 beta) below beta, else d - beta / 2. beta >= 0, TT-RANGE-08 otherwise.
-TT_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta = 1,
-                             Reduction reduction = Reduction::mean, TT_LOC);
-inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta = 1,
-                             TT_LOC) {
-  return smooth_l1_loss(x, target, beta, reduction, loc);  // PyTorch's order of the arguments
-}
-// d = |x - target|: d^2 / 2 up to delta, else delta (d - delta / 2). delta > 0, TT-RANGE-08 otherwise.
-TT_API Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1,
-                         Reduction reduction = Reduction::mean, TT_LOC);
-inline Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta = 1,
-                         TT_LOC) {
-  return huber_loss(x, target, delta, reduction, loc);  // PyTorch's order of the arguments
-}
 
 struct NllOptions {
   Tensor weight{};  // [C]: a factor of each class; undefined: 1
@@ -122,28 +106,6 @@ TT_API Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& ta
   Tensor loss = add(mul(sub(Scalar(1), target, loc), x, loc), of_ones, loc);
   if (options.weight.defined()) loss = mul(loss, options.weight, loc);
   return reduced(loss, options.reduction, loc);
-}
-
-TT_API Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, Loc loc) {
-  require_pairs("l1_loss", {x, target}, loc);
-  return reduced(abs(sub(x, target, loc), loc), reduction, loc);
-}
-
-TT_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduction reduction,
-                             Loc loc) {
-  require_option(beta >= 0, "smooth_l1_loss: beta must be >= 0", loc);
-  if (beta == 0) return l1_loss(x, target, reduction, loc);
-  require_pairs("smooth_l1_loss", {x, target}, loc);
-  const Tensor d = abs(sub(x, target, loc), loc);
-  const Tensor near = square(d, loc) * (0.5 / beta), far = d - 0.5 * beta;
-  return reduced(where(d < beta, near, far, loc), reduction, loc);
-}
-
-TT_API Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction, Loc loc) {
-  require_option(delta > 0, "huber_loss: delta must be above 0", loc);
-  require_pairs("huber_loss", {x, target}, loc);
-  const Tensor d = abs(sub(x, target, loc), loc);
-  return reduced(where(d <= delta, square(d, loc) * 0.5, (d - 0.5 * delta) * delta, loc), reduction, loc);
 }
 
 // Scores with the classes in the second (or only) dimension, as rows [N, C], and the shape without classes.

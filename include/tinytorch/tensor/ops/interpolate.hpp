@@ -28,34 +28,38 @@ TT_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options, TT
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tinytorch/backend/cpu/interpolate.hpp>
+#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
-#include <vector>
+#include <tinytorch/tensor/vjp/interpolate.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
-// One dimension: `outputs` elements from those of x; r is the distance of two sources.
-inline Tensor interpolate_along(const Tensor& x, int dim, int64_t outputs, double r,
-                                const InterpolateOptions& options, Loc loc) {
-  const int64_t inputs = x.size(dim);
-  const auto count = static_cast<size_t>(outputs);
-  std::vector<int64_t> low(count), high(count);
-  std::vector<double> fraction(count);
-  const bool nearest = options.mode == Interpolation::nearest;
-  for (size_t i = 0; i < count; ++i) {
-    const auto at = static_cast<double>(i);
-    const double source =
-        nearest ? at * r : (options.align_corners ? at * r : std::max(0.0, (at + 0.5) * r - 0.5));
-    low[i] = std::min(static_cast<int64_t>(source), inputs - 1);
-    high[i] = std::min(low[i] + 1, inputs - 1);
-    fraction[i] = source - static_cast<double>(low[i]);
+// x [N, C, H, W] or [N, C, L] -> the sizes of `axes`
+struct InterpolateOp final : Primitive<InterpolateOp> {
+  static constexpr const char* kName = "interpolate";
+  backend::PlaneResampling axes;
+  explicit InterpolateOp(const backend::PlaneResampling& a) : axes(a) {}
+  Specs infer(const Tensors& in, Loc) const override {
+    Shape shape = in[0].shape();
+    const int rank = shape.size();
+    shape[rank - 1] = axes.columns.outputs;
+    if (rank == 4) shape[2] = axes.rows.outputs;
+    return {{shape, in[0].dtype()}};
   }
-  const Tensor a = index_select(x, dim, from_data(low).to(x.device()), loc);
-  if (nearest) return a;
-  const Tensor b = index_select(x, dim, from_data(high).to(x.device()), loc);
-  Shape along{outputs};
-  for (int d = dim + 1; d < x.rank(); ++d) along.push_back(1);
-  const Tensor t = from_data(fraction).to(x.dtype()).to(x.device()).reshape(along);
-  return a + (b - a) * t;
+  double flops(const Tensors&, const Tensors& out) const override {
+    return (axes.columns.nearest ? 0 : out[0].rank() == 4 ? 6 : 3) * static_cast<double>(out[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], interpolate(out[0].view_of(), in[0].view_of(), axes));
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {vjp::interpolate(g[0], axes, s.input_shapes[0])};
+  }
+};
+
+inline Tensor resample(const Tensor& x, const backend::PlaneResampling& axes) {
+  return apply(InterpolateOp(axes), {x});
 }
 
 inline void require_interpolation(const Tensor& x, const InterpolateOptions& o, Loc loc) {
@@ -82,29 +86,31 @@ inline void require_interpolation(const Tensor& x, const InterpolateOptions& o, 
   }
 }
 
+// The resampling of dimension d.
+inline backend::Resampling resampling_of(const Tensor& x, int d, const InterpolateOptions& o, Loc loc) {
+  const int64_t inputs = x.size(d);
+  const int64_t outputs =
+      o.size.size() > 0 ? o.size[d - 2]
+                        : static_cast<int64_t>(std::floor(static_cast<double>(inputs) * o.scale_factor));
+  if (inputs < 1 || outputs < 1) {
+    fail("TT-SHAPE-20",
+         "interpolate: sizes must be at least 1, got " + x.describe() + " to " + std::to_string(outputs) +
+             " in dimension " + std::to_string(d),
+         loc);
+  }
+  const bool nearest = o.mode == Interpolation::nearest, corners = o.align_corners && !nearest;
+  double step =
+      o.scale_factor > 0 ? 1 / o.scale_factor : static_cast<double>(inputs) / static_cast<double>(outputs);
+  if (corners) step = outputs > 1 ? static_cast<double>(inputs - 1) / static_cast<double>(outputs - 1) : 0.0;
+  return {inputs, outputs, step, nearest, nearest || corners};
+}
+
 TT_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options, Loc loc) {
   require_interpolation(x, options, loc);
-  const bool narrow = size_of(x.dtype()) < 4;  // 16-bit numbers are interpolated in f32, as in PyTorch
-  Tensor y = narrow && options.mode != Interpolation::nearest ? cast(x, f32, loc) : x;
-  for (int d = 2; d < x.rank(); ++d) {
-    const int64_t inputs = x.size(d);
-    const int64_t outputs =
-        options.size.size() > 0
-            ? options.size[d - 2]
-            : static_cast<int64_t>(std::floor(static_cast<double>(inputs) * options.scale_factor));
-    if (inputs < 1 || outputs < 1) {
-      fail("TT-SHAPE-20",
-           "interpolate: sizes must be at least 1, got " + x.describe() + " to " + std::to_string(outputs) +
-               " in dimension " + std::to_string(d),
-           loc);
-    }
-    const bool corners = options.align_corners && options.mode != Interpolation::nearest;
-    double r = options.scale_factor > 0 ? 1 / options.scale_factor
-                                        : static_cast<double>(inputs) / static_cast<double>(outputs);
-    if (corners) r = outputs > 1 ? static_cast<double>(inputs - 1) / static_cast<double>(outputs - 1) : 0.0;
-    y = interpolate_along(y, d, outputs, r, options, loc);
-  }
-  return y.dtype() == x.dtype() ? y : cast(y, x.dtype(), loc);
+  backend::PlaneResampling axes;  // one row, if x has sequences
+  if (x.rank() == 4) axes.rows = resampling_of(x, 2, options, loc);
+  axes.columns = resampling_of(x, x.rank() - 1, options, loc);
+  return apply(InterpolateOp(axes), {x}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -35,9 +35,10 @@ TT_API Tensor cov(const Tensor& x, int64_t correction = 1, TT_LOC);
 // Pearson's correlations, in [-1, 1]: cov[i, j] / sqrt(cov[i, i] cov[j, j]). A constant variable gives NaN.
 TT_API Tensor corrcoef(const Tensor& x, TT_LOC);
 // Distances of all pairs of rows: a [..., P, M], b [..., R, M] -> [..., P, R]. p is 1 (sum of absolute
-// differences), 2 (Euclidean) or infinity (largest difference). The differences are computed without a matrix
-// product, so they are accurate for close points and take the memory of P R M elements. Throws TT-RANGE-08
-// for another p.
+// differences), 2 (Euclidean) or infinity (largest difference). Differences are computed one by one, so they
+// are accurate for close points and take the memory of P R M elements. Euclidean distances of more than 25
+// rows of f32, bf16 or f16 come from a matrix product in f64 instead; the error is below 1e-7 of the larger
+// row's norm, which is less than what rounding the rows to f32 changes. Throws TT-RANGE-08 for another p.
 TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p = 2, TT_LOC);
 // Counts of x's values in `bins` bins of equal width from low to high, in x's dtype; high belongs to the last
 // bin. Values outside and NaN are not counted. If low == high, the range is that of x. x is floating point.
@@ -58,6 +59,7 @@ TT_API Histogram histogram(const Tensor& x, int64_t bins = 100, double low = 0, 
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tinytorch/backend/cpu/histogram.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/rules.hpp>
 
@@ -175,6 +177,19 @@ TT_API Tensor corrcoef(const Tensor& x, Loc loc) {
   return clamp(div(rows, deviation, loc), -1, 1, loc);
 }
 
+// Euclidean distances by products: |a - b|^2 = [-2 a, |a|^2, 1] . [b, 1, |b|^2]. The gradient of a distance
+// of 0 is 0, because clamp has none below its limit.
+inline Tensor euclidean_by_products(const Tensor& a, const Tensor& b, Loc loc) {
+  const Tensor x = cast(a, DType::f64, loc), y = cast(b, DType::f64, loc);
+  const Tensor x2 = sum(square(x, loc), -1, true, loc), y2 = sum(square(y, loc), -1, true, loc);
+  const Tensor left = cat({mul(x, Scalar(-2), loc), x2, ones_like(x2, loc)}, -1, loc);
+  const Tensor right = cat({y, ones_like(y2, loc), y2}, -1, loc);
+  const Tensor squares = matmul(left, transpose(right, -2, -1, loc), loc);
+  constexpr double kLeast = 1e-100;  // its root is 0 in every dtype of a
+  return cast(sqrt(clamp(squares, kLeast, std::numeric_limits<double>::infinity(), loc), loc), a.dtype(),
+              loc);
+}
+
 TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p, Loc loc) {
   require_defined("cdist", loc, a, b);
   for (const Tensor* t : {&a, &b}) {
@@ -186,6 +201,10 @@ TT_API Tensor cdist(const Tensor& a, const Tensor& b, double p, Loc loc) {
          "cdist: rows must have one length, got " + a.describe() + " and " + b.describe() +
              "\n  rule: a [..., P, M], b [..., R, M] -> [..., P, R]",
          loc);
+  }
+  const bool many = std::max(a.shape()[a.rank() - 2], b.shape()[b.rank() - 2]) > 25;
+  if (p == 2 && many && a.dtype() == b.dtype() && a.dtype() != DType::f64) {
+    return euclidean_by_products(a, b, loc);
   }
   const Tensor difference = sub(unsqueeze(a, -2, loc), unsqueeze(b, -3, loc), loc);
   if (p == 2) return norm(difference, Dims{-1}, false, loc);
@@ -207,9 +226,10 @@ TT_API Tensor counts_of_bins(const char* op, const Tensor& x, int64_t bins, doub
   if (bins < 1) {
     fail("TT-RANGE-03", std::string(op) + ": needs at least one bin, got " + std::to_string(bins), loc);
   }
-  const Tensor values = cast(reshape(x.detach(), {x.numel()}, loc), DType::f64, loc);
+  const Tensor given = reshape(x.detach(), {x.numel()}, loc);
   if (low == high && x.numel() > 0) {
-    low = min(values, {}, false, loc).item<double>(), high = max(values, {}, false, loc).item<double>();
+    low = min(given, {}, false, loc).to(f64, loc).item<double>();
+    high = max(given, {}, false, loc).to(f64, loc).item<double>();
   }
   if (low == high) low -= margin, high += margin;
   if (!(low < high && std::isfinite(high - low))) {
@@ -218,6 +238,12 @@ TT_API Tensor counts_of_bins(const char* op, const Tensor& x, int64_t bins, doub
              std::to_string(high) + "\n  hint: without a range, x must be free of NaN and infinities",
          loc);
   }
+  if (x.device().is_cpu()) {
+    const Tensor found = empty({bins}, DType::i64, cpu, loc);
+    backend::cpu::count_bins(found.view_of(), given.view_of(), low, high);
+    return cast(found, x.dtype(), loc);
+  }
+  const Tensor values = cast(given, DType::f64, loc);
   const auto number = [&](double v) { return scalar_like(v, values, loc); };
   const Tensor inside = logical_and(ge(values, number(low), loc), le(values, number(high), loc), loc);
   const Tensor safe = where(inside, values, number(low), loc);

@@ -10,11 +10,13 @@
 #include <span>
 #include <tinytorch/backend/block_format.hpp>
 #include <tinytorch/backend/cuda/runtime/runtime.hpp>
+#include <tinytorch/backend/difference_loss.hpp>
 #include <tinytorch/backend/division.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/pointwise.hpp>
+#include <tinytorch/backend/resampling.hpp>
 #include <tinytorch/backend/sparse_view.hpp>
 #include <tinytorch/backend/window.hpp>
 
@@ -203,6 +205,14 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
                     LossReduction reduction);
 void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                          const View& x, const View& target, LossReduction reduction);
+void difference_loss(const DifferenceLoss& parameters, const View& loss, const View& x, const View& target,
+                     LossReduction reduction);
+void difference_loss_grad(const DifferenceLoss& parameters, const View& dx, const View& dtarget,
+                          const View& grad, const View& x, const View& target, LossReduction reduction);
+
+// interpolate
+void interpolate(const View& out, const View& x, const PlaneResampling& axes);
+void interpolate_grad(const View& dx, const View& dout, const PlaneResampling& axes);
 
 // embedding
 void embedding(const View& out, const View& weight, const View& index);

@@ -9,6 +9,7 @@
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/cross_entropy_rows.cuh>
 #include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/pair_loss.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -288,78 +289,39 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
 
 // --- losses of single elements ---
 
-template <class T>
-static __global__ void __launch_bounds__(kPointwiseThreads)
-    pointwise_loss_kernel(PointwiseLoss fn, T* each, double* partial, const T* x, const T* target,
-                          int64_t n) {
-  using A = Compute<T>;
-  double sum = 0;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x; i < n;
-       i += static_cast<int64_t>(gridDim.x) * kPointwiseThreads) {
-    const A a = to<A>(x[i]), t = to<A>(target[i]);
-    const A l = fn == PointwiseLoss::mse ? loss_value<PointwiseLoss::mse>(a, t)
-                                         : loss_value<PointwiseLoss::bce_with_logits>(a, t);
-    if (each) each[i] = to<T>(l);
-    sum += static_cast<double>(l);
+template <PointwiseLoss fn>
+struct PointwiseLossAs {
+  template <class A>
+  __device__ A value(A x, A t) const {
+    return loss_value<fn>(x, t);
   }
-  if (!partial) return;
-  sum = block_reduce<kPointwiseThreads>(sum, Sum());
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-template <class T>
-static __global__ void __launch_bounds__(kPointwiseThreads)
-    pointwise_loss_grad_kernel(PointwiseLoss fn, T* dx, T* dtarget, const T* grad, int64_t grad_step,
-                               const T* x, const T* target, int64_t n, Compute<T> scale) {
-  using A = Compute<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x;
-  if (i >= n) return;
-  const A a = to<A>(x[i]), t = to<A>(target[i]), g = to<A>(grad[i * grad_step]) * scale;
-  const bool mse = fn == PointwiseLoss::mse;
-  if (dx) {
-    dx[i] = to<T>(g * (mse ? loss_derivative<PointwiseLoss::mse>(a, t)
-                           : loss_derivative<PointwiseLoss::bce_with_logits>(a, t)));
+  template <class A>
+  __device__ A slope(A x, A t) const {
+    return loss_derivative<fn>(x, t);
   }
-  if (dtarget) {
-    dtarget[i] = to<T>(g * (mse ? loss_target_derivative<PointwiseLoss::mse>(a, t)
-                                : loss_target_derivative<PointwiseLoss::bce_with_logits>(a, t)));
+  template <class A>
+  __device__ A target_slope(A x, A t) const {
+    return loss_target_derivative<fn>(x, t);
   }
+};
+template <class F>
+void dispatch_pointwise_loss(PointwiseLoss fn, F&& f) {
+  if (fn == PointwiseLoss::mse) return f(PointwiseLossAs<PointwiseLoss::mse>());
+  f(PointwiseLossAs<PointwiseLoss::bce_with_logits>());
 }
 
 void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                     LossReduction reduction) {
-  const int64_t n = x.numel();
-  dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const ContiguousInput<T> a(x), t(target);
-    if (reduction == LossReduction::none) {
-      ContiguousOutput<T> out(loss);
-      launch(pointwise_loss_kernel<T>, over(n, kPointwiseThreads), fn, out.data(),
-             static_cast<double*>(nullptr), a.data(), t.data(), n);
-      return out.write_back();
-    }
-    const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
-    const DeviceScratch<double> partial(blocks);
-    launch(pointwise_loss_kernel<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, fn,
-           static_cast<T*>(nullptr), partial.data(), a.data(), t.data(), n);
-    const bool all[] = {true};
-    const double divisor = reduction == LossReduction::mean ? static_cast<double>(n) : 1.0;
-    reduce(ReduceFn::sum, loss, {partial.data(), DType::f64, {blocks}, {1}}, all, divisor);
+  dispatch_pointwise_loss(fn, [&]<class Fn>(Fn f) {
+    dispatch_stored(x.dtype, [&]<class T>(T*) { pair_loss<T>(f, loss, x, target, reduction); });
   });
 }
 
 void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                          const View& x, const View& target, LossReduction reduction) {
-  const int64_t n = x.numel();
-  if (n == 0) return;
-  dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const ContiguousInput<T> a(x), t(target), g(grad);
-    ContiguousOutput<T> to_x(dx), to_target(dtarget);
-    const Compute<T> scale =
-        reduction == LossReduction::mean ? Compute<T>(1) / static_cast<Compute<T>>(n) : Compute<T>(1);
-    launch(pointwise_loss_grad_kernel<T>, over(n, kPointwiseThreads), fn, to_x.data(), to_target.data(),
-           g.data(), int64_t{reduction == LossReduction::none}, a.data(), t.data(), n, scale);
-    to_x.write_back();
-    to_target.write_back();
+  dispatch_pointwise_loss(fn, [&]<class Fn>(Fn f) {
+    dispatch_stored(x.dtype,
+                    [&]<class T>(T*) { pair_loss_grad<T>(f, dx, dtarget, grad, x, target, reduction); });
   });
 }
 
