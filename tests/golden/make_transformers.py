@@ -1,4 +1,4 @@
-"""Writes tests/golden/transformers/<case>/: tiny random models, with their logits, loss and gradients by `transformers`;
+"""Writes tests/golden/transformers/<case>/: tiny random models, with their logits, loss, gradients and greedy text by `transformers`;
 and tests/golden/sampling.json: probabilities after the logits processors of `transformers`.
 
 Run:    python tests/golden/make_transformers.py                (needs torch, transformers and safetensors)
@@ -163,6 +163,7 @@ def write_case(name, config, dtype, batch, tokens):
     save_file(expected_values(folder, batch, tokens, generator), folder / "expected.safetensors")
     for path in folder.iterdir():
         path.chmod(0o644)
+    write_text(name, folder)
 
 
 def greedy_text(model, tokens, steps):
@@ -175,6 +176,38 @@ def greedy_text(model, tokens, steps):
         gap = min(gap, ((best[:, 0] - best[:, 1]) / logits.abs().max()).min().item())
         text = torch.cat([text, logits.argmax(-1, keepdim=True)], 1)
     return text[:, tokens.shape[1]:].contiguous(), gap
+
+
+def generated(model, prompt, steps):
+    """transformers' greedy continuation of a prompt [1, P], and the smallest difference between the two largest logits. A cache must
+    not change the text."""
+    options = {"attention_mask": torch.ones_like(prompt), "max_new_tokens": steps, "do_sample": False}
+    whole = model.generate(prompt, use_cache=False, **options)
+    out = model.generate(prompt, use_cache=True, output_logits=True, return_dict_in_generate=True, **options)
+    assert torch.equal(out.sequences, whole)
+    best = torch.stack(out.logits).topk(2).values
+    return whole[:, prompt.shape[1]:].contiguous(), (best[..., 0] - best[..., 1]).min().item()
+
+
+def write_text(name, folder):
+    """Two prompts and their greedy texts of 16 tokens, or up to the context or an end token. Prompts are passed over until no step is
+    decided by rounding, the text has several different tokens, and, in a model with end tokens, the second text ends by one."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    generator = torch.Generator().manual_seed(sum(name.encode()))
+    ends, out = model.config.eos_token_id or [], {}
+    for i, length in enumerate([5, 3] if model.config.max_position_embeddings < 20 else [9, 5]):
+        steps = min(16, model.config.max_position_embeddings - length)
+        for _ in range(200):
+            prompt = torch.randint(model.config.vocab_size, (1, length), generator=generator)
+            text, gap = generated(model, prompt, steps)
+            ended = text[0, -1].item() in ends
+            if gap > 1e-3 and len(text.unique()) > text.shape[1] / 4 and ended == (i == 1 and len(ends) > 0):
+                break
+        else:
+            raise SystemExit(f"{name}: every prompt has a step that rounding decides, or a text of few tokens or without its end")
+        out |= {f"prompt{i}": prompt[0], f"text{i}": text[0]}
+    save_file(out, folder / "text.safetensors")
+    (folder / "text.safetensors").chmod(0o644)
 
 
 def write_family(name, config, dtype, batch, tokens, steps):
@@ -243,10 +276,15 @@ def check(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--families", action="store_true", help="write the families only")
+    parser.add_argument("--texts", action="store_true", help="write the greedy texts of the stored plain models only")
     parser.add_argument("--check", type=pathlib.Path, metavar="FOLDER", help="check saved models instead of writing files")
     arguments = parser.parse_args()
     if arguments.check:
         return check(arguments.check)
+    if arguments.texts:
+        for name in CASES:
+            write_text(name, FOLDER / name)
+        return
     for name, case in FAMILIES.items():
         write_family(name, *case)
     if arguments.families:

@@ -7,6 +7,7 @@
 #include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <support/gradients.hpp>
+#include <support/hashed.hpp>
 #include <support/values.hpp>
 #include <tinytorch/layers/recurrent_cell.hpp>
 #include <tinytorch/layers/sequential.hpp>
@@ -17,17 +18,35 @@ using nlohmann::json;
 
 namespace {
 
-tt::Shape shape_of(const json& tensor) {
+tt::Shape shape_of(const json& sizes) {
   tt::Shape shape;
-  for (const json& size : tensor["shape"]) shape.push_back(size.get<int64_t>());
+  for (const json& size : sizes) shape.push_back(size.get<int64_t>());
   return shape;
 }
-tt::Tensor tensor_of(const json& tensor, tt::DType dtype) {
-  return tt::from_data(tensor["values"].get<std::vector<double>>()).reshape(shape_of(tensor)).to(dtype);
-}
 void check_equal(const tt::Tensor& got, const json& want, double tolerance) {
-  CHECK(got.shape() == shape_of(want));
+  CHECK(got.shape() == shape_of(want["shape"]));
   check_values(got.detach().to_vector<double>(), want["values"], tolerance);
+}
+
+tt::Tensor hashed_tensor(uint64_t key, const tt::Shape& shape, double scale, tt::DType dtype) {
+  return (tt::from_data(hashed(key, shape.numel()), shape) * scale).to(dtype);
+}
+// The weights of case() in make_recurrent.py, whose keys are in the order of the names.
+void set_weights(tt::Module& module, tt::DType dtype) {
+  std::map<std::string, tt::Tensor> sorted;
+  for (const tt::NamedTensor& p : module.named_parameters()) sorted.emplace(p.name, p.tensor);
+  tt::StateDict weights;
+  uint64_t key = 0;
+  for (const auto& [name, tensor] : sorted)
+    weights.emplace(name, hashed_tensor(key++, tensor.shape(), 0.5, dtype));
+  module.load_state_dict(weights);
+}
+tt::Tensors inputs_of(const json& c, tt::DType dtype) {
+  tt::Tensors inputs;
+  uint64_t key = 100;
+  for (const json& sizes : c["inputs"])
+    inputs.push_back(hashed_tensor(key++, shape_of(sizes), 2, dtype).requires_grad_());
+  return inputs;
 }
 
 // The results of one golden case: x and states -> the output and the states that follow.
@@ -78,14 +97,12 @@ TEST_CASE("outputs, states and gradients of recurrent layers and cells equal PyT
   for (const json& c : golden["cases"]) {
     for (const tt::DType dtype : {tt::f64, tt::f32, tt::bf16}) {
       INFO(c["kind"].dump(), " ", c["options"].dump(), " ", tt::name_of(dtype));
-      ++seen[c["kind"]];
+      ++seen[c["lengths"].is_null() ? c["kind"].get<std::string>()
+                                    : "packed " + c["kind"].get<std::string>()];
       const std::shared_ptr<tt::Module> module = made(c);
       module->to(dtype);
-      tt::StateDict weights;
-      for (const auto& [name, value] : c["weights"].items()) weights.emplace(name, tensor_of(value, dtype));
-      module->load_state_dict(weights);
-      tt::Tensors inputs;
-      for (const json& tensor : c["inputs"]) inputs.push_back(tensor_of(tensor, dtype).requires_grad_());
+      set_weights(*module, dtype);
+      const tt::Tensors inputs = inputs_of(c, dtype);
       const tt::Tensors results = call(*module, c, inputs);
       REQUIRE(results.size() == c["results"].size());
       const double tolerance = dtype == tt::f64 ? 1e-8 : (dtype == tt::f32 ? 2e-5 : 0.1);
@@ -102,11 +119,13 @@ TEST_CASE("outputs, states and gradients of recurrent layers and cells equal PyT
       const double gradient_tolerance = dtype == tt::f64 ? 1e-8 : 1e-4;
       for (size_t i = 0; i < inputs.size(); ++i)
         check_equal(inputs[i].grad(), c["gradients"][i], gradient_tolerance);
+      REQUIRE(module->named_parameters().size() == c["weight_gradients"].size());
       for (const tt::NamedTensor& p : module->named_parameters())
         check_equal(p.tensor.grad(), c["weight_gradients"][p.name], gradient_tolerance);
     }
   }
-  CHECK(seen.size() == 6);
+  CHECK(seen.size() == 9);
+  for (const char* kind : {"packed RNN", "packed GRU", "packed LSTM"}) CHECK(seen[kind] >= 4 * 3);
 }
 
 TEST_CASE("what is behind the length of a sample has no effect, and its outputs are 0") {

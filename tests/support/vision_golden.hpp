@@ -4,10 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <support/golden_file.hpp>
+#include <support/hashed.hpp>
 #include <support/values.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/module.hpp>
@@ -15,19 +17,6 @@
 #include <vector>
 
 namespace vision_golden {
-
-// Element i depends on key and i alone; hashed() of make_vision.py.
-inline std::vector<double> hashed(uint64_t key, int64_t count) {
-  std::vector<double> values;
-  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
-    uint64_t h = (i * 2654435761u + key * 40503u + 12345u) & 0xffffffffu;
-    h = (h ^ (h >> 15)) * 0x2c1b3c6du & 0xffffffffu;
-    h = (h ^ (h >> 12)) * 0x297a2d39u & 0xffffffffu;
-    h = h ^ (h >> 15);
-    values.push_back(static_cast<double>(h) / 2147483648.0 - 1);
-  }
-  return values;
-}
 
 inline tinytorch::Shape shape_of(const nlohmann::json& sizes) {
   tinytorch::Shape shape;
@@ -40,7 +29,7 @@ inline tinytorch::Tensor images(const nlohmann::json& c, tinytorch::DType dtype)
 }
 
 // The state of fill() in make_vision.py, which json keeps in the order of the names.
-inline tinytorch::TensorMap state_of(const nlohmann::json& c) {
+inline tinytorch::TensorMap state_of(const nlohmann::json& c, tinytorch::DType dtype = tinytorch::f64) {
   const auto ends_with = [](const std::string& name, const std::string& end) {
     return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
   };
@@ -53,7 +42,7 @@ inline tinytorch::TensorMap state_of(const nlohmann::json& c) {
     const bool matrix = !factor && ends_with(name, "weight");
     const double inputs = static_cast<double>(shape.numel()) / (shape.size() > 0 ? double(shape[0]) : 1.0);
     for (double& v : values) v = factor ? 1 + 0.5 * v : v * (matrix ? std::sqrt(6 / inputs) : 0.3);
-    const tinytorch::Tensor t = tinytorch::from_data(values, shape);
+    const tinytorch::Tensor t = tinytorch::from_data(values, shape).to(dtype);
     state.emplace(name, ends_with(name, "num_batches_tracked") ? tinytorch::zeros({}, tinytorch::i64) : t);
   }
   return state;
@@ -73,8 +62,8 @@ inline void check_gradient(const std::string& name, const tinytorch::Tensor& gra
   CHECK(std::abs(product - want[1].get<double>()) < 1e-8 * scale);
 }
 
-// Names, logits in both modes, running statistics and gradients of a model with the options of case c.
-inline void check_model(tinytorch::Module& net, const nlohmann::json& c) {
+// The whole state has the names and shapes of case c.
+inline void check_names(tinytorch::Module& net, const nlohmann::json& c) {
   CHECK(net.parameter_count() == c["parameters"].get<int64_t>());
   const tinytorch::StateDict own = net.state_dict();
   REQUIRE(own.size() == c["state"].size());
@@ -83,6 +72,27 @@ inline void check_model(tinytorch::Module& net, const nlohmann::json& c) {
     REQUIRE(own.count(name) == 1);
     CHECK(own.at(name).shape() == shape_of(sizes));
   }
+}
+
+// Logits in f32 of a model of a published size. The golden data have the first of them.
+inline void check_published_logits(tinytorch::Module& net, const nlohmann::json& c) {
+  const tinytorch::NoGrad no_grad;
+  net.load_state_dict(state_of(c, tinytorch::f32));
+  net.eval();
+  const std::vector<double> got = net(images(c, tinytorch::f32)).to_vector<double>();
+  const std::vector<double> want = c["eval"];
+  REQUIRE(got.size() == 1000);
+  double largest = 0;
+  for (const double v : want) largest = std::max(largest, std::abs(v));
+  for (size_t i = 0; i < want.size(); ++i) {
+    INFO("logit ", i);
+    CHECK(std::abs(got[i] - want[i]) <= 1e-4 * largest);
+  }
+}
+
+// Names, logits in both modes, running statistics and gradients of a model with the options of case c.
+inline void check_model(tinytorch::Module& net, const nlohmann::json& c) {
+  check_names(net, c);
   // A file of the state loads by name; its values are rounded to f32 unless the model has f64.
   net.to(tinytorch::f64);
   const std::vector<std::byte> file = tinytorch::to_safetensors(state_of(c));

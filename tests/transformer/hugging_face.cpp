@@ -3,7 +3,9 @@
 #include <support/few.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 
+#include <algorithm>
 #include <tinytorch/tinytorch.hpp>
+#include <tinytorch/transformer/generate.hpp>
 #include <tree/source_folder.hpp>
 
 #include <io/files.hpp>
@@ -24,6 +26,11 @@ tt::TensorMap expected_of(const std::string& name) {
   tt::TensorMap all = tt::load_safetensors(folder_of(name) + "/expected.safetensors");
   for (auto& [key, tensor] : all) tensor = tensor.to(tt::default_device());
   return all;
+}
+
+std::vector<int32_t> tokens_of(const tt::Tensor& ids) {
+  const std::vector<int64_t> wide = ids.to_vector<int64_t>();
+  return {wide.begin(), wide.end()};
 }
 
 double largest_difference(const tt::Tensor& a, const tt::Tensor& b) {
@@ -93,6 +100,34 @@ TEST_CASE("logits, loss and every gradient match transformers" * test::long_on_e
     CHECK(compared + 6 == expected.size());  // tokens, targets, logits, loss, two errors of bf16
     MESSAGE(name << ": logits " << of_logits << ", loss " << of_loss << ", worst gradient " << worst);
   }
+}
+
+TEST_CASE("greedy text equals that of transformers, with and without a cache" * test::long_on_emulator()) {
+  int ended = 0;
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    const auto model = tt::load_language_model(folder_of(name));
+    const tt::TensorMap golden = tt::load_safetensors(folder_of(name) + "/text.safetensors");
+    const std::vector<int64_t> end_tokens = model->end_tokens();
+    REQUIRE(golden.size() == 4);
+    for (const std::string number : {"0", "1"}) {
+      const std::vector<int32_t> prompt = tokens_of(golden.at("prompt" + number));
+      std::vector<int32_t> text = tokens_of(golden.at("text" + number));
+      // transformers keeps the end token.
+      const bool ends = std::ranges::count(end_tokens, text.back()) > 0;
+      if (ends) text.pop_back(), ++ended;
+      for (const bool cache : {false, true}) {
+        const tt::Generated got =
+            tt::generate(*model, prompt,
+                         {.max_tokens = std::min(int64_t{16}, model->context() - std::ssize(prompt)),
+                          .sampling = {.temperature = 0},
+                          .cache = cache});
+        CHECK(got.tokens == text);
+        CHECK(got.reason == (ends ? tt::FinishReason::end_token : tt::FinishReason::max_tokens));
+      }
+    }
+  }
+  CHECK(ended == 1);
 }
 
 TEST_CASE("in bf16 the error of logits and gradients is about as small as PyTorch's in bf16" *

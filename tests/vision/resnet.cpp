@@ -1,4 +1,5 @@
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <support/vision_golden.hpp>
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/sgd.hpp>
@@ -7,35 +8,51 @@
 using test::expect_error;
 namespace tt = tinytorch;
 
-TEST_CASE("ResNets have PyTorch's logits, running statistics and gradients, and torchvision's names") {
+namespace {
+// Compares the cases of width 64, torchvision's own, or the narrower ones, and returns their number.
+int check_cases(bool own_width) {
   const nlohmann::json golden = read_golden("vision");
   int cases = 0;
   for (const nlohmann::json& c : golden["cases"]) {
-    if (c["kind"] != "resnet") continue;
     const nlohmann::json& o = c["options"];
+    if (c["kind"] != "resnet" || (o["width"] == 64) != own_width) continue;
     tt::ResNet net(o["blocks"].get<std::vector<int64_t>>(), o["bottleneck"].get<bool>(),
                    {.classes = o["classes"], .channels = o["channels"], .width = o["width"]});
     INFO(o.dump());
     vision_golden::check_model(net, c);
     ++cases;
   }
-  CHECK(cases == 2);
+  return cases;
+}
+}  // namespace
+
+TEST_CASE("ResNets have torchvision's names, logits, running statistics and gradients") {
+  CHECK(check_cases(false) == 2);
 }
 
-TEST_CASE("the published sizes have the parameter counts of the papers' models") {
+TEST_CASE("a ResNet of torchvision's own width equals torchvision's" * test::long_on_emulator()) {
+  CHECK(check_cases(true) == 1);
+}
+
+TEST_CASE("the published sizes have the names, shapes and parameter counts of torchvision's models") {
   const tt::init::WithoutInitialization quick;
-  const nlohmann::json counts = read_golden("vision")["parameters"];
-  CHECK(tt::resnet18().parameter_count() == counts["resnet18"].get<int64_t>());
-  CHECK(tt::resnet18().parameter_count() == 11'689'512);
-  CHECK(tt::resnet34().parameter_count() == counts["resnet34"].get<int64_t>());
-  CHECK(tt::resnet50().parameter_count() == 25'557'032);
-  CHECK(tt::resnet101().parameter_count() == counts["resnet101"].get<int64_t>());
-  CHECK(tt::resnet152().parameter_count() == counts["resnet152"].get<int64_t>());
-  const tt::StateDict state = tt::resnet50({.classes = 7}).state_dict();
-  CHECK(state.at("layer4.0.downsample.0.weight").shape() == tt::Shape{2048, 1024, 1, 1});
-  CHECK(state.at("layer3.5.conv2.weight").shape() == tt::Shape{256, 256, 3, 3});
-  CHECK(state.at("fc.weight").shape() == tt::Shape{7, 2048});
-  CHECK(state.count("layer1.1.downsample.0.weight") == 0);
+  const nlohmann::json golden = read_golden("vision")["published"];
+  tt::ResNet basic = tt::resnet18(), deeper = tt::resnet34(), bottlenecks = tt::resnet50();
+  vision_golden::check_names(basic, golden["resnet18"]);
+  vision_golden::check_names(deeper, golden["resnet34"]);
+  vision_golden::check_names(bottlenecks, golden["resnet50"]);
+  CHECK(tt::resnet101().parameter_count() == golden["resnet101"]["parameters"].get<int64_t>());
+  CHECK(tt::resnet152().parameter_count() == golden["resnet152"]["parameters"].get<int64_t>());
+  CHECK(tt::resnet50({.classes = 7}).state_dict().at("fc.weight").shape() == tt::Shape{7, 2048});
+}
+
+TEST_CASE("ResNet-18, -34 and -50 have torchvision's logits" * test::repeats_for_minutes()) {
+  const tt::init::WithoutInitialization quick;
+  const nlohmann::json golden = read_golden("vision")["published"];
+  tt::ResNet basic = tt::resnet18(), deeper = tt::resnet34(), bottlenecks = tt::resnet50();
+  vision_golden::check_published_logits(basic, golden["resnet18"]);
+  vision_golden::check_published_logits(deeper, golden["resnet34"]);
+  vision_golden::check_published_logits(bottlenecks, golden["resnet50"]);
 }
 
 TEST_CASE("initial convolutions have the variance 2 / fan_out, and equal seeds give equal networks") {
