@@ -24,6 +24,8 @@ UMBRELLA_SECONDS = {"tinytorch.hpp": 2.5, "layers/layers.hpp": 6.0, "kv_cache/kv
                     "transformer/transformer.hpp": 7.0, "quantization/quantization.hpp": 8.0, "pruning/pruning.hpp": 8.0,
                     "serving/serving.hpp": 8.0, "acceleration/acceleration.hpp": 9.0, "vision/vision.hpp": 6.0,
                     "profiling/profiling.hpp": 5.0, "benchmarking/benchmarking.hpp": 3.0}
+# Budgets: processor seconds for g++ -O2 to compile a small program, with the headers alone and with the compiled library.
+PROGRAM, PROGRAM_SECONDS = "examples/hello.cpp", {"headers only": ((), 20.0), "compiled library": (("-DTINYTORCH_COMPILED",), 4.0)}
 YARDSTICK, YARDSTICK_SECONDS = ("regex", "iostream"), 0.5
 NARROW = ("core/shape.hpp", "core/dtype.hpp", "backend/cpu/elementwise.hpp", "backend/cpu/reduce.hpp",
           "tensor/strides.hpp", "tensor/tensor.hpp", "benchmarking/statistics.hpp")
@@ -188,10 +190,10 @@ def must_not_compile(tree, path):
     return bool(re.search(expected.group(1), text)), f"the compiler's message does not match: {expected.group(1)}\n{text[:2000]}"
 
 
-def processor_seconds(tree, headers):
+def processor_seconds(tree, headers, flags=()):
     """Processor seconds of g++ for a file that includes these headers."""
     before = os.times()
-    good, why = run(["g++", "-std=c++20", "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
+    good, why = run(["g++", "-std=c++20", *flags, "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
                     "".join(f"#include <{header}>\n" for header in headers))
     after = os.times()
     if not good:
@@ -199,13 +201,13 @@ def processor_seconds(tree, headers):
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def include_seconds(tree, header, budget=0.0, repeats=3):
+def include_seconds(tree, header, budget=0.0, repeats=3, flags=()):
     """Processor seconds of g++ for a file with this one include, divided by the slowness of this machine, which the yardstick
-    measures just before. Returns the first of `repeats` measurements that is within the budget, else their median."""
+    measures just before. `flags` are options of the compiler. Returns the first of `repeats` measurements that is within the budget, else their median."""
     seconds = []
     while len(seconds) < repeats and not (seconds and seconds[-1] <= budget):
         slowness = processor_seconds(tree, YARDSTICK) / YARDSTICK_SECONDS
-        seconds.append(processor_seconds(tree, [header]) / slowness)
+        seconds.append(processor_seconds(tree, [header], flags) / slowness)
     return seconds[-1] if seconds[-1] <= budget else statistics.median(seconds)
 
 

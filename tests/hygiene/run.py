@@ -134,6 +134,11 @@ def include_budgets(tree):
         print(f"# include {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
         report(f"include time: {name}", seconds <= budget * compilers.NOISE_FACTOR,
                f"{seconds:.2f} s; the budget is {budget} s, and noise may add a factor of {compilers.NOISE_FACTOR}")
+    for kind, (flags, budget) in compilers.PROGRAM_SECONDS.items():
+        seconds = compilers.include_seconds(tree, tree.root / compilers.PROGRAM, budget, flags=("-O2", "-fopenmp", *flags))
+        print(f"# program {compilers.PROGRAM}, {kind}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
+        report(f"compile time: {compilers.PROGRAM}, {kind}", seconds <= budget * compilers.NOISE_FACTOR,
+               f"{seconds:.2f} s; the budget is {budget} s, and noise may add a factor of {compilers.NOISE_FACTOR}")
 
 
 def links(tree, pool):
