@@ -135,10 +135,10 @@ class Lints(unittest.TestCase):
         self.assertEqual(lints.lint_checks(self.tree(files)), [])
 
     def test_a_frame_must_have_all_functions_of_the_header(self):
-        header, launch = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
+        header, kernels = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
         files = {f"include/{header}": "TT_API void f(int a, const X& b = {});\nTT_API void g(int a);\n",
-                 f"include/{launch}launch.hpp": "void k(const View& out);\n", f"include/{launch}k.cuh": "void k(const View& out) { h(); }\n",
-                 f"modules/01_a/frame/{header}": "TT_API void f(int a, const X& b = {});\n", f"modules/01_a/frame/{launch}k.cuh": "",
+                 "include/tinytorch/backend/cuda/launch.hpp": "void k(const View& out);\n", f"include/{kernels}k.cuh": "void k(const View& out) { h(); }\n",
+                 f"modules/01_a/frame/{header}": "TT_API void f(int a, const X& b = {});\n", f"modules/01_a/frame/{kernels}k.cuh": "",
                  "modules/01_a/solution/tasks/backend/cpu/a.hpp": "", "modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh": ""}
         found = lints.lint_frames(self.tree(files))
         self.assertEqual(len(found), 2, found)

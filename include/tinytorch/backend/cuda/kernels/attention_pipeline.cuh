@@ -6,7 +6,7 @@
 #include <tinytorch/backend/cuda/device/pipelined_barrier.cuh>
 #include <tinytorch/backend/cuda/device/warpgroup.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

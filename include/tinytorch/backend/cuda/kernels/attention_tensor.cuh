@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/attention_tiles.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

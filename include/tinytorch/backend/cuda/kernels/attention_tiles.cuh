@@ -7,7 +7,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/device/warpgroup.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_pipeline.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #if !TINYTORCH_CUDA_SIM
 #include <cublasLt.h>
 

@@ -18,7 +18,7 @@
 #include <tinytorch/backend/cuda/device/blocks.cuh>
 #include <tinytorch/backend/cuda/device/linear_result.cuh>
 #include <tinytorch/backend/cuda/device/tensor_core.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

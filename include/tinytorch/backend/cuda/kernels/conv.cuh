@@ -16,8 +16,8 @@
 #include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -16,7 +16,7 @@
 #include <tinytorch/backend/cuda/device/planes.cuh>
 #include <tinytorch/backend/cuda/device/tensor_core.cuh>
 #include <tinytorch/backend/cuda/kernels/channels_last.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

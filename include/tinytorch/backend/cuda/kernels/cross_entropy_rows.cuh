@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/tiles.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -14,7 +14,7 @@
 #include <tinytorch/backend/cuda/device/tensor_core.cuh>
 #include <tinytorch/backend/cuda/device/unaligned.cuh>
 #include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

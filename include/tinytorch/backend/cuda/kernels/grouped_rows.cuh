@@ -13,7 +13,7 @@
 #include <bit>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -8,7 +8,7 @@
 
 #include <tinytorch/backend/cuda/device/walk.cuh>
 #include <tinytorch/backend/cuda/kernels/grouped_rows.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/cross_entropy_rows.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -13,8 +13,8 @@
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/blas_plan.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/linear_few_rows.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -2,8 +2,8 @@
 // the kernels of norm_grad_rows.cuh, which residual_norm.cuh uses, too.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_rows.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad_tiles.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

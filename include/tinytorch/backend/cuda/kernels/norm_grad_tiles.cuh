@@ -4,8 +4,8 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/tiles.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

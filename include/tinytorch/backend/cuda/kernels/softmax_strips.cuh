@@ -3,7 +3,7 @@
 
 #include <tinytorch/backend/cuda/device/online_softmax.cuh>
 #include <tinytorch/backend/cuda/device/strips.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -1,6 +1,6 @@
 // The CUDA functions exist exactly if the build has CUDA; otherwise their use is an error with a hint.
 #include <support/errors.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
