@@ -25,7 +25,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
-#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
+#include <tinytorch/backend/cuda/kernels/ladder/steps.hpp>
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/gaps.hpp>

@@ -129,7 +129,7 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
                         const View& dout, const View& dsum, const View& sum, const View& mean,
                         const View& rstd, const View& weight, const ResidualNorm& parameters);
 
-// conv. use_implicit_conv, process-wide: 16-bit images may use tensor cores (conv_implicit.cuh). If off,
+// conv. use_implicit_conv, process-wide: 16-bit images may use tensor cores (conv/implicit.cuh). If off,
 // convolutions use columns and matrix products. On by default.
 inline std::atomic<bool> implicit_conv_flag{true};
 inline bool uses_implicit_conv() { return implicit_conv_flag.load(std::memory_order_relaxed); }

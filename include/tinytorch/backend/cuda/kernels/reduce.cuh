@@ -9,7 +9,7 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/kernels/reduce_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/reduce.cuh>
 #include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
+#include <tinytorch/backend/cuda/kernels/attention/heads.cuh>
 #include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
