@@ -216,6 +216,21 @@ def lint_cycles(tree):
     return out
 
 
+def lint_umbrellas(tree):
+    """An umbrella header includes every header of its folder, or says which ones it leaves out ("every header of the folder but a.hpp")."""
+    out = []
+    for path in tree.headers():
+        text = path.read_text()
+        if not text.startswith("// Umbrella header of "):
+            continue
+        left_out = re.search(r"every header of the folder but ([^:;]*?)[,.](?:\s|$)", text.replace("\n// ", " "))
+        present = set(names_included(path)) | {path.relative_to(tree.include).with_name(name).as_posix()
+                                               for name in (re.findall(r"\w+\.hpp", left_out[1]) if left_out else ())}
+        out += [f"{tree.name(path)} does not include {other.name}, and does not say why" for other in sorted(path.parent.glob("*.hpp"))
+                if other != path and other.relative_to(tree.include).as_posix() not in present]
+    return out
+
+
 def lint_mirrored_tests(tree):
     """Each include/tinytorch/<path>.hpp has a test file tests/<path>.cpp."""
     out = []
@@ -538,6 +553,6 @@ def stale_cut(tree, frame, module, header):
     return [] if frames.same(today, frame.read_text()) else [
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
-LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
+LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_umbrellas, lint_mirrored_tests, lint_header_length,
+         lint_function_length, lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
          lint_modules, lint_checks, lint_api, lint_frames]
