@@ -25,8 +25,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
-#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/ladder/steps.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/gaps.hpp>
 #include <tinytorch/pruning/int4_strips.hpp>

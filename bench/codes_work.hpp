@@ -4,7 +4,7 @@
 #include <functional>
 #include <tinytorch/backend/cpu/linear_int8.hpp>
 #include <tinytorch/backend/cpu/quantize_rows.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 #include "cuda_case.hpp"
 

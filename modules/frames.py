@@ -201,7 +201,7 @@ def listed(ids):
 
 
 def needs_no_declaration(text, part):
-    """Kernels, which only their launchers name, launchers, which kernels/launch.hpp declares, and what the header itself
+    """Kernels, which only their launchers name, launchers, which backend/cuda/launch.hpp declares, and what the header itself
     declares above."""
     _, before, name, _, _, _ = signature(text, part)
     return ("__global__" in before or "::" in name or before.startswith("TT_API") or

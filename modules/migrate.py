@@ -337,8 +337,12 @@ def is_old(module, header, text):
     if module.frame(header).exists():
         return "has the form of an earlier version: it contains given parts, which are now in the library"
     code, renamed = re.sub(r"//[^\n]*", "", text), last_version()["renamed"]
-    for name in re.findall(r"(?m)^\s*#\s*include\s*<([^>]+)>", code):
-        if name in moved():
-            return f"includes <{name}>, which is <{moved()[name]}> now"
     name = next((n for n in renamed if re.search(rf"\b{n}\b", code)), None)
-    return f"uses {name}, which is {renamed[name]} now" if name else ""
+    return includes_moved(text) or (f"uses {name}, which is {renamed[name]} now" if name else "")
+
+
+def includes_moved(text):
+    """The complaint about the first include of a header that has moved, or ""."""
+    code, names = re.sub(r"//[^\n]*", "", text), moved()
+    name = next((n for n in re.findall(r"(?m)^\s*#\s*include\s*<([^>]+)>", code) if n in names), None)
+    return f"includes <{name}>, which is <{names[name]}> now" if name else ""

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <support/check.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
 #endif

@@ -121,7 +121,7 @@ def lint_dependencies(tree):
 
 
 # The headers of backend/cuda/ that the rest of the library may include. They are plain C++.
-CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("device/fault", "kernels/launch", "runtime/graph", "runtime/loaded_kernel",
+CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("launch", "device/fault", "runtime/graph", "runtime/loaded_kernel",
                                                                        "runtime/launches", "runtime/runtime")}
 
 
@@ -213,6 +213,21 @@ def lint_cycles(tree):
     for component in cycles(folders):
         out.append("these folders include one another: " + ", ".join(component))
         out += [f"  {because[pair]}" for pair in sorted(because) if set(pair) <= set(component)]
+    return out
+
+
+def lint_umbrellas(tree):
+    """An umbrella header includes every header of its folder, or says which ones it leaves out ("every header of the folder but a.hpp")."""
+    out = []
+    for path in tree.headers():
+        text = path.read_text()
+        if not text.startswith("// Umbrella header of "):
+            continue
+        left_out = re.search(r"every header of the folder but ([^:;]*?)[,.](?:\s|$)", text.replace("\n// ", " "))
+        present = set(names_included(path)) | {path.relative_to(tree.include).with_name(name).as_posix()
+                                               for name in (re.findall(r"\w+\.hpp", left_out[1]) if left_out else ())}
+        out += [f"{tree.name(path)} does not include {other.name}, and does not say why" for other in sorted(path.parent.glob("*.hpp"))
+                if other != path and other.relative_to(tree.include).as_posix() not in present]
     return out
 
 
@@ -490,7 +505,7 @@ def functions_of(text, names=None):
 def lint_frames(tree):
     """Each frame of the course, together with its solution, has every function of the library's header of the same path; a frame that
     is cut from the header (modules/frames.py) equals what the header gives today."""
-    declared = tree.include / "tinytorch/backend/cuda/kernels/launch.hpp"  # declares the launchers of kernels
+    declared = tree.include / "tinytorch/backend/cuda/launch.hpp"  # declares the launchers of kernels
     declared = declared.read_text() if declared.exists() else ""
     launchers = {name for name, _ in functions_of(declared, set(re.findall(r"\w+", declared)))}
     out = []
@@ -538,6 +553,6 @@ def stale_cut(tree, frame, module, header):
     return [] if frames.same(today, frame.read_text()) else [
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
-LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
+LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_umbrellas, lint_mirrored_tests, lint_header_length,
+         lint_function_length, lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
          lint_modules, lint_checks, lint_api, lint_frames]

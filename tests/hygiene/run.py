@@ -70,7 +70,7 @@ def headers_alone(tree, pool, draw):
 def headers_by_nvcc(tree, pool):
     """Each header of kernels compiles alone with nvcc, and all host headers compile with nvcc in one file."""
     if compilers.cuda_compiler() is None:
-        print("skipped - headers by nvcc: nvcc is not on the PATH (include/tinytorch/README.md: CUDA)")
+        print("skipped - headers by nvcc: nvcc is not on the PATH (include/tinytorch/backend/cuda/README.md)")
         return []
     kernels = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".cuh"]
     jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in kernels]

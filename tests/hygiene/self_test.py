@@ -101,7 +101,7 @@ class Lints(unittest.TestCase):
         self.assertIn("these folders include one another: bench/common, tests/support", lints.lint_cycles(self.tree(files)))
         files["bench/tree/c.hpp"], files["tests/support/b.hpp"] = files.pop("bench/common/c.hpp"), "#include <tree/c.hpp>\n"
         self.assertEqual(lints.lint_cycles(self.tree(files)), [])
-        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames}
+        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks, lints.lint_frames, lints.lint_umbrellas}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
                  "include/tinytorch/tensor/b.hpp": "#include <tinytorch/core/a.hpp>\n",
@@ -134,11 +134,19 @@ class Lints(unittest.TestCase):
         files["modules/01_tensor/checks/x.cpp"] = 'TEST_CASE("1.1 a") {}\nTEST_CASE("1.1 b") {}'
         self.assertEqual(lints.lint_checks(self.tree(files)), [])
 
+    def test_an_umbrella_includes_or_names_each_header_of_its_folder(self):
+        umbrella = "include/tinytorch/data/data.hpp"
+        files = {umbrella: "// Umbrella header of data/: samples.\n", "include/tinytorch/data/a.hpp": "", "include/tinytorch/data/b.hpp": ""}
+        self.assertEqual(lints.lint_umbrellas(self.tree(files)),
+                         [f"{umbrella} does not include {name}, and does not say why" for name in ("a.hpp", "b.hpp")])
+        files[umbrella] += "// It includes every header of the folder but\n// b.hpp, which needs fmt.\n#include <tinytorch/data/a.hpp>\n"
+        self.assertEqual(lints.lint_umbrellas(self.tree(files)), [])
+
     def test_a_frame_must_have_all_functions_of_the_header(self):
-        header, launch = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
+        header, kernels = "tinytorch/backend/cpu/a.hpp", "tinytorch/backend/cuda/kernels/"
         files = {f"include/{header}": "TT_API void f(int a, const X& b = {});\nTT_API void g(int a);\n",
-                 f"include/{launch}launch.hpp": "void k(const View& out);\n", f"include/{launch}k.cuh": "void k(const View& out) { h(); }\n",
-                 f"modules/01_a/frame/{header}": "TT_API void f(int a, const X& b = {});\n", f"modules/01_a/frame/{launch}k.cuh": "",
+                 "include/tinytorch/backend/cuda/launch.hpp": "void k(const View& out);\n", f"include/{kernels}k.cuh": "void k(const View& out) { h(); }\n",
+                 f"modules/01_a/frame/{header}": "TT_API void f(int a, const X& b = {});\n", f"modules/01_a/frame/{kernels}k.cuh": "",
                  "modules/01_a/solution/tasks/backend/cpu/a.hpp": "", "modules/01_a/solution/tasks/backend/cuda/kernels/k.cuh": ""}
         found = lints.lint_frames(self.tree(files))
         self.assertEqual(len(found), 2, found)

@@ -126,20 +126,23 @@ def gpu_found():
                                                                stdout=subprocess.DEVNULL).returncode == 0
 
 
+CUDA_PAGE = "include/tinytorch/backend/cuda/README.md"
+
+
 def bare_nvcc(folder):
-    """One file compiles, links and runs with the command in include/tinytorch/README.md, with options for a faster build."""
+    """One file compiles, links and runs with the command in CUDA_PAGE, with options for a faster build."""
     if not shutil.which("nvcc"):
         raise Skipped("nvcc was not found")
-    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "include/tinytorch/README.md").read_text(encoding="utf-8"), re.M)
+    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / CUDA_PAGE).read_text(encoding="utf-8"), re.M)
     if len(lines) != 1:
-        raise Failure(f"include/tinytorch/README.md must have one line `nvcc ... program.cu ...`, but has {len(lines)}")
+        raise Failure(f"{CUDA_PAGE} must have one line `nvcc ... program.cu ...`, but has {len(lines)}")
     replaced = {"-O3": "-Xcicc=-O0 -Xptxas=-O0", "-I include": f"-I {ROOT / 'include'}"}
     if not gpu_found():  # -arch=native needs a GPU
         replaced["-arch=native"] = "-arch=sm_75"
     command = lines[0]
     for theirs, ours in replaced.items():
         if theirs not in command:
-            raise Failure(f"the command in include/tinytorch/README.md lacks {theirs}; adapt this check:\n{command}")
+            raise Failure(f"the command in {CUDA_PAGE} lacks {theirs}; adapt this check:\n{command}")
         command = command.replace(theirs, ours)
     shutil.copy(CONSUMER / "cuda.cu", folder / "program.cu")
     said = sh(*command.split(), cwd=folder)

@@ -181,7 +181,7 @@ def stage_cuda(architecture):
     def run(tally):
         name, build = f"CUDA kernels for sm_{architecture}", CUDA[architecture]
         if not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
-            tally.skip(1, name, "nvcc is not installed (include/tinytorch/README.md: CUDA)")
+            tally.skip(1, name, "nvcc is not installed (include/tinytorch/backend/cuda/README.md)")
             return
         good = build.make("tinytorch_cuda", "device_submissions", env=cached_environment())
         warnings = build.warnings()

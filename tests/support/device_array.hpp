@@ -4,7 +4,7 @@
 
 #include <support/array.hpp>
 #include <support/device.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace test {
 

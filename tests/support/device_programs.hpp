@@ -3,7 +3,7 @@
 
 #include <support/device_array.hpp>
 #include <support/pointwise_programs.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <vector>
 
 namespace test {

@@ -5,7 +5,7 @@
 
 #include <functional>
 #include <string>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
 

@@ -856,6 +856,22 @@ class OldFiles(Clone):
         self.tt("start", "01", code=0)
         self.assertEqual(self.json_of("migrate", "01")["files"], [])
 
+    def test_a_file_of_tasks_follows_its_header_and_the_headers_that_it_includes(self):
+        new, old = course.Course().task("6.7").path, "tasks/backend/cuda/kernels/gemm_coalesced.cuh"
+        student = self.modules / "06_acceleration/student"
+        course.write_whole(student / old, "#pragma once\n#include <tinytorch/backend/cuda/kernels/launch.hpp>\n// mine\n")
+        self.assertIn(f"belongs to a header that has moved: its path is now {new}", self.tt("check", "6.7", code=2))
+        document = self.json_of("migrate", "06")
+        self.assertEqual((document["files"], document["notes"]), ([f"modules/06_acceleration/student/{new}"], []))
+        self.assertFalse((student / old).exists())
+        text = "#pragma once\n#include <tinytorch/backend/cuda/launch.hpp>\n// mine\n"
+        self.assertEqual((student / new).read_text(), text)
+        course.write_whole(student / new, text.replace("cuda/launch", "cuda/kernels/launch"))
+        self.assertIn("launch.hpp>, which is <tinytorch/backend/cuda/launch.hpp> now", self.tt("check", "6.7", code=2))
+        self.assertEqual(self.json_of("migrate", "06")["files"], [f"modules/06_acceleration/student/{new}"])
+        self.assertEqual((student / new).read_text(), text)
+        self.assertEqual(self.json_of("migrate", "06")["files"], [])
+
     def test_a_submission_has_each_header_in_one_file(self):
         tasks = [t.id for t in course.Course().module("02").tasks]
         self.solve(*tasks)

@@ -7,7 +7,7 @@
 #include <tinymlperf/device/device_module.hpp>
 #include <tinymlperf/kernels/library/library_ops.hpp>
 #include <tinytorch/backend/cpu/block_linear.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinymlperf::device {
 

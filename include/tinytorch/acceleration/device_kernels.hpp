@@ -22,7 +22,7 @@
 #include <tinytorch/acceleration/kernel_cache.hpp>
 #include <tinytorch/acceleration/kernel_check.hpp>
 #include <tinytorch/acceleration/nvrtc.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/cuda/runtime/loaded_kernel.hpp>
 #include <utility>
 #include <vector>

@@ -10,7 +10,7 @@
 #include <tinytorch/acceleration/compiled_pointwise.hpp>
 #include <tinytorch/acceleration/device_pointwise.hpp>
 #include <tinytorch/backend/cpu/pointwise.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tensor/primitive.hpp>
 #include <vector>
 

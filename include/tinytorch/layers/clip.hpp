@@ -8,7 +8,7 @@
 #include <cmath>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cpu/optimizer.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tensor/ops.hpp>
 #include <type_traits>
 #include <vector>

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cpu/optimizer.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/rules.hpp>
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 #include <tinytorch/backend/cpu/peak_kernels.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/profiling/roofline.hpp>
 #include <tinytorch/profiling/timer.hpp>

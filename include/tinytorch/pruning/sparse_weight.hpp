@@ -15,7 +15,7 @@
 #include <tinytorch/backend/cpu/spmm_bsr_int8.hpp>
 #include <tinytorch/backend/cpu/spmv.hpp>
 #include <tinytorch/backend/cpu/spmv_gaps.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/pruning/bitmap.hpp>
 #include <tinytorch/pruning/bsr.hpp>
 #include <tinytorch/pruning/bsr_int8.hpp>

@@ -13,7 +13,7 @@
 
 #include <cstring>
 #include <tinytorch/backend/cpu/sparse24.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/pruning/two_four.hpp>
 #include <tinytorch/tensor/apply.hpp>
 

@@ -31,6 +31,7 @@
 #include <tinytorch/quantization/awq.hpp>
 #include <tinytorch/quantization/block_codes.hpp>
 #include <tinytorch/quantization/calibration.hpp>
+#include <tinytorch/quantization/calibration_scope.hpp>
 #include <tinytorch/quantization/cholesky.hpp>
 #include <tinytorch/quantization/fake_quant.hpp>
 #include <tinytorch/quantization/files.hpp>

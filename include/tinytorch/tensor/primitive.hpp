@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/image_step.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/pointwise.hpp>

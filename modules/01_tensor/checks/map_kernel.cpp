@@ -1,5 +1,5 @@
 #include <01_tensor/checks/reference.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace course;
 using backend::UnaryFn;

@@ -1,6 +1,6 @@
 #include <limits>
 #include <support/check.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace course;
 

@@ -1,5 +1,5 @@
 #include <support/check.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 #include "attention_kernel_reference.hpp"
 

@@ -1,5 +1,5 @@
 #include <support/speed.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace {
 

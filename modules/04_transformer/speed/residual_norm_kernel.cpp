@@ -1,5 +1,5 @@
 #include <support/speed.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 std::vector<course::Work> course::works() {
   const int64_t rows = kTimed ? 16384 : 24, columns = kTimed ? 1024 : 200;

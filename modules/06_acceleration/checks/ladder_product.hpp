@@ -3,7 +3,7 @@
 
 #include <numeric>
 #include <support/counted.hpp>
-#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
+#include <tinytorch/backend/cuda/kernels/ladder/steps.hpp>
 
 namespace course {
 

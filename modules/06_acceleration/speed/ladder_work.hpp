@@ -2,7 +2,7 @@
 #pragma once
 
 #include <support/speed.hpp>
-#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
+#include <tinytorch/backend/cuda/kernels/ladder/steps.hpp>
 
 namespace course {
 

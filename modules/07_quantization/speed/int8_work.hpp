@@ -2,7 +2,7 @@
 #pragma once
 
 #include <support/speed.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace course {
 

@@ -1,4 +1,4 @@
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 #include "cache_memory.hpp"
 

@@ -2,7 +2,7 @@
 #include <support/check.hpp>
 #include <support/device.hpp>
 #include <tinytorch/backend/cpu/peak_kernels.hpp>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

@@ -2,7 +2,7 @@
 // counted with the groups that are still on their way behind it.
 #include <support/device_array.hpp>
 #include <support/few.hpp>
-#include <tinytorch/backend/cuda/kernels/gemm_ladder.hpp>
+#include <tinytorch/backend/cuda/kernels/ladder/steps.hpp>
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/async_copies.hpp>
 

@@ -5,7 +5,7 @@
 #include <support/fresh.hpp>
 
 #if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/softmax_grad_strips.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
 using namespace test;

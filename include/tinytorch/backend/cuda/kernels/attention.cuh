@@ -1,5 +1,5 @@
 // Attention on CUDA, forward (contract: backend/cpu/attention.hpp): the kernel for any device and dtype, and
-// the dispatch to tensor cores (attention_tensor.cuh).
+// the dispatch to tensor cores (attention/tensor.cuh).
 //
 // A group of lanes shares a query and holds its row and its result in registers. Tiles of keys and values
 // are loaded into shared memory. Online softmax (a running maximum and sum per query) avoids storing the
@@ -9,9 +9,9 @@
 
 #include <limits>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_tensor.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/attention/heads.cuh>
+#include <tinytorch/backend/cuda/kernels/attention/tensor.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -1,5 +1,5 @@
 // Gradients of attention on CUDA (formulas: backend/cpu/attention_grad.hpp): the kernels for any device and
-// dtype, and the dispatch to tensor cores (attention_grad_tensor.cuh).
+// dtype, and the dispatch to tensor cores (attention/grad_tensor.cuh).
 //
 // Two kernels recompute the probability of each pair of a query and a key. In one, the lanes that share a
 // query sum its dq; in the other, the lanes that share a key sum its dk and dv over the queries of all heads
@@ -9,9 +9,9 @@
 
 #include <limits>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_grad_tensor.cuh>
-#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/attention/grad_tensor.cuh>
+#include <tinytorch/backend/cuda/kernels/attention/heads.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -6,30 +6,14 @@
 
 #include <algorithm>
 #include <numbers>
+#include <tinytorch/backend/cuda/device/activation.cuh>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-// Calls f.operator()<fn>() for an activation that is known only at run time.
-template <class F>
-__device__ __forceinline__ void select_activation(Activation fn, F&& f) {
-  switch (fn) {
-    case Activation::relu:
-      return f.template operator()<Activation::relu>();
-    case Activation::silu:
-      return f.template operator()<Activation::silu>();
-    case Activation::gelu:
-      return f.template operator()<Activation::gelu>();
-    case Activation::gelu_tanh:
-      return f.template operator()<Activation::gelu_tanh>();
-    default:
-      return f.template operator()<Activation::none>();
-  }
-}
 
 template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)

@@ -3,9 +3,9 @@
 // Few rows of x (decoding) read the packed weights directly: a warp computes kWeightRows rows of the weights,
 // and a lane takes every 32nd group of 32 numbers, so that adjacent lanes read adjacent bytes. x is quantized
 // to 8 bits once, by a kernel of its own. Limit: bytes of the packed weights over copy bandwidth. More rows
-// of 16 bits are multiplied by tensor cores (block_groups.cuh, block_few_rows.cuh, block_tiles.cuh) if the
-// format decodes pairs for them. More rows of f32, of other formats, or on older devices, decode the weights
-// into a scratch matrix and call the ordinary product.
+// of 16 bits are multiplied by tensor cores (blocks/warpgroups.cuh, blocks/few_rows.cuh, blocks/tiles.cuh) if
+// the format decodes pairs for them. More rows of f32, of other formats, or on older devices, decode the
+// weights into a scratch matrix and call the ordinary product.
 //
 // A format is a struct with the interface of device/blocks.cuh and a row of kDeviceFormats.
 #pragma once
@@ -15,7 +15,7 @@
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/fp4_blocks.cuh>
 #include <tinytorch/backend/cuda/device/super_blocks.cuh>
-#include <tinytorch/backend/cuda/kernels/block_groups.cuh>
+#include <tinytorch/backend/cuda/kernels/blocks/warpgroups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -1,8 +1,8 @@
 // Sum of a matrix over its rows, the gradient of a bias: a reduction of the first dimension.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

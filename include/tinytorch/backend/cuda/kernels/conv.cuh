@@ -6,18 +6,18 @@
 //
 // K = C / groups * KH * KW. Columns are in scratch memory for a slab of samples at a time; matmul.cuh
 // multiplies. For a 1 x 1 window of stride 1 the image is its columns. Depthwise convolutions
-// (conv_depthwise.cuh) and 16-bit images on tensor cores (conv_implicit.cuh, conv_implicit_grad.cuh) need no
+// (conv/depthwise.cuh) and 16-bit images on tensor cores (conv/implicit.cuh, conv/implicit_grad.cuh) need no
 // columns. Slabs depend on shapes alone and there are no atomics: results are deterministic.
 // Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document
 // processing", 2006.
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
-#include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
-#include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/conv/depthwise.cuh>
+#include <tinytorch/backend/cuda/kernels/conv/implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/conv/implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

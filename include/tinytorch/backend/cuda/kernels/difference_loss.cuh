@@ -1,8 +1,8 @@
 // l1_loss, huber_loss and smooth_l1_loss, and their gradients (contract: backend/cpu/difference_loss.hpp).
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/pair_loss.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/difference_loss.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/division.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

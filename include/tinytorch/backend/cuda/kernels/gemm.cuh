@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

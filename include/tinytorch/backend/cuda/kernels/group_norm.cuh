@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -2,13 +2,13 @@
 //
 // Moves depend only on the element size, not on the type. Additions run in the order of the source's
 // positions, in the compute type: positions are grouped by the row that their index names
-// (grouped_rows.cuh), and each element of a row is summed by one thread. There are no atomics and results
+// (rows/grouped.cuh), and each element of a row is summed by one thread. There are no atomics and results
 // are deterministic. An index out of range reads zeros and is not added.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/grouped_rows.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/rows/grouped.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -6,8 +6,8 @@
 
 #include <optional>
 #include <tinytorch/backend/cuda/device/float8.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm/scale_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
-#include <tinytorch/backend/cuda/kernels/scale_sums.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

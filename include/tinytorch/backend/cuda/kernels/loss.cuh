@@ -1,16 +1,16 @@
 // Losses and their gradients (contracts and formulas: backend/cpu/loss.hpp).
 //
-// cross_entropy_with_grad computes loss and gradient with one read of the logits (cross_entropy_rows.cuh).
+// cross_entropy_with_grad computes loss and gradient with one read of the logits (rows/cross_entropy.cuh).
 // The losses of the rows go to scratch memory and are added in a fixed order, in double. In cross_entropy, a
 // block reads each row that is longer than registers hold. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/cross_entropy_rows.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/pair_loss.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/cross_entropy.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -1,6 +1,6 @@
 // Batched matrix products and x W^T + b, by cuBLASLt if possible, else by gemm.cuh (contract:
 // backend/cpu/matmul.hpp). Linear layers of few rows in 16 bits have a kernel of their own
-// (linear_few_rows.cuh).
+// (gemm/few_rows.cuh).
 //
 // cuBLASLt computes floating-point products whose matrices have a unit stride in rows or columns. It is
 // column-major, so a row-major out = a b is passed as out^T = b^T a^T, and transposes are free. Other
@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
-#include <tinytorch/backend/cuda/kernels/blas_plan.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/linear_few_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm/blas_plan.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm/few_rows.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

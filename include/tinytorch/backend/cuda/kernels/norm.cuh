@@ -1,14 +1,14 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
 // Rows are read once if the device can hold them: narrow rows in tiles (tiles.cuh), most rows by a warp or a
-// block (norm_rows.cuh), long rows in strips of several blocks (norm_strips.cuh). Each longer row is
+// block (rows/norm.cuh), long rows in strips of several blocks (rows/norm_strips.cuh). Each longer row is
 // processed by a block, which reads it again in each pass. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/tiles.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/norm_strips.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/norm_strips.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

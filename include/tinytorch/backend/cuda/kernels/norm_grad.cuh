@@ -1,9 +1,9 @@
 // Normalization of rows, backward: layer_norm_grad and rms_norm_grad (contracts: backend/cpu/norm.hpp), by
-// the kernels of norm_grad_rows.cuh, which residual_norm.cuh uses, too.
+// the kernels of rows/norm_grad.cuh, which residual_norm.cuh uses, too.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/norm_grad_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/norm_grad.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

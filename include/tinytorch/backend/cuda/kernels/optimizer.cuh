@@ -7,8 +7,8 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/optimizer_slots.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/optimizer_rules.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/vector.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <type_traits>
 #include <utility>
 

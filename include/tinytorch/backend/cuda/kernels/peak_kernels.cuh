@@ -10,7 +10,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/planes.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

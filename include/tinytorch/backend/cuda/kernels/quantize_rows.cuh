@@ -14,7 +14,7 @@
 #include <tinytorch/backend/cuda/device/float8.cuh>
 #include <tinytorch/backend/cuda/device/row.cuh>
 #include <tinytorch/backend/cuda/device/segments.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/row_codes.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kernel.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/reduce_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/reduce.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

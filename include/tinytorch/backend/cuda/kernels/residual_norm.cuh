@@ -1,14 +1,14 @@
 // Residual sum with dropout and norm, forward and backward (contract: backend/cpu/residual_norm.hpp).
 //
-// Each element is read once and written once. The kernels of norm_rows.cuh normalize the residual sum, which
+// Each element is read once and written once. The kernels of rows/norm.cuh normalize the residual sum, which
 // ResidualSums computes, rounds to the dtype and stores. In the backward pass the kernels of
-// norm_grad_rows.cuh add the gradient that reaches the sum directly. Limit: memory bandwidth.
+// rows/norm_grad.cuh add the gradient that reaches the sum directly. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/dropout_mask.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/norm_grad_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/norm_grad.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -14,8 +14,8 @@
 #include <tinytorch/backend/cuda/device/segments.cuh>
 #include <tinytorch/backend/cuda/device/tiles.cuh>
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/softmax_strips.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 #include <tinytorch/backend/cuda/device/walk.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <utility>
 

@@ -5,7 +5,7 @@
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/device/elements.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

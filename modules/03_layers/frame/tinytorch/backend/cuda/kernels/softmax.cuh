@@ -6,7 +6,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/elements.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

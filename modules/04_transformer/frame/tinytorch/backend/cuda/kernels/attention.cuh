@@ -4,8 +4,8 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/attention/heads.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -5,7 +5,7 @@
 // of two positions comes first is chance, and floating-point sums depend on their order. Here each row has
 // one owner, the block of the first position that names it, and the owner adds the others in the order of
 // their positions. It compares N indices with N: production code sorts the positions by row instead (the
-// library's kernels/grouped_rows.cuh).
+// library's kernels/rows/grouped.cuh).
 //
 // Task 4.17: embedding_kernel, embedding_grad_kernel, embedding_grad. The given parts of this header are in
 // modules/04_transformer/frame/tinytorch/backend/cuda/kernels/embedding.cuh, which includes this file.

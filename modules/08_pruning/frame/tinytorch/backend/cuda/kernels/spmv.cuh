@@ -6,8 +6,8 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/linear_result.cuh>
-#include <tinytorch/backend/cuda/kernels/launch.hpp>
-#include <tinytorch/backend/cuda/kernels/padded_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/rows/padded.cuh>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

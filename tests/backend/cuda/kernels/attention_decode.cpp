@@ -1,0 +1,58 @@
+// attention_decode/paged.cuh, attention_decode.cuh and kv_append.cuh: attention to a cache.
+#include <support/few.hpp>
+#include <support/fresh.hpp>
+#include <support/kv_kernels.hpp>
+
+using namespace test;
+
+#if TINYTORCH_WITH_CUDA
+
+using OnDevice =
+    KvKernels<DeviceArray, kernels::kv_append, kernels::attention_decode, kernels::append_and_attend>;
+
+TEST_CASE("attention to a cache equals the definition: every kind, dtype, grouping and length" *
+          needs_devices()) {
+  OnDevice::check_kinds(few_cases());
+}
+
+TEST_CASE("lengths at the borders of splits and pages; sequences without rows; windows" * needs_devices()) {
+  for (const KvFormat format : {KvFormat::of_dtype, KvFormat::fp8, KvFormat::i4})
+    OnDevice::check_borders(few_cases(), format);
+}
+
+TEST_CASE("heads up to 256 features, in words and by element" * needs_devices()) {
+  uint64_t seed = 40;
+  for (const int64_t D : {16, 24, 100, 128, 160, 256, 255}) {
+    if (test::left_out(3)) continue;
+    for (const auto& [cached, format] : {std::pair{f32, KvFormat::of_dtype},
+                                         {bf16, KvFormat::of_dtype},
+                                         {i8, KvFormat::of_dtype},
+                                         {f32, KvFormat::fp8},
+                                         {f32, KvFormat::i4}}) {
+      KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .past = {280}, .rows = {1}};
+      c.heads = c.groups = 2, c.head_size = D, c.seed = ++seed;
+      OnDevice::check(c);
+      c.groups = 1, c.rows = {3};
+      OnDevice::check(c);
+    }
+  }
+}
+
+TEST_CASE("queries of 16 bits, on tensor cores: heads of whole words, groups, windows, rings" *
+          needs_devices() * test::long_on_emulator()) {
+  OnDevice::check_narrow();
+}
+
+TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step" *
+          needs_devices()) {
+  OnDevice::check_bits({16, 1000}, few_cases());
+}
+
+TEST_CASE("a block that computes several splits in turn changes no bit" * needs_devices() *
+          test::long_on_emulator()) {
+  OnDevice::check_bits_of_many(std::max(10, 3 * tinytorch::backend::cuda::properties(0).multiprocessors));
+}
+
+#else
+TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
+#endif
