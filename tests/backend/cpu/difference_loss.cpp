@@ -15,8 +15,8 @@ TEST_CASE("losses of a difference and both gradients equal the definition") {
           INFO("delta ", p.delta, ", ", shape.str(), ", reduction ", static_cast<int>(reduction));
           const Shape result = reduction == LossReduction::none ? shape : Shape{};
           Array x = Array::random(dtype, shape, 1, -3, 3, Layout::gaps),
-                      t = Array::random(dtype, shape, 2, -2, 2, Layout::gaps),
-                      grad = Array::random(dtype, result, 3);
+                t = Array::random(dtype, shape, 2, -2, 2, Layout::gaps),
+                grad = Array::random(dtype, result, 3);
           Array loss(dtype, result), dx(dtype, shape), dt(dtype, shape), alone(dtype, shape);
           kernels::difference_loss(p, loss.view(), x.view(), t.view(), reduction);
           kernels::difference_loss_grad(p, dx.view(), dt.view(), grad.view(), x.view(), t.view(), reduction);
@@ -36,7 +36,7 @@ TEST_CASE("losses of a difference and both gradients equal the definition") {
 TEST_CASE("NaN stays in losses of a difference and in their gradients; a difference of 0 has no gradient") {
   for (const DifferenceLoss& p : kDifferenceLosses) {
     Array x = Array::from(f32, {3}, {NAN, 2, INFINITY}), t = Array::from(f32, {3}, {1, 2, 1}),
-                one = Array::from(f32, {3}, {1, 1, 1});
+          one = Array::from(f32, {3}, {1, 1, 1});
     Array loss(f32, {3}), dx(f32, {3});
     kernels::difference_loss(p, loss.view(), x.view(), t.view(), LossReduction::none);
     kernels::difference_loss_grad(p, dx.view(), {}, one.view(), x.view(), t.view(), LossReduction::none);

@@ -17,7 +17,7 @@ TEST_CASE("interpolation and its gradient equal the matrices of their weights") 
              static_cast<int>(how));
         const Shape in{s.planes, s.rows, s.columns}, result{s.planes, s.new_rows, s.new_columns};
         Array x = Array::random(dtype, in, 1, -2, 2, Layout::gaps),
-                    g = Array::random(dtype, result, 2, -2, 2, Layout::gaps);
+              g = Array::random(dtype, result, 2, -2, 2, Layout::gaps);
         Array y(dtype, result), dx(dtype, in);
         kernels::interpolate(y.view(), x.view(), axes);
         kernels::interpolate_grad(dx.view(), g.view(), axes);
