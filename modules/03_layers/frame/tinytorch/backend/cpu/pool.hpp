@@ -22,6 +22,7 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND) || defined(TINYTORCH_TASK)
+#include <cmath>
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
