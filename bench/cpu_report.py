@@ -23,7 +23,8 @@ from op_list import read_ops  # noqa: E402
 RESULTS = ROOT / "bench/results"
 MACHINES = {  # folder of results: text about the machine in the table's caption
     RESULTS / "avx512": "Zen 5: AVX-512 with instructions for bytes and bf16; two of two processors.",
-    RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors. Rows of any shape: Emerald Rapids, two of two.",
+    RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors. Rows of any shape: Emerald Rapids, two of two. "
+             "Layers, statistics, losses and further optimizers: Zen 4, two of two.",
     RESULTS / "avx2": "Zen 3: AVX2, and no instructions for bytes or bf16; two of two processors.",
 }
 OPS = read_ops()
@@ -113,6 +114,27 @@ def grid(results, text, begin):
     return text, 0.85, 1.0, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
 
+LAYERS = {  # rows of layers_cpu.json: the beginnings of the names of their cases
+    "convolutions of sequences and volumes, transposed ones": ("conv1d", "conv3d", "conv_transpose"),
+    "interpolation, nearest and bilinear": ("interpolate",),
+    "sums by Einstein's notation": ("einsum",),
+    "masks, positions, repetition": ("masked_select", "nonzero", "rows of a mask", "repeat", "roll"),
+    "median, quantile, unique, histc, multinomial, cdist, cov": ("median", "quantile", "unique", "histc", "multinomial", "cdist", "cov"),
+    "losses: Huber, KL, binary cross-entropy, triplet": ("huber", "kl_div", "bce", "triplet"),
+    "LSTM": ("LSTM",),
+    "GRU and RNN": ("GRU", "RNN"),
+    "attention as a layer": ("Multihead",),
+    "SGD with momentum, RMSprop, Adagrad, AMSGrad": ("sgd", "rmsprop", "adagrad", "adamw amsgrad"),
+}
+
+
+def layers(results, text):
+    """Row of cases in layers_cpu.json, with their gradients where they have one."""
+    cases = [c for c in results.load("layers_cpu.json")["cases"] if c["name"].startswith(LAYERS[text])]
+    worst = max(cases, key=lambda c: c["ratio"])
+    return f"{text} / PyTorch", 0.7, 1.0, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
+
+
 def members(results, text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
     """Row of the named cases in ops_cpu.json against the faster of PyTorch and Eigen. The value is the mean at the size for
     which the mean is lowest."""
@@ -184,6 +206,7 @@ def rows(results):
         (members, "AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
         (members, "AdamW, 10M parameters / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
         (adamw_bandwidth,),
+        *((layers, text) for text in LAYERS),
         (members, "digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
         (gpt2,),
         (overhead,),

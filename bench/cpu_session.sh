@@ -54,6 +54,12 @@ ops() {
   "$PYTHON" bench/compare_ops.py --bench "$bin/bench_ops" --python "$PYTHON" --threads "$1" --rounds "$ROUNDS" \
     --out "$(into "$1")/ops_cpu.json"
 }
+layers() { # what cpu_report.py lists in LAYERS
+  "$PYTHON" bench/compare_ops.py --bench "$bin/bench_ops" --python "$PYTHON" --threads "$1" --rounds "$ROUNDS" --sizes 4194304 \
+    --only conv1d conv3d conv_transpose interpolate einsum masked_select nonzero "rows of a mask" repeat roll median quantile \
+    unique histc multinomial cdist "cov " huber kl_div "bce_with_logits 4M" triplet LSTM GRU RNN Multihead amsgrad "sgd " rmsprop \
+    adagrad --out "$(into "$1")/layers_cpu.json"
+}
 gpt2() {
   "$PYTHON" bench/compare_gpt2.py --bench "$bin/bench_gpt2" --python "$PYTHON" --threads "$1" --rounds "$ROUNDS" --fused \
     --out "$(into "$1")/gpt2_cpu.json"
@@ -70,11 +76,11 @@ run() { # stage, and what it takes
   [ $status = 0 ] || failed=1
 }
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(build gemm narrow gemv ops gpt2 overhead report)
+[ ${#stages[@]} -gt 0 ] || stages=(build gemm narrow gemv ops layers gpt2 overhead report)
 for stage in "${stages[@]}"; do
   case $stage in
   build | report) run "$stage" ;;
-  gemm | narrow | gemv | ops | gpt2 | overhead)
+  gemm | narrow | gemv | ops | layers | gpt2 | overhead)
     for threads in $THREADS; do
       mkdir -p "$(into "$threads")"
       run "$stage" "$threads"

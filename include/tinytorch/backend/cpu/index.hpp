@@ -28,25 +28,48 @@ TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <algorithm>
 #include <cstring>
 #include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// copy(r, row) for each row r of out and the row of x that it takes.
+template <class F>
+void for_taken_rows(const int64_t* row_of, int64_t outer, int64_t n, int64_t size, int64_t grain, F&& copy) {
+  parallel_for(outer * n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end;) {
+      const int64_t first = r / n * n, last = std::min(end, first + n);
+      for (const int64_t base = r / n * size; r < last; ++r) copy(r, base + row_of[r - first]);
+    }
+  });
+}
+// Rows of one element, which is a word; other rows may begin between words.
+template <class Word>
+void take_words(const View& out, const View& x, const int64_t* row_of, int64_t outer, int64_t n,
+                int64_t size) {
+  const auto* const from = x.as<const Word>();
+  auto* const to = out.as<Word>();
+  for_taken_rows(row_of, outer, n, size, 16384, [=](int64_t r, int64_t row) { to[r] = from[row]; });
+}
+
 TT_API void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n,
                       int64_t size, int64_t inner) {
   const auto bytes = inner * static_cast<int64_t>(size_of(x.dtype));
+  const int64_t* row_of = index.as<const int64_t>();
+  if (inner == 1) {
+    if (bytes == 1) return take_words<uint8_t>(out, x, row_of, outer, n, size);
+    if (bytes == 2) return take_words<uint16_t>(out, x, row_of, outer, n, size);
+    if (bytes == 4) return take_words<uint32_t>(out, x, row_of, outer, n, size);
+    return take_words<uint64_t>(out, x, row_of, outer, n, size);
+  }
   const char* from = x.as<const char>();
   char* to = out.as<char>();
-  const int64_t* row_of = index.as<const int64_t>();
-  parallel_for(outer * n, std::max<int64_t>(1, 65536 / std::max<int64_t>(bytes, 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t r = begin; r < end; ++r) {
-                   const char* row = from + (r / n * size + row_of[r % n]) * bytes;
-                   std::memcpy(to + r * bytes, row, static_cast<size_t>(bytes));
-                 }
-               });
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(bytes, 1));
+  for_taken_rows(row_of, outer, n, size, grain, [=](int64_t r, int64_t row) {
+    std::memcpy(to + r * bytes, from + row * bytes, static_cast<size_t>(bytes));
+  });
 }
 
 TT_API void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n,

@@ -6,6 +6,9 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
+#include <algorithm>
+#include <tinytorch/backend/cpu/true_positions.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/ops/inplace.hpp>
 #include <vector>
@@ -26,19 +29,34 @@ TT_API Tensor Tensor::operator[](std::initializer_list<IndexItem> items) const {
   return x;
 }
 
+// The positions at which a mask (bool) is true, in row-major order.
+inline std::vector<int64_t> true_places(const Tensor& mask, Loc loc) {
+  return backend::cpu::true_positions(contiguous(mask.detach().to(cpu, loc), loc).view_of());
+}
+
 TT_API Tensor nonzero(const Tensor& x, Loc loc) {
   require_defined("nonzero", loc, x);
-  const std::vector<bool> set = x.detach().to(DType::boolean, loc).to(cpu, loc).to_vector<bool>();
-  const int rank = x.rank();
-  const int64_t count = std::count(set.begin(), set.end(), true);
-  Tensor out = empty({count, rank}, DType::i64, cpu, loc);
-  int64_t* next = count > 0 ? out.data<int64_t>() : nullptr;
-  for (size_t i = 0; i < set.size(); ++i) {
-    if (!set[i]) continue;
-    int64_t rest = static_cast<int64_t>(i);
-    for (int d = rank - 1; d >= 0; rest /= x.shape()[d--]) next[d] = rest % x.shape()[d];
-    next += rank;
-  }
+  const std::vector<int64_t> places = true_places(x.to(DType::boolean, loc), loc);
+  const auto count = static_cast<int64_t>(places.size());
+  const int last = x.rank() - 1;
+  Tensor out = empty({count, x.rank()}, DType::i64, cpu, loc);
+  if (count == 0 || last < 0) return out.to(x.device(), loc);
+  int64_t* const to = out.data<int64_t>();
+  const int64_t row = x.shape()[last];
+  parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
+    // Neighbours mostly lie in one row, whose coordinates are computed once.
+    int64_t at[kMaxRank], first = -1;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t place = places[static_cast<size_t>(i)];
+      if (first < 0 || place >= first + row) {
+        int64_t rest = place / row;
+        first = rest * row;
+        for (int d = last - 1; d >= 0; rest /= x.shape()[d--]) at[d] = rest % x.shape()[d];
+      }
+      int64_t* const next = std::copy(at, at + last, to + i * (last + 1));
+      *next = place - first;
+    }
+  });
   return out.to(x.device(), loc);
 }
 
@@ -71,10 +89,7 @@ inline RowIndex row_index(const Tensor& x, const Tensor& index, Loc loc) {
   }
   const Tensor near = index.detach().to(cpu, loc);
   if (mask) {
-    const std::vector<bool> set = near.to_vector<bool>();
-    for (size_t i = 0; i < set.size(); ++i) {
-      if (set[i]) r.rows.push_back(static_cast<int64_t>(i));
-    }
+    r.rows = true_places(near, loc);
     r.lead = Shape{static_cast<int64_t>(r.rows.size())};
     return r;
   }
