@@ -10,6 +10,7 @@
 #   narrow      products of bytes and bf16 against oneDNN
 #   gemv        weights of 32, 16, 8 and 4 bits against reading them
 #   ops         every function, convolutions, attention, AdamW and an epoch of digits against PyTorch
+#   layers      convolutions beyond two dimensions, recurrent layers, masks, statistics, losses, optimizers against PyTorch
 #   gpt2        a training step of GPT-2 124M against PyTorch, with its fused AdamW
 #   overhead    functions of one element
 #   report      bench/cpu_report.py --write
