@@ -453,6 +453,13 @@ def lint_file_size(tree):
     return [f"{tree.name(p)}: {p.stat().st_size} bytes" for p in tree.files() if p.stat().st_size > 1_000_000]
 
 
+def lint_readme(tree):
+    """README.md has at most 150 lines, two screens; details are in the README of their folder."""
+    readme = tree.root / "README.md"
+    lines = len(readme.read_text().splitlines()) if readme.exists() else 0
+    return [f"README.md has {lines} lines"] if lines > 150 else []
+
+
 def lint_modules(tree):
     """The table of modules in README.md agrees with modules/course.json."""
     course = json.loads((tree.root / "modules" / "course.json").read_text())
@@ -553,6 +560,6 @@ def stale_cut(tree, frame, module, header):
     return [] if frames.same(today, frame.read_text()) else [
         f"{tree.name(frame)} is not what include/{header} gives: run `python3 modules/frames.py`"]
 
-LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_umbrellas, lint_mirrored_tests, lint_header_length,
+LINTS = [lint_readme, lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_umbrellas, lint_mirrored_tests, lint_header_length,
          lint_function_length, lint_macros, lint_virtual_functions, lint_top_level, lint_machine_paths, lint_unfinished, lint_fragments, lint_file_size,
          lint_modules, lint_checks, lint_api, lint_frames]

@@ -13,6 +13,7 @@ import lints
 ROOT = Path(__file__).resolve().parents[2]
 LONG_BODY = "\n".join("  x += 1;" for _ in range(60))
 FAULTS = [  # lint, file, text with the fault, part of the complaint
+    (lints.lint_readme, "README.md", "text\n" * 151, "README.md has 151 lines"),
     (lints.lint_includes, "include/tinytorch/tensor/a.hpp", '#include "b.hpp"\n', "relative"),
     (lints.lint_includes, "tests/a.cpp", '#include "../include/b.hpp"\n', "relative"),
     (lints.lint_includes, "tests/a.cpp", "#include <tinytorch/no/such.hpp>\n", "there is no"),

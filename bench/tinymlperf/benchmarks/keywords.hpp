@@ -73,7 +73,7 @@ inline std::vector<BundledModel> keyword_models() {
   return {
       {"ds-cnn", "Depthwise-separable convolutions, 32 channels. The baseline.", 6, 8e-3,
        Json{{"layers", ds_cnn(32, 3)}}},
-      {"ds-cnn-narrow", "The same with 8 channels and one block less: too small.", 6, 8e-3,
+      {"ds-cnn-narrow", "Depthwise-separable convolutions, 8 channels, one block fewer: too small.", 6, 8e-3,
        Json{{"layers", ds_cnn(8, 2)}}},
   };
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <tinymlperf/support/json_fields.hpp>
@@ -15,6 +17,14 @@
 namespace tinymlperf {
 
 constexpr const char* kHeaderFolder = "include";
+
+// "; it is PATH now" for a header of an earlier version that has moved since, else "".
+inline std::string moved_to(const std::string& name) {
+  std::ifstream file(std::filesystem::path(tinytorch_tree::kSourceFolder) / "modules" / "moved.json");
+  const auto moved = nlohmann::json::parse(file, nullptr, false);
+  if (!moved.is_object() || !moved.contains(name)) return "";
+  return "; it is include/" + moved[name].get<std::string>() + " now";
+}
 
 class HeaderSet {
  public:
@@ -47,10 +57,11 @@ class HeaderSet {
         std::filesystem::path(tinytorch_tree::kSourceFolder) / "include" / name;
     if (!name.starts_with("tinytorch/") || library.lexically_normal() != library ||
         !std::filesystem::is_regular_file(library))
-      throw Refusal(path, "",
-                    "the path of the library's header that it replaces (move new code into such a header, or "
-                    "beside plugin.cpp)",
-                    "a file that replaces nothing, since the library has no include/" + name);
+      throw Refusal(
+          path, "",
+          "the path of the library's header that it replaces (move new code into such a header, or "
+          "beside plugin.cpp)",
+          "a file that replaces nothing, since the library has no include/" + name + moved_to(name));
     names_.insert(std::ranges::upper_bound(names_, name), name);
     bytes_ += bytes;
     if (names_.size() > kMost || bytes_ > kMostBytes)

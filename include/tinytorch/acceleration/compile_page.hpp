@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// F: what compile() or compile_step() returns.
+// F is the type of the function that compile() or compile_step() returns.
 template <class F>
 std::string compile_page(const F& f, const std::string& title = "Compiled function") {
   std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>" +

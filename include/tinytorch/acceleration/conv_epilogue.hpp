@@ -136,9 +136,9 @@ class ConvEpilogues {
         if (x.shape[d] > 1 && other.strides[d] != x.strides[d]) return false;
       return true;
     };
-    const bool dense =
+    const bool without_gaps =
         is_contiguous(x.shape, x.strides) || x.strides == backend::channels_last_strides(x.shape);
-    if (!dense || !like_x(y) || y.kind != ValueKind::computed) return std::nullopt;
+    if (!without_gaps || !like_x(y) || y.kind != ValueKind::computed) return std::nullopt;
     backend::EpilogueStep out;
     backend::ImageStep image;
     out.first = first;

@@ -68,7 +68,7 @@ class RecomputeSearch {
     return graph_.value(s.outputs[0]).device.is_cpu() ? 8 : 128;
   }
 
-  // The first read of any result of step s after the peak; nothing if the step cannot be run again.
+  // Finds the first read, after the peak, of any result of step s; nullopt if the step cannot be run again.
   std::optional<Choice> candidate(int s) const {
     const GraphStep& step = graph_.steps[static_cast<size_t>(s)];
     const int steps = static_cast<int>(graph_.steps.size());

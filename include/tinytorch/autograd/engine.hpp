@@ -16,7 +16,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // The nodes that a backward pass from root visits: root first, each node once and before every node that it
-// was computed from. Newest first is such an order.
+// was computed from. Visiting nodes from the newest to the oldest is one such order.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root);
 // Adds d(result)/d(leaf), times `gradient`, to grad() of every leaf. Without a gradient, result must have one
 // element.
@@ -93,10 +93,10 @@ inline void keep_grad(GradState& owner, Tensor g) {
   if (owner.grad.defined()) {
     add_to_grad(owner, g);
   } else {
-    const bool dense =
+    const bool without_gaps =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
-    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && dense;
-    owner.grad = sole_owner ? g.detach() : dense ? g.detach().clone() : g.detach().contiguous();
+    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && without_gaps;
+    owner.grad = sole_owner ? g.detach() : without_gaps ? g.detach().clone() : g.detach().contiguous();
   }
 }
 inline void accumulate_leaf(GradState& leaf, Tensor g) {

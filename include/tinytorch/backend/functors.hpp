@@ -236,7 +236,7 @@ TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
     if constexpr (fn == div) return a / b;
     if constexpr (fn == pow) return power(a, b);
     if constexpr (fn == relu_grad) return b > T(0) ? a : T(0);
-    if constexpr (fn == leaky_relu_grad) return b < T(0) ? a * p0 : a;
+    if constexpr (fn == leaky_relu_grad) return b > T(0) ? a : a * p0;
     if constexpr (fn == tanh_grad) return a * (T(1) - b * b);
     if constexpr (fn == sigmoid_grad) return a * b * (T(1) - b);
     if constexpr (fn == silu_grad) return a * silu_derivative(b);

@@ -87,8 +87,8 @@ inline void sort_dimensions(Shape& shape, std::span<Strides> strides) {
 
 inline constexpr size_t kMostInputs = 3;  // inputs of an elementwise function
 
-// Stretches the inputs to the shape of out, and sorts the dimensions of all views into the memory order of
-// out.
+// Stretches the inputs to the shape of out, and permutes the dimensions of all views to match the memory
+// order of out.
 inline void sort_views(View& out, std::span<View> in) {
   Shape shape = out.shape;
   Strides strides[kMostInputs + 1] = {out.strides};

@@ -1,6 +1,6 @@
 // Vectors of 32 bytes and their dot products: the inner step of products of packed weights, whose blocks have
-// 32 codes, or whose rows are multiplied eight at a time, 4 codes of each. The vectors have this size on
-// every processor, since wider ones would span blocks.
+// 32 codes, or which are multiplied as eight rows at a time, four codes from each row. The vectors have this
+// size on every processor, since wider ones would span blocks.
 #pragma once
 
 #include <algorithm>

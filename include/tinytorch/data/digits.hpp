@@ -257,15 +257,16 @@ inline void ink_from_distance(Canvas& canvas, int32_t radius, int32_t edge, int3
 
 // Blends in the 3 x 3 binomial filter with weight share / 256; pixels outside the image are empty.
 inline void blur(Canvas& canvas, int32_t share) {
-  constexpr int kWide = kDigitSide + 2;
-  std::array<int32_t, kWide * kWide> padded{};
+  constexpr int kPaddedSide = kDigitSide + 2;
+  std::array<int32_t, kPaddedSide * kPaddedSide> padded{};
   for (int y = 0; y < kDigitSide; ++y) {
     for (int x = 0; x < kDigitSide; ++x)
-      padded[static_cast<size_t>((y + 1) * kWide + x + 1)] = canvas[static_cast<size_t>(y * kDigitSide + x)];
+      padded[static_cast<size_t>((y + 1) * kPaddedSide + x + 1)] =
+          canvas[static_cast<size_t>(y * kDigitSide + x)];
   }
   for (int y = 0; y < kDigitSide; ++y) {
-    const int32_t* above = padded.data() + y * kWide;
-    const int32_t *here = above + kWide, *below = here + kWide;
+    const int32_t* above = padded.data() + y * kPaddedSide;
+    const int32_t *here = above + kPaddedSide, *below = here + kPaddedSide;
     int32_t* row = canvas.data() + y * kDigitSide;
     for (int x = 0; x < kDigitSide; ++x) {
       const int32_t sides = above[x] + 2 * above[x + 1] + above[x + 2] + 2 * here[x] + 4 * here[x + 1] +

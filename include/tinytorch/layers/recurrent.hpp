@@ -190,8 +190,8 @@ class Recurrent : public RecurrentBase {
             {squeeze(last.hidden, 1), last.cell.defined() ? squeeze(last.cell, 1) : Tensor()}};
   }
 
-  // The same for packed sequences, whose outputs are packed, too. States have the order of the sequences
-  // before packing.
+  // Runs the layer on packed sequences; the outputs are packed as well. States have the order of the
+  // sequences before packing.
   std::pair<PackedSequence, RecurrentState> run(const PackedSequence& packed, const RecurrentState& given,
                                                 Loc loc) {
     const bool first = options.batch_first, sorted = !packed.sorted_indices.defined();

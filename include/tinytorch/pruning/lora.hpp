@@ -139,7 +139,7 @@ std::vector<LoraPlace> lora_places_of(Model& model, bool packed) {
     auto& block = model.blocks[i];
     const std::string path = "model.layers." + std::to_string(i) + ".";
     const auto& o = block.attention.options;
-    // Rows are counted by the weights, which structured pruning shrinks; packed layers are no places.
+    // Sizes come from the weights, because structured pruning shrinks them. A packed layer gets no adapter.
     const auto rows = [](const Linear& layer) { return layer.weight.defined() ? layer.weight.size(0) : 0; };
     const HeadCounts heads = head_counts(o, rows(block.attention.qkv));
     const int64_t q = heads.heads * o.head_size, kv = heads.groups * o.head_size;

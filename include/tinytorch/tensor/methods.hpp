@@ -131,7 +131,7 @@ struct TensorMethods {
   Tensor trace(TT_LOC) const;
   Tensor max(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
   Tensor min(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
-  // With a dimension written without braces, as in PyTorch: the values and their positions.
+  // A dimension may be written without braces, as in PyTorch: these return the values and their positions.
   template <std::integral Dim>
   ValuesAndIndices max(Dim dim, bool keepdim = false, TT_LOC) const;
   template <std::integral Dim>
@@ -151,7 +151,7 @@ struct TensorMethods {
   Tensor argmin(TT_LOC) const;
   Tensor prod(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
   Tensor norm(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
-  // With numbers, as in PyTorch: norm(p) of all elements, norm(p, dim) along a dimension.
+  // Numbers select the norm, as in PyTorch: norm(p) of all elements, norm(p, dim) along a dimension.
   template <class Number>
   requires std::is_arithmetic_v<Number> Tensor norm(Number p, TT_LOC)
   const;

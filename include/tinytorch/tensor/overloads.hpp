@@ -233,7 +233,7 @@ inline Tensor adaptive_avg_pool2d(const Tensor& x, const int64_t (&out)[2], TT_L
 // PyTorch's list of widths, which begins with the last dimension: pad(x, {left, right, top, bottom}). Pairs,
 // pad(x, {{1, 1}, {2, 2}}), begin with the first dimension. Throws TT-RANGE-08 if it fits no dimensions.
 TT_API Tensor pad(const Tensor& x, std::initializer_list<int64_t> widths, Scalar value = 0, TT_LOC);
-// Without training, x itself: dropout(x, 0.5, training()).
+// Returns x itself outside of training: dropout(x, 0.5, training()).
 template <std::same_as<bool> Flag>
 Tensor dropout(const Tensor& x, double p, Flag training, TT_LOC) {
   return training ? dropout(x, p, default_generator(), loc) : x;

@@ -64,32 +64,32 @@ void check_tile(int64_t rows, int64_t cols, int64_t depth, bool accumulate = fal
   }
 }
 
-constexpr int64_t kWide = cpu::kNR<float>;
+constexpr int64_t kColumns = cpu::kNR<float>;
 
 }  // namespace
 
 TEST_CASE("6.4 a whole tile, of any depth") {
-  for (const int64_t depth : {1, 2, 3, 16, 100}) check_tile<float>(cpu::kMR, kWide, depth);
+  for (const int64_t depth : {1, 2, 3, 16, 100}) check_tile<float>(cpu::kMR, kColumns, depth);
   for (const int64_t depth : {1, 7, 64}) check_tile<double>(cpu::kMR, cpu::kNR<double>, depth);
 }
 
 TEST_CASE("6.4 partial tiles write nothing outside") {
   for (int64_t rows = 1; rows <= cpu::kMR; ++rows)
-    for (const int64_t cols : {int64_t{1}, kWide / 2, kWide / 2 + 1, kWide - 1, kWide})
+    for (const int64_t cols : {int64_t{1}, kColumns / 2, kColumns / 2 + 1, kColumns - 1, kColumns})
       check_tile<float>(rows, cols, 5);
   check_tile<double>(2, 3, 9);
 }
 
 TEST_CASE("6.4 the product replaces c, or is added to it") {
   for (const int64_t depth : {1, 30}) {
-    check_tile<float>(cpu::kMR, kWide, depth, true);
-    check_tile<float>(4, kWide - 3, depth, true);
+    check_tile<float>(cpu::kMR, kColumns, depth, true);
+    check_tile<float>(4, kColumns - 3, depth, true);
     check_tile<double>(5, cpu::kNR<double> - 1, depth, true);
   }
 }
 
 TEST_CASE("6.4 no steps: zeros, or c as it was") {
-  check_tile<float>(cpu::kMR, kWide, 0);
+  check_tile<float>(cpu::kMR, kColumns, 0);
   check_tile<float>(3, 5, 0, true);
 }
 
@@ -98,7 +98,8 @@ TEST_CASE("6.4 a long sum in f64 keeps its digits") { check_tile<double>(cpu::kM
 TEST_CASE("6.4 a whole sum is added to c, not its terms") {
   // 1 + 2^-24 + 2^-24 is 1 in f32 if each term is added to c, but 1 + 2^-23 if their sum is.
   std::vector<float> a(static_cast<size_t>(2 * cpu::kMR), 1),
-      b(static_cast<size_t>(2 * kWide), std::ldexp(1.0f, -24)), c(static_cast<size_t>(cpu::kMR * kWide), 1);
-  cpu::ladder::tile_product<float>(c.data(), kWide, a.data(), b.data(), 2, cpu::kMR, kWide, true);
+      b(static_cast<size_t>(2 * kColumns), std::ldexp(1.0f, -24)),
+      c(static_cast<size_t>(cpu::kMR * kColumns), 1);
+  cpu::ladder::tile_product<float>(c.data(), kColumns, a.data(), b.data(), 2, cpu::kMR, kColumns, true);
   for (const float x : c) expect_equal("1 + (2^-24 + 2^-24)", x, 1 + std::ldexp(1.0f, -23));
 }

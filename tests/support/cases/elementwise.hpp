@@ -56,7 +56,7 @@ inline std::vector<OpCase> unary_cases() {
       OP("torch.erf(x)", erf(x)).exact(UnaryFn::erf, [](double x) { return std::erf(x); }, 12, -4, 4).bench("x"),
       OP("F.leaky_relu(x)", leaky_relu(x)).exact(UnaryFn::leaky_relu, [](double x) { return x < 0 ? 0.01 * x : x; }, 1, -3, 3).parameters(0.01).nudged(away_from({0})).bench("x"),
       OP("F.leaky_relu(x, 0.25)", leaky_relu(x, 0.25)).exact(UnaryFn::leaky_relu, [](double x) { return x < 0 ? 0.25 * x : x; }, 1, -3, 3).parameters(0.25)
-          .derivative_at_x(BinaryFn::leaky_relu_grad, [](double x) { return x < 0 ? 0.25 : 1.0; }).nudged(away_from({0})),
+          .derivative_at_x(BinaryFn::leaky_relu_grad, [](double x) { return x > 0 ? 1.0 : 0.25; }).nudged(away_from({0})),
       OP("F.silu(x)", silu(x)).exact(UnaryFn::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8).bench("x")
           .derivative_at_x(BinaryFn::silu_grad, [](double x) { return sigmoid_exact(x) * (1 + x * (1 - sigmoid_exact(x))); }),
       // For negative x, 1 + erf(x / sqrt(2)) cancels.

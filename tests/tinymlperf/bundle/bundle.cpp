@@ -265,6 +265,8 @@ TEST_CASE("tier T2: headers that replace the library's, with a plugin, with a mo
   CHECK(holds(refused("include/tinytorch/tensor/mine.hpp"),
               "the library has no include/tinytorch/tensor/mine.hpp"));
   CHECK(holds(refused("include/tinymlperf/judge/match.hpp"), "replaces nothing"));
+  CHECK(holds(refused("include/tinytorch/backend/cpu/gemv.hpp"),
+              "; it is include/tinytorch/backend/cpu/gemm/gemv.hpp now"));
   CHECK(holds(refused("include/view.hpp"), "or beside plugin.cpp"));
   CHECK(holds(refused("include/tinytorch/backend/cuda/kernels/softmax.cuh"), "a .hpp header"));
   CHECK(holds(refused("include/tinytorch/README.md"), "a .hpp header"));

@@ -1,5 +1,5 @@
 // The ops of the benchmark `krn` by the library's kernels, which have the same names on every device: a
-// Backend is a struct of them (library_kernels.hpp, device/library_program.hpp). Inputs and output are
+// Backend is a struct of them (library_kernels.hpp on the CPU). Inputs and output are
 // row-major; nothing is copied.
 #pragma once
 

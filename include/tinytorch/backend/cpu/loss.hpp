@@ -18,7 +18,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // ignored.
 TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
                           const CrossEntropyParameters& parameters);
-// dx [N, V] from grad, the gradient of the loss, of its shape.
+// Computes dx [N, V] from grad, which has the shape of the loss.
 TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                                const View& lse, const CrossEntropyParameters& parameters);
 // Loss and gradient in one pass over the logits, where the gradient of the loss is the constant `grad`: each

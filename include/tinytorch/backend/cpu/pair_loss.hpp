@@ -4,13 +4,11 @@
 // threads.
 #pragma once
 
-#include <tinytorch/backend/parameters.hpp>
-
-#if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/backend/cpu/loops/runs.hpp>
+#include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 
@@ -74,4 +72,3 @@ void pair_loss_grad(Slope slope, const View& out, const View& grad, const View& 
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
-#endif

@@ -51,7 +51,7 @@ template <class T>
 void convert_kernel(T* out, const T* const* in, int64_t n, const double*) {
   if (out != in[0]) std::copy(in[0], in[0] + n, out);
 }
-// A conversion to bool: later steps read 0 or 1.
+// Converts values to bool, so that later steps read 0 or 1.
 template <class T>
 void convert_to_bool_kernel(T* out, const T* const* in, int64_t n, const double*) {
   const T* x = in[0];

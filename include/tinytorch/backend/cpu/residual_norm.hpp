@@ -16,8 +16,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
                           const View& residual, const View& weight, const View& bias,
                           const ResidualNorm& parameters);
-// dx, dresidual, dweight and dbias from dout and dsum, the gradients of out and sum; dsum may be without data
-// (zero). dx, dweight and dbias may be without data. dx may be the memory of dresidual if p is 0.
+// Computes dx, dresidual, dweight and dbias from dout and dsum, the gradients of out and sum; dsum may be
+// without data (zero). dx, dweight and dbias may be without data. dx may be the memory of dresidual if p is
+// 0.
 TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
                                const View& dout, const View& dsum, const View& sum, const View& mean,
                                const View& rstd, const View& weight, const ResidualNorm& parameters);

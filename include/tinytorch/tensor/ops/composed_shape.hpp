@@ -217,7 +217,7 @@ TT_API Tensor unflatten(const Tensor& x, int dim, const Shape& sizes, Loc loc) {
   return reshape(x, shape, loc);
 }
 
-// All tensors with at least `rank` dimensions, which are added in front.
+// Returns the tensors with dimensions of size 1 added in front, up to `rank`.
 inline Tensors with_rank(const char* op, const Tensors& xs, int rank, Loc loc) {
   if (xs.empty()) fail("TT-SHAPE-10", std::string(op) + ": needs at least one tensor", loc);
   Tensors all;

@@ -95,11 +95,11 @@ struct Channels {
     simd_store(p + v * kLanes<T>, x);
   }
 };
-// Calls f with Channels of kWide vectors each, then of one vector, that cover [0, C).
-template <class T, int kWide, class F>
+// Calls f with Channels of kVectors vectors each, then of one vector, that cover [0, C).
+template <class T, int kVectors, class F>
 void for_channels(int64_t C, const F& f) {
   int64_t c = 0;
-  for (; c + kWide * kLanes<T> <= C; c += kWide * kLanes<T>) f(Channels<T, kWide>{c});
+  for (; c + kVectors * kLanes<T> <= C; c += kVectors * kLanes<T>) f(Channels<T, kVectors>{c});
   for (; c + kLanes<T> <= C; c += kLanes<T>) f(Channels<T, 1>{c});
   if (c < C) f(Channels<T, 1, true>{c, FirstLanes<T>(C - c)});
 }

@@ -157,16 +157,16 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
 // that were fastest on an H200: a kernel that spills registers there is slower than one with fewer blocks.
 template <class K, class Q, int kHead>
 bool launch_decode_tensor(const DecodeOperands& x, const DecodeCall& call) {
-  constexpr bool kWide = kIs16Bit<K>, kNarrow = std::is_same_v<K, Int4>;
+  constexpr bool kOf16Bits = kIs16Bit<K>, kNarrow = std::is_same_v<K, Int4>;
   if constexpr (kHead > 128) {
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
   } else if (call.shared > 16) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kWide ? 3 : 4, 2>>(x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kOf16Bits ? 3 : 4, 2>>(x, call);
   } else if constexpr (kHead > 64) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide || kNarrow ? 3 : 4, kNarrow ? 3 : 2>>(
-        x, call);
+    return launch_decode_tensor<
+        DecodePlan<K, Q, kHead, 1, 512, kOf16Bits || kNarrow ? 3 : 4, kNarrow ? 3 : 2>>(x, call);
   } else {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kWide ? 3 : 4, 4>>(x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kOf16Bits ? 3 : 4, 4>>(x, call);
   }
 }
 

@@ -18,9 +18,9 @@ void embedding_grad(const View& dw, const View& dy, const View& index) {
   if (dw.numel() == 0) return;
   if (!dw.contiguous()) {
     const DeviceScratch<char> sums(dw.numel() * static_cast<int64_t>(size_of(dw.dtype)));
-    const View dense = contiguous_view(sums.data(), dw.dtype, dw.shape);
-    embedding_grad(dense, dy, index);
-    return copy(dw, dense);
+    const View whole = contiguous_view(sums.data(), dw.dtype, dw.shape);
+    embedding_grad(whole, dy, index);
+    return copy(dw, whole);
   }
   const Contiguous gradient(dy), at(index);
   sum_groups<false>(dw, gradient.view(), at.as<const int64_t>(), 1, index.numel(), dw.shape[0], dw.shape[1]);

@@ -11,7 +11,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // The nodes that a backward pass from root visits: root first, each node once and before every node that it
-// was computed from. Newest first is such an order.
+// was computed from. Visiting nodes from the newest to the oldest is one such order.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root);
 // Adds d(result)/d(leaf), times `gradient`, to grad() of every leaf. Without a gradient, result must have one
 // element.

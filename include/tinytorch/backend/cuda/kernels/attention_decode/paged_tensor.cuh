@@ -194,8 +194,8 @@ struct DecodeTile {
   }
 };
 
-// Scores as exponents of 2; -infinity where the row does not see the token. number: of the tile's first
-// token.
+// Scores become exponents of 2, and -infinity where the row does not see the token. `number` is the index of
+// the tile's first token.
 template <class Plan>
 __device__ __forceinline__ void scale_and_mask(float (&score)[2][4], const DecodeSpan& at, float scale,
                                                int row_tile, int number, bool seen_by_all) {

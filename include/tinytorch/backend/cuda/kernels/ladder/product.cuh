@@ -102,9 +102,9 @@ void run_ladder_product(const char* name, const View& out, const View& a, const 
   };
   if (out.strides[1] == 1 || out.shape[1] == 1) return product(out);
   DeviceScratch<char> rows(out.numel() * static_cast<int64_t>(size_of(out.dtype)));
-  const View dense = contiguous_view(rows.data(), out.dtype, out.shape);
-  product(dense);
-  copy_matrix(out, dense);
+  const View whole = contiguous_view(rows.data(), out.dtype, out.shape);
+  product(whole);
+  copy_matrix(out, whole);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

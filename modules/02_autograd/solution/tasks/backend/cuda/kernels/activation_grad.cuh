@@ -15,7 +15,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 // values.
 //
 //   relu        y > 0 ? 1 : 0; where it is 0 the result is 0, also of an infinite g
-//   leaky_relu  x < 0 ? slope : 1
+//   leaky_relu  x > 0 ? 1 : slope
 //   tanh        1 - y^2
 //   sigmoid     y (1 - y)
 //   silu        s (1 + x (1 - s))         s = sigmoid(x)

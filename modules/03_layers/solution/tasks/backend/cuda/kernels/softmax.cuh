@@ -3,9 +3,9 @@
 //   softmax(x)_i = e^(x_i - m) / s        log_softmax(x)_i = x_i - m - log s        logsumexp(x) = m + log s
 //   where m = max_j x_j                   s = sum_j e^(x_j - m)
 //
-// Found by the book, m takes one pass over a line of x and s a second. Online, both take one: when a larger
-// element comes, what was summed so far is scaled to it. Source: Milakov and Gimelshein, "Online normalizer
-// calculation for softmax", 2018.
+// The textbook formula needs one pass over a row of x for m and a second one for s. Online softmax needs one
+// for both: when a larger element comes, what was summed so far is scaled to it. Source: Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018.
 //
 // Task 3.21: include, join, softmax_kernel, logsumexp_kernel, run_softmax, logsumexp. The given parts of this
 // header are in modules/03_layers/frame/tinytorch/backend/cuda/kernels/softmax.cuh, which includes this file.
