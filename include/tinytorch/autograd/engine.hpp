@@ -93,10 +93,10 @@ inline void keep_grad(GradState& owner, Tensor g) {
   if (owner.grad.defined()) {
     add_to_grad(owner, g);
   } else {
-    const bool without_gaps =
+    const bool dense =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
-    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && without_gaps;
-    owner.grad = sole_owner ? g.detach() : without_gaps ? g.detach().clone() : g.detach().contiguous();
+    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && dense;
+    owner.grad = sole_owner ? g.detach() : dense ? g.detach().clone() : g.detach().contiguous();
   }
 }
 inline void accumulate_leaf(GradState& leaf, Tensor g) {
