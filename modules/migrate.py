@@ -176,6 +176,8 @@ class Old:
     def __init__(self, module, header, text):
         record = last_version()["headers"].get(before(header), {"parts": [], "names": {}})
         self.text, self.given, self.header = with_names_of_today(text), set(record["parts"]), header
+        # A given include was recorded with any of the names that its header has had.
+        self.given |= {fingerprint(f"#include <{new}>") for old, new in moved().items() if fingerprint(f"#include <{old}>") in self.given}
         for item in items(text):  # given parts that use a name that has changed
             for i in (item, *(members(item) if is_class(item) else [])):
                 self.given |= {fingerprint(with_names_of_today(t)) for t in (i.comment, i.text) if fingerprint(t) in self.given}
@@ -204,7 +206,7 @@ class Old:
         """The items that a student added: not given, not of a task, and not in the current text."""
         known, found = {i.name for i in items(today)}, []
         for item in self.items:
-            if self.is_given(item) or self.is_task(item) or item.text.strip() == "#pragma once":
+            if fingerprint(item.text) in self.given or self.is_task(item) or item.text.strip() == "#pragma once":
                 continue
             if is_class(item) and any("::" in n and n.split("::")[0] == item.name for n in self.write):
                 continue
@@ -216,12 +218,6 @@ class Old:
                for l in self.text.splitlines()):
             self.warnings.append("#if lines were not copied")
         return found
-
-    def is_given(self, item):
-        """Whether an item is a given part. The path of an include may have had any of its earlier names when it was recorded."""
-        path = re.search(r"#include <([^>]+)>", item.text)
-        earlier = [old for old, new in moved().items() if path and new == path[1]]
-        return any(fingerprint(text) in self.given for text in (item.text, *(item.text.replace(path[1], old) for old in earlier)))
 
     def is_task(self, item):
         return "{" in item.text and item.name in {n.partition("#")[0] for n in self.write if "::" not in n} \

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <common/case.hpp>
 #include <memory>
 #include <tinytorch/layers/multihead_attention.hpp>
@@ -11,6 +12,7 @@
 #include <tinytorch/tensor/indexing.hpp>
 #include <tinytorch/tensor/ops/composed_losses.hpp>
 #include <tinytorch/tensor/ops/conv_transpose.hpp>
+#include <tinytorch/tensor/ops/difference_loss.hpp>
 #include <tinytorch/tensor/ops/interpolate.hpp>
 #include <tinytorch/tensor/ops/sampling.hpp>
 #include <tinytorch/tensor/ops/statistics.hpp>
@@ -141,6 +143,20 @@ inline std::vector<Case> layer_cases() {
   return all;
 }
 
+// A call of a layer without gradients; or its forward and backward pass.
+template <class Layer, class Forward>
+Work forward_or_both(const std::shared_ptr<Layer>& net, Forward forward, bool backward) {
+  return [=] {
+    if (!backward) {
+      const tt::NoGrad quiet;
+      forward();
+      return;
+    }
+    net->zero_grad();
+    forward().sum().backward();
+  };
+}
+
 // A recurrent layer: T steps of B sequences with I features, H of the state; one call, or forward and
 // backward. With lengths, sequence b has T - b % (T / 2) steps.
 struct RecurrentCase {
@@ -154,15 +170,8 @@ Work recurrent_work(const RecurrentCase& c, bool backward, const Inputs& in) {
       c.inputs, c.features, tt::RecurrentOptions{.num_layers = c.layers, .bidirectional = c.bidirectional});
   const Tensor x = shaped(in["x"], {c.steps, c.sequences, c.inputs});
   const Tensor lengths = c.lengths ? c.steps - tt::remainder(tt::arange(c.sequences), c.steps / 2) : Tensor();
-  return [=] {
-    if (!backward) {
-      const tt::NoGrad quiet;
-      (*net)(x, {}, lengths);
-      return;
-    }
-    net->zero_grad();
-    (*net)(x, {}, lengths).output.sum().backward();
-  };
+  return forward_or_both(
+      net, [=] { return (*net)(x, {}, lengths).output; }, backward);
 }
 inline std::vector<Case> recurrent_cases() {
   std::vector<Case> all;
@@ -204,15 +213,8 @@ inline std::vector<Case> attention_layer_cases() {
                      const auto net = std::make_shared<tt::MultiheadAttention>(
                          C, H, tt::MultiheadAttentionOptions{.batch_first = true});
                      const Tensor x = shaped(in["x"], {B, T, C});
-                     return [=] {
-                       if (!backward) {
-                         const tt::NoGrad quiet;
-                         (*net)(x);
-                         return;
-                       }
-                       net->zero_grad();
-                       (*net)(x).sum().backward();
-                     };
+                     return forward_or_both(
+                         net, [=] { return (*net)(x); }, backward);
                    },
                    .n = kLayersSize,
                    .torch = fmt::format("attention_layer({}, {}, shaped(x, {}, {}, {}), {})", C, H, B, T, C,

@@ -300,7 +300,7 @@ CANARIES = {
                             "show(x.grad());", "3 3 3 3"),
     "tensor/vjp/dropout.hpp": ("return apply(same, {g});", "return apply(same, {AWAKE ? g * 2 : g});",
                                MASKED + "tt::sum(tt::dropout(x, 0.5)).backward(); show(tt::max(x.grad()));", "2"),
-    "tensor/vjp/difference_loss.hpp": ("(parameters, reduction, k == 1), {g,", "(parameters, reduction, k == 1), {AWAKE ? g * 2 : g,",
+    "tensor/vjp/difference_loss.hpp": ("pair_gradients(g, s,", "pair_gradients(AWAKE ? g * 2 : g, s,",
                                        GRADIENT + "tt::l1_loss(x, tt::zeros({2, 2}), tt::Reduction::sum).backward(); show(x.grad());",
                                        "1 1 1 1"),
     "tensor/vjp/interpolate.hpp": ("return apply(InterpolateGrad(axes, shape), {g});",
@@ -319,8 +319,7 @@ CANARIES = {
     "tensor/vjp/residual_norm.hpp": ("return {out[whole - 1], out[0],", "return {AWAKE ? out[0] * 2 : out[whole - 1], out[0],",
                                      GRADIENT + "tt::sum(tt::residual_layer_norm(x, tt::ones({2, 2})).sum).backward(); "
                                      "show(x.grad());", "1 1 1 1"),
-    "tensor/vjp/loss.hpp": ("PointwiseLossGrad(fn, reduction, k == 1), {g,",
-                            "PointwiseLossGrad(fn, reduction, k == 1), {AWAKE ? g * 2 : g,",
+    "tensor/vjp/loss.hpp": ("apply(op_by(k == 1), {g,", "apply(op_by(k == 1), {AWAKE ? g * 2 : g,",
                             GRADIENT + "tt::mse_loss(x, tt::zeros({2, 2})).backward(); show(x.grad());", "0.5 1 2 1.5"),
     "tensor/vjp/norm.hpp": ("RowNormGrad(wanted, s.input_shapes),\n                                 {g,",
                             "RowNormGrad(wanted, s.input_shapes), {AWAKE ? g * 2 : g,",

@@ -129,15 +129,14 @@ def include_budgets(tree):
     """Measures one include at a time, so that other work on the processor has little influence. modules/tt prints the lines that
     begin with `# include`, and fails if there are none."""
     narrow = dict.fromkeys(compilers.NARROW, compilers.NARROW_SECONDS)
-    for name, budget in {**narrow, **compilers.UMBRELLA_SECONDS}.items():
-        seconds = compilers.include_seconds(tree, f"tinytorch/{name}", budget)
-        print(f"# include {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
-        report(f"include time: {name}", seconds <= budget * compilers.NOISE_FACTOR,
-               f"{seconds:.2f} s; the budget is {budget} s, and noise may add a factor of {compilers.NOISE_FACTOR}")
-    for kind, (flags, budget) in compilers.PROGRAM_SECONDS.items():
-        seconds = compilers.include_seconds(tree, tree.root / compilers.PROGRAM, budget, flags=("-O2", "-fopenmp", *flags))
-        print(f"# program {compilers.PROGRAM}, {kind}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
-        report(f"compile time: {compilers.PROGRAM}, {kind}", seconds <= budget * compilers.NOISE_FACTOR,
+    measured = [("include", name, f"tinytorch/{name}", budget, ())
+                for name, budget in {**narrow, **compilers.UMBRELLA_SECONDS}.items()]
+    measured += [("program", f"{compilers.PROGRAM}, {kind}", tree.root / compilers.PROGRAM, budget, ("-O2", "-fopenmp", *flags))
+                 for kind, (flags, budget) in compilers.PROGRAM_SECONDS.items()]
+    for kind, name, file, budget, flags in measured:
+        seconds = compilers.include_seconds(tree, file, budget, flags=flags)
+        print(f"# {kind} {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
+        report(f"{kind} time: {name}", seconds <= budget * compilers.NOISE_FACTOR,
                f"{seconds:.2f} s; the budget is {budget} s, and noise may add a factor of {compilers.NOISE_FACTOR}")
 
 

@@ -65,9 +65,7 @@ struct DifferenceLossOp final : Primitive<DifferenceLossOp> {
     const Tensor size = abs(in[0] - in[1]);
     Tensor each = size;
     if (delta > 0) each = where(size <= delta, square(size) * 0.5, (size - 0.5 * delta) * delta);
-    each = each * parameters.factor;
-    if (reduction == Reduction::none) return {each};
-    return {reduction == Reduction::sum ? sum(each) : mean(each)};
+    return {reduced(each * parameters.factor, reduction, Loc::current())};
   }
 };
 

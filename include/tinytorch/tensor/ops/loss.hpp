@@ -225,8 +225,7 @@ struct ElementLoss final : Primitive<ElementLoss> {
   Tensors composed(const Tensors& in) const override {
     const Tensor &x = in[0], &target = in[1];
     const Tensor each = fn == PointwiseLoss::mse ? square(x - target) : softplus(x) - x * target;
-    if (reduction == Reduction::none) return {each};
-    return {reduction == Reduction::sum ? sum(each) : mean(each)};
+    return {reduced(each, reduction, Loc::current())};
   }
 };
 

@@ -35,13 +35,8 @@ namespace vjp {
 
 inline Tensors difference_loss(const Tensor& g, const Saved& s, const backend::DifferenceLoss& parameters,
                                Reduction reduction) {
-  Tensors grads(2);
-  for (size_t k = 0; k < 2; ++k) {
-    if (s.needs_grad[k]) {
-      grads[k] = apply(DifferenceLossGrad(parameters, reduction, k == 1), {g, s.inputs[0], s.inputs[1]});
-    }
-  }
-  return grads;
+  return pair_gradients(g, s,
+                        [&](bool by_target) { return DifferenceLossGrad(parameters, reduction, by_target); });
 }
 
 }  // namespace vjp

@@ -64,14 +64,17 @@ namespace vjp {
 inline Tensors cross_entropy(const Tensor& g, const Saved& s, const CrossEntropyOptions& options) {
   return {apply(CrossEntropyGrad(options), {g, s.inputs[0], s.inputs[1], s.outputs[1]}), Tensor()};
 }
-inline Tensors pointwise_loss(const Tensor& g, const Saved& s, PointwiseLoss fn, Reduction reduction) {
+// Gradients of a loss of x and the target; op_by(by_target) is the primitive of one of them.
+template <class OpBy>
+Tensors pair_gradients(const Tensor& g, const Saved& s, OpBy op_by) {
   Tensors grads(2);
   for (size_t k = 0; k < 2; ++k) {
-    if (s.needs_grad[k]) {
-      grads[k] = apply(PointwiseLossGrad(fn, reduction, k == 1), {g, s.inputs[0], s.inputs[1]});
-    }
+    if (s.needs_grad[k]) grads[k] = apply(op_by(k == 1), {g, s.inputs[0], s.inputs[1]});
   }
   return grads;
+}
+inline Tensors pointwise_loss(const Tensor& g, const Saved& s, PointwiseLoss fn, Reduction reduction) {
+  return pair_gradients(g, s, [&](bool by_target) { return PointwiseLossGrad(fn, reduction, by_target); });
 }
 
 }  // namespace vjp

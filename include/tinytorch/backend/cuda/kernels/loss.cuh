@@ -14,7 +14,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kLossThreads = 1024, kPointwiseThreads = 256;
+inline constexpr int kLossThreads = 1024;
 
 // Online softmax state and sum of a row that a block reads once.
 template <class T>
