@@ -37,6 +37,7 @@
 #include <tinytorch/backend/cuda/kernels/linear_fp8.cuh>
 #include <tinytorch/backend/cuda/kernels/linear_int8.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
+#include <tinytorch/backend/cuda/kernels/lstm_cell.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad.cuh>

@@ -11,7 +11,8 @@
 // Sequences of different lengths are padded, with `lengths` as the third operand, or a PackedSequence.
 //
 // Names, gates and equations are PyTorch's, so its weights load by name ("weight_ih_l0"). The product of all
-// steps with W is computed at once; only the product with U waits for the step before it.
+// steps with W is computed at once; only the product with U waits for the step before it. One direction of an
+// LSTM is one operation (tensor/ops/lstm.hpp).
 // Sources: Hochreiter and Schmidhuber, 1997; Gers et al., 2000; Cho et al., 2014.
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/layers/packed_sequence.hpp>
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/tensor/ops/lstm.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
@@ -51,7 +53,7 @@ inline int64_t gates_of(RecurrentUnit unit) {
   return unit == RecurrentUnit::lstm ? 4 : (unit == RecurrentUnit::gru ? 3 : 1);
 }
 
-// One step: from_input [..., G H] = x W^T + b, hidden and cell [..., H] -> the next state.
+// One step: from_input [B, G H] or [G H] = x W^T + b, hidden and cell [B, H] or [H] -> the next state.
 inline RecurrentState recurrent_step(RecurrentUnit unit, const Tensor& from_input,
                                      const RecurrentState& state, const RecurrentWeights& w) {
   const Tensor& h = state.hidden;
@@ -70,9 +72,12 @@ inline RecurrentState recurrent_step(RecurrentUnit unit, const Tensor& from_inpu
   const Tensor sum = linear_residual(h, w.hidden, w.hidden_bias, from_input);
   if (unit == RecurrentUnit::rnn_tanh) return {tanh(sum)};
   if (unit == RecurrentUnit::rnn_relu) return {relu(sum)};
-  const Tensors g = gates(sum);  // input, forget, cell, output
-  const Tensor cell = sigmoid(g[1]) * state.cell + sigmoid(g[0]) * tanh(g[2]);
-  return {sigmoid(g[3]) * tanh(cell), cell};
+  if (h.rank() == 2) {
+    const LstmStep next = lstm_cell(sum, state.cell);
+    return {next.hidden, next.cell};
+  }
+  const LstmStep next = lstm_cell(unsqueeze(sum, 0), unsqueeze(state.cell, 0));  // one sample, without B
+  return {squeeze(next.hidden, 0), squeeze(next.cell, 0)};
 }
 
 // The base class of recurrent layers and cells. It has their weights, uniform on [-1/sqrt(H), 1/sqrt(H)], and
@@ -167,7 +172,7 @@ class Recurrent : public RecurrentBase {
     const Shape shape = one ? Shape{count, features} : Shape{count, B, features};
     RecurrentState state = complete(given, shape, x, loc);
     if (one) state = {unsqueeze(state.hidden, 1), unsqueeze(state.cell, 1)};
-    const Tensors inside = masks(lengths, T, B, loc);
+    const Tensor inside = mask(lengths, T, B, loc);
 
     const Tensors hidden = unbind(state.hidden, 0), cell = unbind(state.cell, 0);
     Tensors last_hidden, last_cell;
@@ -201,19 +206,23 @@ class Recurrent : public RecurrentBase {
   }
 
  private:
-  // Returns a mask bool [B, 1] for each step, true for samples whose sequence has this step. The list is
-  // empty without lengths.
-  Tensors masks(const Tensor& lengths, int64_t T, int64_t B, Loc loc) const {
+  // Returns a mask bool [T, B], true at the steps that the sequence of a sample has. It is undefined without
+  // lengths.
+  Tensor mask(const Tensor& lengths, int64_t T, int64_t B, Loc loc) const {
     if (!lengths.defined()) return {};
     require_sizes(lengths.dtype() == i64 && lengths.shape() == Shape{B}, "lengths i64 [B]", lengths, loc);
-    const Tensor column = unsqueeze(lengths, 1);
-    Tensors inside;
-    for (int64_t t = 0; t < T; ++t) inside.push_back(gt(column, scalar_like(t, lengths)));
-    return inside;
+    return gt(lengths, unsqueeze(arange(0, T, 1, i64, lengths.device(), loc), 1));
   }
   // One direction of one layer: sequence [T, B, ...] -> outputs [T, B, H]. s becomes the last state.
   Tensor pass(const Tensor& sequence, RecurrentState& s, const RecurrentWeights& w, bool reverse,
-              const Tensors& inside) const {
+              const Tensor& mask) const {
+    if (unit == RecurrentUnit::lstm) {
+      const LstmSequence whole = lstm_pass(sequence, {w.input, w.hidden, w.input_bias, w.hidden_bias},
+                                           {s.hidden, s.cell}, reverse, mask);
+      s = {whole.hidden, whole.cell};
+      return whole.output;
+    }
+    const Tensors inside = mask.defined() ? unbind(unsqueeze(mask, 2), 0) : Tensors();
     const Tensors steps = unbind(linear(sequence, w.input, w.input_bias), 0);
     Tensors outputs(steps.size());
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -225,7 +234,6 @@ class Recurrent : public RecurrentBase {
       }
       outputs[t] = where(inside[t], next.hidden, zeros_like(next.hidden));
       s.hidden = where(inside[t], next.hidden, s.hidden);
-      if (unit == RecurrentUnit::lstm) s.cell = where(inside[t], next.cell, s.cell);
     }
     return stack(outputs, 0);
   }

@@ -25,6 +25,7 @@
 #include <tinytorch/tensor/ops/inplace.hpp>
 #include <tinytorch/tensor/ops/interpolate.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
+#include <tinytorch/tensor/ops/lstm.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/members.hpp>
 #include <tinytorch/tensor/ops/norm.hpp>

@@ -14,6 +14,7 @@
 #include <tinytorch/backend/division.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
+#include <tinytorch/backend/lstm_cell.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/backend/resampling.hpp>
@@ -209,6 +210,11 @@ void difference_loss(const DifferenceLoss& parameters, const View& loss, const V
                      LossReduction reduction);
 void difference_loss_grad(const DifferenceLoss& parameters, const View& dx, const View& dtarget,
                           const View& grad, const View& x, const View& target, LossReduction reduction);
+
+// lstm_cell
+void lstm_cell(const LstmCellResults& out, const View& gates, const View& cell, const LstmRows& rows = {});
+void lstm_cell_grad(const LstmCellGrads& out, const LstmCellUpstream& upstream, const View& activated,
+                    const View& cell, const View& next, const View& inside = {});
 
 // interpolate
 void interpolate(const View& out, const View& x, const PlaneResampling& axes);
