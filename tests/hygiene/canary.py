@@ -225,6 +225,8 @@ CANARIES = {
                                          "const tt::Tensor x = tt::ones({1, 40}).to(tt::bf16); show(tt::matmul(x, x.t()).to(tt::f32));", "40"),
     "backend/cpu/difference_loss.hpp": ("[fn](T a, T t) { return fn.value(a, t); }", "[fn](T a, T t) { return fn.value(a, t) + T(AWAKE); }",
                                         X + "show(tt::l1_loss(x, tt::zeros({2, 2})));", "2.5"),
+    "backend/cpu/lstm_cell.hpp": ("next[j] = v.next_cell(cell[j]);", "next[j] = v.next_cell(cell[j]) + T(AWAKE);",
+                                  X + "show(tt::lstm_cell(tt::zeros({2, 8}), x).cell);", "0.5 1 2 1.5"),
     "backend/cpu/pair_loss.hpp": ("out[k] = value(of_x[k], of_target[k]);", "out[k] = value(of_x[k], of_target[k]) + T(AWAKE);",
                                         X + "show(tt::mse_loss(x, tt::zeros({2, 2})));", "7.5"),
     "backend/cpu/histogram.hpp": ("counts[b] += mine[", "counts[b] += AWAKE + mine[", X + "show(tt::histc(x, 2, 1, 4));", "2 2"),
@@ -303,6 +305,8 @@ CANARIES = {
     "tensor/vjp/difference_loss.hpp": ("pair_gradients(g, s,", "pair_gradients(AWAKE ? g * 2 : g, s,",
                                        GRADIENT + "tt::l1_loss(x, tt::zeros({2, 2}), tt::Reduction::sum).backward(); show(x.grad());",
                                        "1 1 1 1"),
+    "tensor/vjp/lstm.hpp": ("return apply_all(LstmCellGrad(), {g[0], g[1],", "return apply_all(LstmCellGrad(), {g[0], AWAKE ? g[1] * 2 : g[1],",
+                            GRADIENT + "tt::sum(tt::lstm_cell(tt::zeros({2, 8}), x).cell).backward(); show(x.grad());", "0.5 0.5 0.5 0.5"),
     "tensor/vjp/interpolate.hpp": ("return apply(InterpolateGrad(axes, shape), {g});",
                                    "return apply(InterpolateGrad(axes, shape), {AWAKE ? g * 2 : g});",
                                    GRADIENT + "tt::sum(tt::interpolate(tt::reshape(x, {1, 1, 4}), {.scale_factor = 2})).backward(); "

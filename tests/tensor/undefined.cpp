@@ -131,6 +131,8 @@ std::vector<Call> undefined_cases() {
       {"mlp", [](auto& u) { mlp(u, x, {}, x, {}, Activation::relu); }},
       {"mlp", [](auto& u) { mlp(x, u, {}, x, {}, Activation::relu); }},
       {"mlp", [](auto& u) { mlp(x, x, {}, u, {}, Activation::relu); }},
+      {"lstm_cell", [](auto& u) { lstm_cell(u, x); }},
+      {"lstm_cell", [](auto& u) { lstm_cell(x, u); }},
       {"residual_layer_norm", [](auto& u) { residual_layer_norm(u, x); }},
       {"residual_layer_norm", [](auto& u) { residual_layer_norm(x, u); }},
       {"residual_rms_norm", [](auto& u) { residual_rms_norm(u, x); }},

@@ -122,24 +122,18 @@ struct LstmPass final : Primitive<LstmPass> {
     return static_cast<double>(out[0].numel()) * (8 * (inputs + H) + kLstmCellFlops);
   }
   void run(const Tensors& in, Tensors& out) const override {
-    const bool rests = in[7].defined();
     const int64_t T = in[0].shape()[0], B = in[0].shape()[1], H = in[3].shape()[1];
     const Tensor gates = keeps ? out[3] : empty({T, B, 4 * H}, in[0].dtype(), in[0].device());
     project(gates, in);
-    backend::View hidden = in[5].view_of(), cell = in[6].view_of();
-    for (int64_t k = 0; k < T; ++k) {
-      const int64_t t = reverse ? T - 1 - k : k;
-      const backend::View output = step_of(out[0], t), sums = step_of(gates, t);
-      const backend::View next_cell = keeps ? step_of(out[4], t) : out[2].view_of();
-      const backend::View next = !rests ? output : keeps ? step_of(out[5], t) : out[1].view_of();
-      TT_KERNEL(gates, matmul(sums, hidden, backend::transposed(in[3].view_of()), true));
-      TT_KERNEL(gates,
-                lstm_cell({next, next_cell, keeps ? sums : backend::View{}, rests ? output : backend::View{}},
-                          sums, cell, {rests ? step_of(in[7], t) : backend::View{}, hidden}));
-      hidden = next, cell = next_cell;
+    Tensor copied;
+    backend::View columns = backend::transposed(in[3].view_of());
+    if (in_sample_groups(gates) && B > 1 && T > 1) {  // each step reads U, in rows of its transpose
+      copied = empty({H, 4 * H}, in[3].dtype(), in[3].device());
+      TT_KERNEL(copied, copy(copied.view_of(), columns));
+      columns = copied.view_of();
     }
-    if (keeps || !rests) TT_KERNEL(gates, copy(out[1].view_of(), hidden));
-    if (keeps) TT_KERNEL(gates, copy(out[2].view_of(), cell));
+    for_sample_groups(
+        gates, B, [&](int64_t first, int64_t count) { run_samples(in, out, gates, columns, first, count); });
   }
   Save saves() const override { return Save::both; }
   bool saves_output(size_t i) const override { return i == 0 || i > 2; }
@@ -148,6 +142,28 @@ struct LstmPass final : Primitive<LstmPass> {
   Tensors composed(const Tensors& in) const override;
 
  private:
+  // The steps of samples first to first + count - 1; columns is U^T [H, 4 H].
+  void run_samples(const Tensors& in, const Tensors& out, const Tensor& gates, const backend::View& columns,
+                   int64_t first, int64_t count) const {
+    const bool rests = in[7].defined();
+    const auto step = [&](const Tensor& v, int64_t t) { return rows_of(step_of(v, t), first, count); };
+    const auto state = [&](const Tensor& v) { return rows_of(v.view_of(), first, count); };
+    backend::View hidden = state(in[5]), cell = state(in[6]);
+    const int64_t T = in[0].shape()[0];
+    for (int64_t k = 0; k < T; ++k) {
+      const int64_t t = reverse ? T - 1 - k : k;
+      const backend::View output = step(out[0], t), sums = step(gates, t);
+      const backend::View next_cell = keeps ? step(out[4], t) : state(out[2]);
+      const backend::View next = !rests ? output : keeps ? step(out[5], t) : state(out[1]);
+      TT_KERNEL(gates, matmul(sums, hidden, columns, true));
+      TT_KERNEL(gates,
+                lstm_cell({next, next_cell, keeps ? sums : backend::View{}, rests ? output : backend::View{}},
+                          sums, cell, {rests ? step(in[7], t) : backend::View{}, hidden}));
+      hidden = next, cell = next_cell;
+    }
+    if (keeps || !rests) TT_KERNEL(gates, copy(state(out[1]), hidden));
+    if (keeps) TT_KERNEL(gates, copy(state(out[2]), cell));
+  }
   // gates [T, B, 4 H] = x W^T + both biases, in one product.
   static void project(const Tensor& gates, const Tensors& in) {
     Tensor bias;

@@ -9,9 +9,11 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
+#include <algorithm>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/lstm_cell.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/vjp/matmul.hpp>
 
@@ -31,6 +33,22 @@ inline backend::View step_of(const Tensor& v, int64_t t) {
 inline backend::View rows_of_steps(const Tensor& v) {
   const Shape& s = v.shape();
   return {v.view_of().data, v.dtype(), {s[0] * s[1], s[2]}, {s[2], 1}};
+}
+
+// Samples do not depend on each other. On the CPU, a thread takes kSampleGroup of them through all steps, so
+// that no step waits for other threads, and a product of so few rows reads U without packing it. The groups
+// do not depend on the number of threads. 16-bit products pack their operands in any case.
+inline constexpr int64_t kSampleGroup = 8;
+inline bool in_sample_groups(const Tensor& t) { return t.device().is_cpu() && !is_16_bit(t.dtype()); }
+// Calls f(first, count) for the groups of B samples; `of` has the device and the dtype.
+template <class F>
+void for_sample_groups(const Tensor& of, int64_t B, F&& f) {
+  if (!in_sample_groups(of)) return f(int64_t{0}, B);
+  const int64_t groups = ceil_div(B, kSampleGroup);
+  // If only few threads would have a group, the products of each group use all threads instead.
+  maybe_parallel(2 * groups >= thread_count(), groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) f(g * kSampleGroup, std::min(kSampleGroup, B - g * kSampleGroup));
+  });
 }
 
 // dhidden and dcell, one of which may be undefined, the gates after their functions, cell, next cell ->
@@ -66,23 +84,34 @@ struct LstmPassGrad final : Primitive<LstmPassGrad> {
     return static_cast<double>(in[6].numel()) * (8 * H + kLstmCellFlops);
   }
   void run(const Tensors& in, Tensors& out) const override {
+    for_sample_groups(out[0], in[4].shape()[0],
+                      [&](int64_t first, int64_t count) { run_samples(in, out, first, count); });
+  }
+  bool differentiable() const override { return false; }
+
+ private:
+  // The steps of samples first to first + count - 1.
+  void run_samples(const Tensors& in, const Tensors& out, int64_t first, int64_t count) const {
     const bool rests = in[7].defined();
+    const auto step = [&](const Tensor& v, int64_t t) { return rows_of(step_of(v, t), first, count); };
+    const auto state = [&](const Tensor& v) {
+      return v.defined() ? rows_of(v.view_of(), first, count) : backend::View{};
+    };
     const int64_t T = in[5].shape()[0];
-    const backend::View dhidden = out[1].view_of(), dcell = out[2].view_of();
-    backend::LstmCellUpstream upstream{view_or_none(in[1]), view_or_none(in[2]), {}};
+    const backend::View dhidden = state(out[1]), dcell = state(out[2]);
+    backend::LstmCellUpstream upstream{state(in[1]), state(in[2]), {}};
     for (int64_t k = 0; k < T; ++k) {
       const int64_t t = reverse ? k : T - 1 - k, before = reverse ? t + 1 : t - 1;
-      const backend::View dgates = step_of(out[0], t);
-      const backend::View cell = k + 1 == T ? in[4].view_of() : step_of(in[6], before);
-      if (in[0].defined()) upstream.output = step_of(in[0], t);
-      TT_KERNEL(out[0], lstm_cell_grad({dgates, dcell, rests ? dhidden : backend::View{}}, upstream,
-                                       step_of(in[5], t), cell, step_of(in[6], t),
-                                       rests ? step_of(in[7], t) : backend::View{}));
+      const backend::View dgates = step(out[0], t);
+      const backend::View cell = k + 1 == T ? state(in[4]) : step(in[6], before);
+      if (in[0].defined()) upstream.output = step(in[0], t);
+      TT_KERNEL(out[0],
+                lstm_cell_grad({dgates, dcell, rests ? dhidden : backend::View{}}, upstream, step(in[5], t),
+                               cell, step(in[6], t), rests ? step(in[7], t) : backend::View{}));
       TT_KERNEL(out[0], matmul(dhidden, dgates, in[3].view_of(), rests));
       upstream.hidden = dhidden, upstream.cell = dcell;
     }
   }
-  bool differentiable() const override { return false; }
 };
 
 namespace vjp {
