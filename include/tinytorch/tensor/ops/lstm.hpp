@@ -14,8 +14,8 @@ namespace tinytorch::inline TT_BUILD {
 struct LstmStep {
   Tensor hidden, cell;  // [B, H]
 };
-// The cell of one step: gates [B, 4 H] before their functions, cell [B, H] -> the next state. Dtypes:
-// floating. Errors: TT-SHAPE-02 if the sizes do not fit.
+// The cell of one step: gates [B, 4 H] before their functions, cell [B, H], both of one floating dtype -> the
+// next state. Throws TT-SHAPE-02 if the sizes do not fit.
 TT_API LstmStep lstm_cell(const Tensor& gates, const Tensor& cell, TT_LOC);
 
 // Weights of a pass: input [4 H, I], hidden [4 H, H], and both biases [4 H] or none.
@@ -28,7 +28,8 @@ struct LstmSequence {
 };
 // One direction of one layer over x [T, B, I], T >= 1, from the state hidden, cell [B, H]. reverse: from the
 // last step to the first. inside, bool [T, B] or undefined: a sample at rest, where it is false, keeps its
-// state, and its output is 0. Dtypes: floating. Errors: TT-SHAPE-02 if the sizes do not fit.
+// state, and its output is 0. All have one floating dtype.
+// Throws TT-SHAPE-02 if the sizes do not fit.
 TT_API LstmSequence lstm_pass(const Tensor& x, const LstmWeights& weights, const LstmStep& start,
                               bool reverse = false, const Tensor& inside = {}, TT_LOC);
 
@@ -51,6 +52,25 @@ inline LstmStep composed_lstm_cell(const Tensor& gates, const Tensor& cell) {
   const auto gate = [&](int64_t k) { return slice(gates, 1, k * H, (k + 1) * H); };
   const Tensor next = sigmoid(gate(1)) * cell + sigmoid(gate(0)) * tanh(gate(2));
   return {sigmoid(gate(3)) * tanh(next), next};
+}
+
+// The pass by such operations, step by step, from the operands of LstmPass.
+inline Tensors composed_lstm_pass(const Tensors& in, bool reverse) {
+  const Tensors steps = unbind(linear(in[0], in[1], in[2]), 0);
+  Tensors outputs(steps.size());
+  LstmStep s{in[5], in[6]};
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const size_t t = reverse ? steps.size() - 1 - k : k;
+    const LstmStep next = composed_lstm_cell(linear_residual(s.hidden, in[3], in[4], steps[t]), s.cell);
+    if (!in[7].defined()) {
+      outputs[t] = next.hidden, s = next;
+      continue;
+    }
+    const Tensor inside = unsqueeze(select(in[7], 0, static_cast<int64_t>(t)), 1);
+    outputs[t] = where(inside, next.hidden, zeros_like(next.hidden));
+    s = {where(inside, next.hidden, s.hidden), where(inside, next.cell, s.cell)};
+  }
+  return {stack(outputs, 0), s.hidden, s.cell};
 }
 
 // gates, cell -> hidden, cell, and, if `keeps`, the gates after their functions
@@ -139,7 +159,7 @@ struct LstmPass final : Primitive<LstmPass> {
   bool saves_output(size_t i) const override { return i == 0 || i > 2; }
   size_t differentiable_outputs() const override { return 3; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::lstm_pass(g, s, reverse); }
-  Tensors composed(const Tensors& in) const override;
+  Tensors composed(const Tensors& in) const override { return composed_lstm_pass(in, reverse); }
 
  private:
   // The steps of samples first to first + count - 1; columns is U^T [H, 4 H].
@@ -174,24 +194,6 @@ struct LstmPass final : Primitive<LstmPass> {
     TT_KERNEL(gates, linear(rows_of_steps(gates), rows_of_steps(in[0]), in[1].view_of(), view_or_none(bias)));
   }
 };
-
-inline Tensors LstmPass::composed(const Tensors& in) const {
-  const Tensors steps = unbind(linear(in[0], in[1], in[2]), 0);
-  Tensors outputs(steps.size());
-  LstmStep s{in[5], in[6]};
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const size_t t = reverse ? steps.size() - 1 - k : k;
-    const LstmStep next = composed_lstm_cell(linear_residual(s.hidden, in[3], in[4], steps[t]), s.cell);
-    if (!in[7].defined()) {
-      outputs[t] = next.hidden, s = next;
-      continue;
-    }
-    const Tensor inside = unsqueeze(select(in[7], 0, static_cast<int64_t>(t)), 1);
-    outputs[t] = where(inside, next.hidden, zeros_like(next.hidden));
-    s = {where(inside, next.hidden, s.hidden), where(inside, next.cell, s.cell)};
-  }
-  return {stack(outputs, 0), s.hidden, s.cell};
-}
 
 TT_API LstmStep lstm_cell(const Tensor& gates, const Tensor& cell, Loc loc) {
   const Tensors operands{gates, cell};
