@@ -28,7 +28,7 @@ struct LstmSequence {
 };
 // One direction of one layer over x [T, B, I], T >= 1, from the state hidden, cell [B, H]. reverse: from the
 // last step to the first. inside, bool [T, B] or undefined: a sample at rest, where it is false, keeps its
-// state, and its output is 0. All have one floating dtype.
+// state, and its output is 0. All operands but `inside` have one floating dtype.
 // Throws TT-SHAPE-02 if the sizes do not fit.
 TT_API LstmSequence lstm_pass(const Tensor& x, const LstmWeights& weights, const LstmStep& start,
                               bool reverse = false, const Tensor& inside = {}, TT_LOC);
