@@ -2,6 +2,8 @@
 
 Signature, description and line come from the declaration. Error codes and dtypes come from the bodies: those of the function,
 of its op's rule (constructor and infer), of helpers in the same file, and of the checks they call (require_*, refuse_*).
+An op that TT_KERNEL runs has a kernel on both devices, because the macro names both; one whose body copies operands to the CPU
+(on_host, .to(cpu)) reads them there, which its entry says.
 """
 import difflib
 import fnmatch
@@ -55,6 +57,7 @@ CONSTANT = re.compile(r"\bk[A-Z]\w*")
 CHECK = re.compile(r"(require|refuse|check|normalize_dim)\w*$|\w+_or_fail$")
 FOREIGN = {"run", "vjp", "flops", "saves", "view", "name"}  # methods of an op that do not check its operands
 GUARDED = re.compile(r"if \(((?:[^(){};]|\([^(){};]*\))*)\)\s*(\{[^{}]*\}|[^;{}]*;)")
+TO_HOST = re.compile(r"\bon_host\(|\.to\((?:tinytorch::)?cpu\b")
 ENUMERATOR = re.compile(r"\b\w+(?:Fn|Kind)::\w+")
 
 HEAD = """# API
@@ -64,7 +67,9 @@ Each entry has its signature, the line of its declaration, what the header says 
 codes of the errors that it throws (`modules/tt explain CODE`). The last parameter of most functions, the caller's line, is left out.
 
 Every tensor function throws `TT-TENSOR-01` for an undefined tensor, and `TT-DEVICE-01` if its operands are on different devices.
-"floating" means f16, bf16, f32 and f64, "numbers" means all dtypes but bool.
+"floating" means f16, bf16, f32 and f64, "numbers" means all dtypes but bool. The rule of an op is the same on every device, and each
+op of tensor/ops runs on the CPU and on CUDA. Where an entry says "Reads operands on the CPU", those on CUDA are copied there, at least
+for some arguments, and the host waits for them.
 """
 
 
@@ -93,7 +98,11 @@ class Library:
             self.entries += [e for name in names for e in self.entries_in(group, name)]
         self.public = {e.name for e in self.entries if e.file == "tensor/functions.hpp"}
         for entry in self.entries:
-            entry.codes, entry.dtypes = self.errors(entry)
+            entry.codes, entry.dtypes, entry.on_cpu, entry.calls = self.errors(entry)
+        functions = [e for e in self.entries if e.kind == "function" and e.file.startswith("tensor/") and not e.owner]
+        while more := [e for e in functions if not e.on_cpu and e.calls & {f.name for f in functions if f.on_cpu}]:
+            for entry in more:
+                entry.on_cpu = True
 
     def entries_in(self, group, name):
         for d in public_entries(self.files[name]):
@@ -103,14 +112,15 @@ class Library:
     # --- errors
 
     def errors(self, entry):
-        """(codes, dtypes) of a function, or of a class's constructors."""
+        """(codes, dtypes, on_cpu, calls) of a function, or of a class's constructors. on_cpu: a tensor function copies operands to the
+        CPU. calls: the names of all functions that it calls."""
         if entry.kind not in ("function", "class"):
-            return [], []
+            return [], [], False, set()
         name = entry.name if entry.kind == "function" else entry.name.split("::")[-1]
         owner = entry.owner if entry.kind == "function" else entry.name
         todo = [d for d in self.functions.get(name, []) if d.owner == owner and self.near(entry, d)
                 and (not d.declared or d.file != entry.file or d.line == entry.line or entry.kind == "class" or d.helper)]
-        codes, dtypes, seen = set(), set(), set()
+        codes, dtypes, seen, on_cpu, calls = set(), set(), set(), False, set()
         own = {e for d in todo for e in ENUMERATOR.findall(d.body)}
         while todo:
             d = todo.pop()
@@ -119,11 +129,18 @@ class Library:
             seen.add(id(d))
             own = own or set(ENUMERATOR.findall(d.body))
             body = GUARDED.sub(lambda m: self.kept(m, own), d.body) if own else d.body
+            on_cpu = on_cpu or TO_HOST.search(body + self.runs(CALL.findall(body))) is not None
+            calls |= set(CALL.findall(body))
             codes |= set(CODE.findall(body)) | {self.constants[k] for k in CONSTANT.findall(body) if k in self.constants}
             todo += self.called(d, body, own, codes, dtypes)
         if entry.group not in ("Tensor", "Automatic differentiation"):
             codes -= set(EVERYWHERE)
-        return sorted(codes), sorted(dtypes)
+        on_cpu = on_cpu and entry.file.startswith("tensor/") and not entry.owner
+        return sorted(codes), sorted(dtypes), on_cpu, calls
+
+    def runs(self, names):
+        """The bodies by which the ops of tensor/ops with these names run."""
+        return "".join(f.body for f in self.functions.get("run", []) if f.owner in names and f.file.startswith("tensor/ops"))
 
     def near(self, entry, d):
         """Definitions of a public tensor function are in tensor/ops; all others are in the file of the declaration."""
@@ -213,6 +230,7 @@ class Library:
         depth = "  " * (e.owner.count("::") + 1 if e.owner else 0)
         text = f"{depth}- `{shortened(e.signature)}` [{e.line}]({e.file}#L{e.line})"
         notes = [escape(e.description)] if e.description else []
+        notes += ["Reads operands on the CPU."] if e.on_cpu else []
         notes += ["Dtypes: " + ", ".join(e.dtypes) + "."] if e.dtypes else []
         notes += ["Errors: " + ", ".join(f"`{c}`" for c in e.codes) + "."] if e.codes and e.kind == "function" else []
         return text + (f"\\\n{depth}  " + " ".join(n if n.endswith((".", ":")) else n + "." for n in notes) if notes else "")
@@ -289,7 +307,7 @@ def write(root):
 
 def document(library, entry):
     return {"name": entry.full_name, "kind": entry.kind, "group": entry.group, "signature": entry.signature, "file": entry.file,
-            "line": entry.line, "description": entry.description, "dtypes": entry.dtypes, "errors": entry.codes,
+            "line": entry.line, "description": entry.description, "dtypes": entry.dtypes, "on_cpu": entry.on_cpu, "errors": entry.codes,
             "members": [e.signature for e in library.members(entry)]}
 
 
@@ -329,6 +347,8 @@ def say(library, entry, titles, say_line):
         say_line(f"  {line}")
     if entry.dtypes:
         say_line("  dtypes: " + ", ".join(entry.dtypes))
+    if entry.on_cpu:
+        say_line("  reads operands on the CPU: those on CUDA are copied there, and the host waits")
     members = library.members(entry)
     for member in members:
         say_line(f"    {member.signature}" + (f"  // {member.description}" if member.description else ""))

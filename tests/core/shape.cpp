@@ -57,3 +57,18 @@ TEST_CASE("a ninth dimension throws TT-SHAPE-09") {
   CHECK(d.size() == 8);
   CHECK_THROWS_AS(tt::Dims::filled(9, 1), tt::Error);
 }
+
+TEST_CASE("parts and multiples are counted upwards, in the type of the numbers") {
+  static_assert(std::is_same_v<decltype(tt::ceil_div(7, 2)), int>);
+  static_assert(std::is_same_v<decltype(tt::ceil_div(int64_t{7}, 2)), int64_t>);
+  static_assert(std::is_same_v<decltype(tt::round_up(7u, 2u)), unsigned>);
+  for (int b = 1; b <= 9; ++b) {
+    for (int a = 1 - b; a <= 40; ++a) {
+      int parts = 0;
+      while (parts * b < a) ++parts;
+      CHECK(tt::ceil_div(a, b) == parts);
+      CHECK(tt::round_up(int64_t{a}, b) == parts * b);
+    }
+  }
+  CHECK(tt::round_up(size_t{5000}, size_t{4096}) == 8192);
+}

@@ -461,7 +461,8 @@ def lint_readme(tree):
 
 
 def lint_modules(tree):
-    """The table of modules in README.md agrees with modules/course.json."""
+    """The table of modules in README.md agrees with modules/course.json, and the lesson of a module names the headers of its tasks that
+    have moved."""
     course = json.loads((tree.root / "modules" / "course.json").read_text())
     readme = (tree.root / "README.md").read_text()
     rows = {m["id"]: f"| {m['id']} | {m['title']} | {m['status']} |" for m in course["modules"]}
@@ -469,7 +470,18 @@ def lint_modules(tree):
     for module in course["modules"]:
         out += [f"course.json: {module['id']} names include/tinytorch/{folder}, which does not exist"
                 for folder in module["headers"] if not (tree.include / "tinytorch" / folder).exists()]
+        out += moves_without_a_note(tree, module)
     return out
+
+
+def moves_without_a_note(tree, module):
+    """Students look for the old path of their file, so a lesson has the text `old` → `new` for each header of a task that has moved."""
+    moved, lesson = tree.root / "modules" / "moved.json", tree.root / "modules" / module["id"] / "README.md"
+    text = " ".join(lesson.read_text().split()) if lesson.exists() else ""
+    headers = {f"tinytorch/{task['file']}" for task in module.get("tasks", [])}
+    notes = [f"`{old.removeprefix('tinytorch/')}` → `{new.removeprefix('tinytorch/')}`"
+             for old, new in (json.loads(moved.read_text()) if moved.exists() else {}).items() if new in headers]
+    return [f"{tree.name(lesson)} does not have the note {note}" for note in notes if note not in text]
 
 
 def lint_checks(tree):

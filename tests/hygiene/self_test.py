@@ -126,6 +126,16 @@ class Lints(unittest.TestCase):
         files["README.md"] = "| 01_tensor | T | s |"
         self.assertEqual(lints.lint_modules(self.tree(files)), [])
 
+    def test_a_lesson_names_the_headers_of_its_tasks_that_have_moved(self):
+        course = {"modules": [{"id": "01_tensor", "title": "T", "status": "s", "headers": [], "tasks": [{"file": "tensor/new.hpp"}]}]}
+        files = {"modules/course.json": json.dumps(course), "README.md": "| 01_tensor | T | s |",
+                 "modules/moved.json": json.dumps({"tinytorch/tensor/old.hpp": "tinytorch/tensor/new.hpp", "a.hpp": "b.hpp"}),
+                 "modules/01_tensor/README.md": "Tensors."}
+        self.assertEqual(lints.lint_modules(self.tree(files)),
+                         ["modules/01_tensor/README.md does not have the note `tensor/old.hpp` → `tensor/new.hpp`"])
+        files["modules/01_tensor/README.md"] = "A header moved: `tensor/old.hpp` →\n`tensor/new.hpp`."
+        self.assertEqual(lints.lint_modules(self.tree(files)), [])
+
     def test_checks_must_agree_with_the_manifest(self):
         course = {"modules": [{"id": "01_tensor", "tasks": [{"id": "1.1", "tests": ["1.1 a", "1.1 b"]}]}]}
         files = {"modules/course.json": json.dumps(course), "modules/01_tensor/checks/x.cpp": 'TEST_CASE("1.1 a") {}'}

@@ -182,10 +182,10 @@ class Scanner(unittest.TestCase):
 
 
 class Index(unittest.TestCase):
-    def library(self):
+    def library(self, ops=OPS):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        files = {"functions.hpp": FUNCTIONS, "ops/twice.hpp": OPS, "rules.hpp": RULES}
+        files = {"functions.hpp": FUNCTIONS, "ops/twice.hpp": ops, "rules.hpp": RULES}
         for name, text in files.items():
             path = Path(folder.name, "include/tinytorch/tensor", name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,6 +196,13 @@ class Index(unittest.TestCase):
         entry, = self.library().named("twice")
         self.assertEqual(entry.codes, ["TT-DTYPE-77", "TT-SHAPE-78"])
         self.assertEqual(entry.dtypes, ["floating"])
+
+    def test_a_function_whose_op_runs_on_the_host_reads_operands_on_the_cpu(self):
+        self.assertFalse(self.library().named("twice")[0].on_cpu)
+        run = "  void run(const Tensors& in, Tensors& out) const override { on_host(in, out, [&] {}); }\n"
+        library = self.library(OPS.replace("  Tensors vjp", run + "  Tensors vjp"))
+        self.assertTrue(library.named("twice")[0].on_cpu)
+        self.assertIn("Two times x. Reads operands on the CPU. Dtypes: floating.", library.page())
 
     def test_the_page_has_signature_comment_dtypes_and_errors(self):
         page = self.library().page()
@@ -231,6 +238,21 @@ class Committed(unittest.TestCase):
     def test_every_error_code_is_in_explain_json(self):
         catalogue = json.loads((ROOT / "modules/explain.json").read_text(encoding="utf-8"))
         self.assertEqual({c for e in self.library.entries for c in e.codes} - set(catalogue), set())
+
+    def test_every_op_has_a_kernel_on_both_devices_or_runs_on_the_host(self):
+        """The page says so. TT_KERNEL names the kernels of both devices, so the compiler knows that they exist."""
+        others = {"Fill": "fill_values(", "Transfer": "backend::cuda::copy_bytes(",  # from a device to another one
+                  "CrossEntropyTrain": "backend::cuda::"}  # cross_entropy applies it to tensors on CUDA only
+        runs = [f for f in self.library.functions["run"] if f.file.startswith("tensor/ops/") and f.body.strip("{} \n")]
+        self.assertGreater(len(runs), 40)
+        for run in runs:
+            with self.subTest(op=run.owner):
+                self.assertTrue("TT_KERNEL(" in run.body or api.TO_HOST.search(run.body) or others.get(run.owner, "none") in run.body)
+
+    def test_functions_that_read_operands_on_the_cpu_say_so(self):
+        found = {e.name for e in self.library.entries if e.on_cpu}
+        self.assertLessEqual({"solve", "svd", "svdvals", "pinv", "nonzero", "unique", "unique_consecutive", "multinomial"}, found)
+        self.assertFalse({"matmul", "softmax", "sort", "gather", "where"} & found)
 
     def test_known_functions_have_these_error_codes(self):
         expected = {"softmax": ["TT-DTYPE-02", "TT-SHAPE-03"], "add": ["TT-DTYPE-03", "TT-DTYPE-05", "TT-SHAPE-02"],

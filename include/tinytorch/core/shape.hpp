@@ -5,6 +5,7 @@
 //   images are [N, C, H, W]: samples, channels, height, width
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -13,8 +14,17 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// a / b rounded up: the number of parts of size b that cover a. Requires a >= 0 and b > 0.
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// a / b rounded up: the number of parts of size b that cover a. Requires b > 0 and a > -b. The result has the
+// type of a + b, so numbers of 32 bits are divided as such.
+template <std::integral A, std::integral B>
+constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+// The smallest multiple of b that is at least a. Requires b > 0 and a > -b.
+template <std::integral A, std::integral B>
+constexpr auto round_up(A a, B b) {
+  return ceil_div(a, b) * b;
+}
 
 inline constexpr int kMaxRank = 8;
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include <memory>
+#include <tinytorch/core/shape.hpp>
 #include <tinytorch/io/file.hpp>
 
 namespace tinytorch::inline TT_BUILD::io {
@@ -19,7 +20,7 @@ inline void use_large_pages(void* data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kPage = 4096;
   const auto first = reinterpret_cast<uintptr_t>(data);
-  const uintptr_t begin = (first + kPage - 1) / kPage * kPage, end = (first + bytes) / kPage * kPage;
+  const uintptr_t begin = round_up(first, kPage), end = (first + bytes) / kPage * kPage;
   if (bytes >= size_t{2} << 20 && begin < end)
     (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
@@ -59,7 +60,7 @@ class MappedFile {
     if (part.data() < data_ || part.data() + part.size() > data_ + size_ || part.empty()) return;
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     const auto first = static_cast<size_t>(part.data() - data_), last = first + part.size();
-    const size_t begin = (first + page - 1) / page * page, end = last == size_ ? last : last / page * page;
+    const size_t begin = round_up(first, page), end = last == size_ ? last : last / page * page;
     if (begin < end) (void)::madvise(data_ + begin, end - begin, MADV_DONTNEED);
   }
 

@@ -143,7 +143,7 @@ struct RandomBlocks {
   uint64_t seed, first;
   RandomBlocks(Generator& generator, int64_t count, uint64_t per_block)
       : seed(generator.state().seed),
-        first(generator.reserve((static_cast<uint64_t>(count) + per_block - 1) / per_block)) {}
+        first(generator.reserve(ceil_div(static_cast<uint64_t>(count), per_block))) {}
 };
 
 // A tensor of a distribution, drawn in f32 or f64; other dtypes are converted from f32.

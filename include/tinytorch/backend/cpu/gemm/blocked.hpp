@@ -162,8 +162,6 @@ class BlockedProduct {
   static constexpr int64_t kStripPanels = std::max<int64_t>(1, 64 / kCols);
   static constexpr int64_t kPanelsA = A::template kMaxPanels<kRows>, kPanelsB = B::template kMaxPanels<kCols>;
 
-  static int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
-
   // Packed panels of rows [m0, m0 + M) of A and columns [n0, n0 + N) of B, for steps [k0, k0 + depth) of
   // both. Without packed_b, each task packs the panels of B that it needs.
   struct MacroBlock {

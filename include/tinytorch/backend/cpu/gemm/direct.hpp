@@ -69,7 +69,7 @@ void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b
   const DirectTiles<T>& of_rows = last == kLanes<T> ? find_direct_tiles<T, true>(vectors, kVectors)
                                                     : find_direct_tiles<T, false>(vectors, kVectors);
   const auto rows = static_cast<uint32_t>(M), most = static_cast<uint32_t>(direct_rows(vectors));
-  const uint32_t tiles = rows <= most ? 1 : (rows + most - 1) / most;
+  const uint32_t tiles = rows <= most ? 1 : ceil_div(rows, most);
   const uint32_t height = tiles == 1 ? rows : rows / tiles,
                  taller = rows - height * tiles;  // number of tiles with one row more
   int64_t i = 0;

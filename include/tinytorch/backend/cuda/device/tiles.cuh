@@ -76,7 +76,7 @@ struct TileColumns {
 // at p.
 template <class T, class F>
 __device__ __forceinline__ void each_vector(const T* p, int n, F&& f) {
-  const int phase = phase_of(p), vectors = (phase + n + kVectorSizeOf<T> - 1) / kVectorSizeOf<T>;
+  const int phase = phase_of(p), vectors = ceil_div(phase + n, kVectorSizeOf<T>);
   for (int w = static_cast<int>(threadIdx.x); w < vectors; w += kTileThreads)
     f(w, w * kVectorSizeOf<T> - phase);
 }

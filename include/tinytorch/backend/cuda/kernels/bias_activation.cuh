@@ -128,7 +128,7 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     const bool vectorized =
         C % kVectorSize == 0 && aligned_to_16({slopes.data(), g.view().data, v.view().data, b.view().data});
     const int64_t strips = ceil_div(C, kWarp * (vectorized ? kVectorSize : 1));
-    const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, (rows + 63) / 64);
+    const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, ceil_div(rows, 64));
     const int64_t chunk = ceil_div(rows, wanted), chunks = ceil_div(rows, chunk);
     const DeviceScratch<A> partial(dbias.data ? chunks * C : 0);
     A* const sums = dbias.data ? partial.data() : nullptr;

@@ -55,7 +55,7 @@ void pair_loss(Fn fn, const View& loss, const View& x, const View& target, LossR
            a.data(), t.data(), n);
     return out.write_back();
   }
-  const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, 2048), 1, 1024);
   const DeviceScratch<double> partial(blocks);
   launch(pair_loss_kernel<T, Fn>, {dim3(static_cast<unsigned>(blocks)), dim3(kPairLossThreads)}, fn,
          static_cast<T*>(nullptr), partial.data(), a.data(), t.data(), n);

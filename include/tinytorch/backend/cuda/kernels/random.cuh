@@ -93,8 +93,8 @@ void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_bl
 
 void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span) {
   const PhiloxSequence sequence{seed, first_block, random_offset(seed)};
-  launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
-         sequence, low, span);
+  launch(random_integer_kernel, over(ceil_div(out.numel(), 2), kRandomThreads), out.as<int64_t>(),
+         out.numel(), sequence, low, span);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

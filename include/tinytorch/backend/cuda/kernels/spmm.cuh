@@ -84,7 +84,7 @@ class BsrSteps {
     if (kLines <= kB || line() < kB) {
       const T* const from = values_ + (block_ * kB + line()) * kB + within_;
 #pragma unroll
-      for (int i = 0; i < (kB + kLines - 1) / kLines; ++i) {
+      for (int i = 0; i < ceil_div(kB, kLines); ++i) {
         copy_async(to_ + Tile::kRowsBytes + static_cast<unsigned>(i * kLines * Tile::kRowBytes),
                    inside ? from + i * kLines * kB : spare_, inside);
       }

@@ -86,7 +86,7 @@ struct BitmapRows {
 
   // Rows n0 to n0 + kRows - 1, from byte `first` of their bits on. `memory`: the rings of this warp.
   __device__ __forceinline__ BitmapRows(const BitmapView& w, int64_t n0, int first, unsigned char* memory)
-      : bytes(static_cast<int>((w.columns + 63) / 64 * 8)) {
+      : bytes(static_cast<int>(ceil_div(w.columns, 64) * 8)) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int64_t n = min(n0 + r, w.rows - 1);  // the last row again: its sum is not written
@@ -195,7 +195,7 @@ static __global__ void __launch_bounds__(kSpmvThreads)
                        const __grid_constant__ LinearResult to) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t n0 = (static_cast<int64_t>(blockIdx.x) * (kSpmvWarps / kParts) + warp / kParts) * kRows;
-  const int steps = (columns + kSpmvStep - 1) / kSpmvStep, each = (steps + kParts - 1) / kParts;
+  const int steps = ceil_div(columns, kSpmvStep), each = ceil_div(steps, kParts);
   const int begin = min(warp % kParts * each, steps), end = min(begin + each, steps);
   float sum[kRows] = {};
   if (n0 < w.rows && begin < end) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <set>
 #include <tinytorch/core/config.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -21,8 +22,6 @@ inline constexpr size_t kBlockGranule = 512;              // block sizes and add
 inline constexpr size_t kSmallRequest = size_t{1} << 20;  // largest request served from shared segments
 inline constexpr size_t kSegmentStep = size_t{2} << 20;  // size of a shared segment; large ones are multiples
 inline constexpr size_t kLeastLargeRemainder = kSmallRequest;  // a smaller remainder is not split off
-
-constexpr size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
 // A part of a segment. The blocks of one segment form a doubly linked list in address order.
 struct Block {

@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cuda/runtime/copy.cuh>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/core/random.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <utility>
 #include <vector>
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <tinytorch/backend/cuda/sim/access.hpp>
 #include <tinytorch/backend/cuda/sim/fiber.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
@@ -332,7 +333,7 @@ inline void BlockRunner::prepare(dim3 grid, dim3 block, size_t shared_bytes) {
   const auto unaligned = reinterpret_cast<uintptr_t>(shared_.data()) % 16;
   execution.dynamic_shared = shared_.data() + (16 - unaligned) % 16;
   threads_.assign(execution.threads, {});
-  warps_.resize((execution.threads + kLanes - 1) / kLanes);
+  warps_.resize(ceil_div(execution.threads, kLanes));
   for (unsigned t = 0; t < execution.threads; ++t) {
     threads_[t].index = {t % block.x, t / block.x % block.y, t / (block.x * block.y)};
   }

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <tinytorch/backend/cuda/sim/shadow.hpp>
+#include <tinytorch/core/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
@@ -37,7 +38,7 @@ class DeviceMemory {
   // Returns null if the device is full.
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const size_t granules = (bytes + kGranule - 1) / kGranule;
+    const size_t granules = ceil_div(bytes, kGranule);
     if (bytes > total_ - used_) return nullptr;
     if (Allocation* const old = reuse(granules)) {
       *old = {old->begin, bytes, false};
@@ -61,7 +62,7 @@ class DeviceMemory {
     if (!a || a->begin != address || a->freed) return false;
     a->freed = true;
     used_ -= a->bytes;
-    const size_t granules = (a->bytes + kGranule - 1) / kGranule;
+    const size_t granules = ceil_div(a->bytes, kGranule);
     freed_[granules].push_back(a);
     kept_ += granules * kGranule;
     if (kept_ > 8 * kKept) release_all();
@@ -146,7 +147,7 @@ class DeviceMemory {
   }
   // Returns the whole pages of a range to the host.
   static void release(void* base, size_t begin, size_t bytes) {
-    const size_t from = (begin + kPage - 1) / kPage * kPage, to = (begin + bytes) / kPage * kPage;
+    const size_t from = round_up(begin, kPage), to = (begin + bytes) / kPage * kPage;
     if (to > from) (void)madvise(static_cast<char*>(base) + from, to - from, MADV_DONTNEED);
   }
 

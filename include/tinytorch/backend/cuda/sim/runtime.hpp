@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -102,7 +103,7 @@ inline void queue_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_
   struct alignas(kArgumentAlignment) Piece {
     unsigned char bytes[kArgumentAlignment];
   };
-  std::vector<Piece> kept((argument_bytes + sizeof(Piece) - 1) / sizeof(Piece));
+  std::vector<Piece> kept(ceil_div(argument_bytes, sizeof(Piece)));
   std::memcpy(kept.data(), arguments, argument_bytes);
   queue(stream, [=] {
     std::vector<Piece> own = kept;
@@ -262,7 +263,7 @@ inline cudaError_t cudaFree(void* address) {
   return answer(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
-  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  *address = std::aligned_alloc(4096, tinytorch::round_up(bytes, size_t{4096}));
   if (*address) tinytorch::backend::cuda::sim::pinned_range(*address, bytes, true);
   return tinytorch::backend::cuda::sim::answer(*address ? cudaSuccess : cudaErrorMemoryAllocation);
 }

@@ -139,7 +139,7 @@ struct QueryTile {
   __device__ __forceinline__ QueryTile(const SeenColumns& seen, int first_head)
       : first(seen.first), last(seen.last), head(first_head), t0(seen.first) {}
   __device__ __forceinline__ unsigned count(int heads) const {
-    return static_cast<unsigned>(heads * std::max((last - first + kTensorColumns - 1) / kTensorColumns, 0));
+    return static_cast<unsigned>(heads * ceil_div(std::max(last - first, 0), kTensorColumns));
   }
   __device__ __forceinline__ void advance() {
     t0 += kTensorColumns;

@@ -72,7 +72,7 @@ struct AttentionCall {
   bool has_dropout() const { return rules.p > 0; }
   // True if dropout keeps the probability of a key; line is the row-major index of the query in [B, H, T].
   __device__ __forceinline__ bool keeps(int64_t line, int64_t key) const {
-    const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
+    const PhiloxBlock words = mask.block(line * round_up(S, 4) + key);
     return mask.keeps(key % 4 < 2 ? words.v[key % 2] : words.v[2 + key % 2]);
   }
   // Applies dropout to x, the probability of a key.

@@ -172,7 +172,7 @@ inline constexpr int kPipelineStages = std::is_same_v<Products, WgmmaProducts>&&
 struct TensorBlock {
   int first, row, head, batch;
   __device__ __forceinline__ TensorBlock(int64_t rows, int64_t heads, bool reversed) {
-    const unsigned tiles = static_cast<unsigned>(rows + kTensorRows - 1) / kTensorRows,
+    const unsigned tiles = ceil_div(static_cast<unsigned>(rows), unsigned{kTensorRows}),
                    line = blockIdx.x / tiles, number = blockIdx.x % tiles;
     first = static_cast<int>((reversed ? tiles - 1 - number : number) * kTensorRows);
     row = first + static_cast<int>(threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4);

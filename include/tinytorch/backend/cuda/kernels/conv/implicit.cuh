@@ -196,7 +196,7 @@ static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2
   const int m0 = block % p.row_tiles * (kHeight * 64), p0 = block / p.row_tiles * kConvCols;
   if (p0 >= p.positions) return;
   const ConvLoader<T, kHeight> loader(p, m0, p0);
-  const int slices = (p.K + kConvDepth - 1) / kConvDepth;
+  const int slices = ceil_div(p.K, kConvDepth);
   float sum[4][4][4] = {};
   for (int s = 0; s < kConvStages - 1; ++s) {
     if (s < slices) loader.load(shared + static_cast<unsigned>(s * kConvStageBytes<kHeight>), s * kConvDepth);
@@ -222,8 +222,8 @@ static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2
 
 // --- on the host ---
 
-// Rounds the number of channels up, because channels are copied eight at a time; the padding is zeros.
-inline int64_t round_up_to_8(int64_t channels) { return (channels + 7) / 8 * 8; }
+// Channels are copied eight at a time, so their number is rounded up; the padding is zeros.
+inline constexpr int64_t kChannelsAtOnce = 8;
 
 // True if columns cost less: rows (channels of x) are padded to 64, and a stride above 2 needs more than four
 // products, which are small.
@@ -238,9 +238,9 @@ inline ConvAxis pixels_with_remainder(int size, int remainder, int kernel, const
   ConvAxis side;
   side.first_out = remainder;
   side.out_step = side.tap_step = stride;
-  side.outputs = std::max(0, (size - remainder + stride - 1) / stride);
+  side.outputs = std::max(0, ceil_div(size - remainder, stride));
   side.first_tap = reach % stride;
-  side.taps = std::max(0, (kernel - side.first_tap + stride - 1) / stride);
+  side.taps = std::max(0, ceil_div(kernel - side.first_tap, stride));
   side.shift = reach / stride;
   side.step = stride == 1 ? -static_cast<int>(window.dilation) : -1;
   return side;
@@ -274,7 +274,8 @@ void set_axes(ImplicitConv<T>& p, const ConvAxis& vertical, const ConvAxis& hori
 template <class T, int kCount>
 void launch_products(const ImplicitConvs<T, kCount>& products) {
   int64_t tiles = 0;
-  for (const ImplicitConv<T>& p : products.of) tiles = std::max(tiles, ceil_div(p.positions, kConvCols));
+  for (const ImplicitConv<T>& p : products.of)
+    tiles = std::max<int64_t>(tiles, ceil_div(p.positions, kConvCols));
   const dim3 grid(static_cast<unsigned>(products.of[0].row_tiles * tiles * kCount));
   if (products.of[0].rows > 64) {
     launch(implicit_conv_kernel<T, 2, kCount>,
@@ -295,7 +296,7 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
   } else {
     const Window2d& window = s.window;
     const int64_t channels = backward ? s.M : s.C, rows = backward ? s.C : s.M,
-                  depth = round_up_to_8(channels);
+                  depth = round_up(channels, kChannelsAtOnce);
     const int64_t h = backward ? s.OH : s.H, w = backward ? s.OW : s.W;
     const int64_t plane = backward ? s.H * s.W : s.outputs, taps = window.kernel_h * window.kernel_w;
     constexpr int64_t kMost = int64_t{1} << 30;

@@ -206,7 +206,8 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
   if constexpr (!kIs16Bit<T>) {
     return false;
   } else {
-    const int64_t positions = s.N * s.outputs, depth = round_up_to_8(s.C), rows = round_up_to_8(s.M);
+    const int64_t positions = s.N * s.outputs, depth = round_up(s.C, kChannelsAtOnce),
+                  rows = round_up(s.M, kChannelsAtOnce);
     const int64_t K = s.window.kernel_h * s.window.kernel_w * depth;
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || positions == 0 || positions > kMost || rows * K > kMost ||

@@ -59,9 +59,7 @@ struct FewRowsWarp {
 
   __device__ __forceinline__ FewRowsWarp(const FewRows<T>& given, int64_t first_row)
       : p(given), n0(first_row) {}
-  __device__ __forceinline__ int chunks() const {
-    return (p.K - warp * Plan::kChunk + Plan::kStep - 1) / Plan::kStep;
-  }
+  __device__ __forceinline__ int chunks() const { return ceil_div(p.K - warp * Plan::kChunk, Plan::kStep); }
   // Numbers `k` on of row 8 t + line of the block's rows of W. Rows beyond the operand are its last row
   // again, whose results are not stored.
   __device__ __forceinline__ const T* weights(int t, int k) const {

@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   const ByteRows<Tile::kRows, Tile::kThreads> x(p.x, p.M, m0, p.x_row, p.K);
   const ByteRows<Tile::kColumns, Tile::kThreads> w(p.w, p.N, n0, p.w_row, p.K);
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
-  const int slabs = (p.K + kSlab - 1) / kSlab;
+  const int slabs = ceil_div(p.K, kSlab);
   const auto stage = [&](int slab) {
     return shared + static_cast<unsigned>(slab % kStages) * Tile::kStageBytes;
   };

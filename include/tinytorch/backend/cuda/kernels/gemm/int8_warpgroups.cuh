@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(GroupByteTile::kThreads, 1)
     const ByteRows<Tile::kRows, Tile::kThreads> x(p.x, p.M, m0, p.x_row, p.K);
     const ByteRows<Tile::kColumns, Tile::kThreads> w(p.w, p.N, n0, p.w_row, p.K);
     const unsigned shared = aligned_shared_memory();
-    const int slabs = (p.K + kSlab - 1) / kSlab;
+    const int slabs = ceil_div(p.K, kSlab);
     const auto stage = [&](int slab) {
       return shared + static_cast<unsigned>(slab % Tile::kStages) * Tile::kStageBytes;
     };

@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(128)
   if (i >= threads) return;
   const int lane = static_cast<int>(i % kWarp), g = lane / 4, t = lane % 4;
   const int64_t part = i / kWarp % parts, row = i / kWarp / parts * Strips24::kRows + g;
-  const int64_t first = part * 16, groups = K / 4, words = (K + 15) / 16;  // groups of four columns
+  const int64_t first = part * 16, groups = K / 4, words = ceil_div(K, 16);  // groups of four columns
   unsigned kept[2][4], word = 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(Tile::kThreads)
   __shared__ float sums[kDeep * Tile::kColumns * 17];
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t strip = blockIdx.x, m0 = static_cast<int64_t>(blockIdx.y) * Tile::kColumns;
-  const int groups = (p.parts + 1) / 2;
+  const int groups = ceil_div(p.parts, 2);
   const uint8_t* const codes = p.strips + strip * p.parts * Int4Strips24::kPartBytes;
   const uint16_t* const own_scales = scales + strip * groups * 16;
   const T* row[Tile::kTiles];
@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(128)
   float of_row[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) of_row[half] = __shfl_sync(0xffffffffu, inverse, 2 * (g + 8 * half));
-  const int64_t words = (K + 15) / 16, parts = (K + 63) / 64;
+  const int64_t words = ceil_div(K, 16), parts = ceil_div(K, 64);
   for (int64_t p = 2 * group; p < 2 * group + 2 && p < parts; ++p) {
     unsigned word[2] = {}, four = 0;
     for (int j = 0; j < 8; ++j) {  // product j / 4, register j % 4

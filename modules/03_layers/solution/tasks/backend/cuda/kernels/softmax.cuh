@@ -42,31 +42,31 @@ __device__ RunningSum<C> include(RunningSum<C> sum, const C (&x)[kCount]) {
 
 // Softmax of each line, or its logarithm; out may be the memory of x.
 //
-// A line belongs to the block's threads together, which visit it twice. A thread moves kWide neighbours at a
-// time (elements.cuh: floats by one access of 16 bytes), and then those kThreads * kWide further on.
-// The first visit finds the line's sum: a thread's own by include, then block_reduce<kThreads>(sum, Join()),
+// A line belongs to the block's threads together, which visit it twice. A thread moves kAtOnce neighbours at
+// a time (elements.cuh: floats by one access of 16 bytes), and then those kThreads * kAtOnce further on. The
+// first visit finds the line's sum: a thread's own by include, then block_reduce<kThreads>(sum, Join()),
 // which gives all threads the whole. The second writes. Where a line is a single thread's (`alone`: short
 // lines, or lines that lie side by side in memory), thread number i of the grid has line i, steps by 1, and
 // has nobody to join with.
-template <class C, int kThreads, int kWide>
+template <class C, int kThreads, int kAtOnce>
 static __global__ void __launch_bounds__(kThreads)
     softmax_kernel(const __grid_constant__ SoftmaxLines<C> out, const __grid_constant__ SoftmaxLines<C> x,
                    bool logarithm, bool alone) {
   const int64_t line = alone ? static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x : blockIdx.x;
   if (line >= x.start.count) return;
-  const int64_t first = alone ? 0 : threadIdx.x * kWide, step = alone ? 1 : kThreads * kWide;
+  const int64_t first = alone ? 0 : threadIdx.x * kAtOnce, step = alone ? 1 : kThreads * kAtOnce;
   const int64_t length = x.along.count;
   const int64_t from = x.start.place(line), to_ = out.start.place(line);
   RunningSum<C> sum = RunningSum<C>::empty();
   for (int64_t e = first; e < length; e += step) {
-    C v[kWide];
+    C v[kAtOnce];
     x.start.read(v, from + e * x.along.step);
     sum = include(sum, v);
   }
   if (!alone) sum = block_reduce<kThreads>(sum, Join());
   const C scale = C(1) / sum.s, shift = std::log(sum.s);
   for (int64_t e = first; e < length; e += step) {
-    C v[kWide];
+    C v[kAtOnce];
     x.start.read(v, from + e * x.along.step);
 #pragma unroll
     for (C& y : v) y = logarithm ? y - sum.m - shift : std::exp(y - sum.m) * scale;
