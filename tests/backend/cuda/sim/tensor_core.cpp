@@ -56,6 +56,13 @@ __global__ void product_of_bytes(int* out, const signed char* a, const signed ch
   for (int k = 0; k < 4; ++k) out[(lane / 4 + k / 2 * 8) * 8 + lane % 4 * 2 + k % 2] = sum[k];
 }
 
+// A matrix [8, 8] of the numbers 8 row + column, transposed by movmatrix.
+__global__ void transposed(uint16_t* out) {
+  const unsigned lane = threadIdx.x, row = lane / 4, column = lane % 4 * 2, first = row * 8 + column,
+                 word = cuda::transpose_matrix(first | (first + 1) << 16);
+  out[first] = static_cast<uint16_t>(word), out[first + 1] = static_cast<uint16_t>(word >> 16);
+}
+
 // ldmatrix by only some lanes of a warp, or with misaligned rows.
 __global__ void load_alone(unsigned* out, int lanes, int offset) {
   unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
@@ -127,6 +134,13 @@ TEST_CASE("a product of bytes is exact, also of -128, and its sums wrap") {
       CHECK(out.values() == want);
     }
   }
+}
+
+TEST_CASE("movmatrix transposes a matrix of 16-bit elements") {
+  DeviceArray out(i16, {8, 8});
+  cuda::launch(transposed, {.grid = dim3(1), .block = dim3(32)}, static_cast<uint16_t*>(out.view().data));
+  const std::vector<double> got = out.values();
+  for (size_t i = 0; i < 64; ++i) CHECK(got[i] == static_cast<double>(i % 8 * 8 + i / 8));
 }
 
 TEST_CASE("missing lanes, misaligned rows and rows out of bounds are reported") {

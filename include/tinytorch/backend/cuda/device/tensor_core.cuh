@@ -1,4 +1,5 @@
-// Tensor cores of a warp: mma on registers, and ldmatrix to load the operands (compute capability 8.0). The
+// Tensor cores of a warp: mma on registers, ldmatrix to load the operands, and movmatrix to transpose those
+// that the warp has computed (compute capability 8.0). The
 // emulator computes the same by shuffles (sim/tensor_core.hpp).
 //
 //   load_matrices(a, address); ...
@@ -57,6 +58,20 @@ __device__ __forceinline__ void load_transposed(unsigned (&out)[4], unsigned add
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(address)
                : "memory");
+#endif
+}
+
+// movmatrix: transposes an 8 x 8 matrix of 16-bit elements. Lane l passes elements l % 4 * 2 and the next of
+// row l / 4, and receives the same elements of the transposed matrix.
+__device__ __forceinline__ unsigned transpose_matrix(unsigned word) {
+#if TINYTORCH_CUDA_SIM
+  return sim::transpose_matrix(word);
+#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  unsigned out;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(word));
+  return out;
+#else
+  return word;
 #endif
 }
 

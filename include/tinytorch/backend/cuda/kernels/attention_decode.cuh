@@ -153,20 +153,24 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   return true;
 }
 
-// The plan depends on the types, the head size and the grouping alone, as then do the bits. Sizes are those
-// that were fastest on an H200: a kernel that spills registers there is slower than one with fewer blocks.
+// The size of splits and tiles depends on the types, the head size and the grouping alone, and columns of a
+// product do not mix, so bits do not depend on the number of rows that a block computes. Sizes are those that
+// were fastest on an H200: a kernel that spills registers there is slower than one with fewer blocks.
 template <class K, class Q, int kHead>
 bool launch_decode_tensor(const DecodeOperands& x, const DecodeCall& call) {
-  constexpr bool kOf16Bits = kIs16Bit<K>, kNarrow = std::is_same_v<K, Int4>;
+  constexpr bool kOf16Bits = kIs16Bit<K>;
+  const bool one_tile = x.kv.most_rows * call.shared <= 8;
   if constexpr (kHead > 128) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
-  } else if (call.shared > 16) {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 1024, kOf16Bits ? 3 : 4, 2>>(x, call);
+    if (one_tile) return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 512, 2, 1>>(x, call);
   } else if constexpr (kHead > 64) {
-    return launch_decode_tensor<
-        DecodePlan<K, Q, kHead, 1, 512, kOf16Bits || kNarrow ? 3 : 4, kNarrow ? 3 : 2>>(x, call);
+    if (one_tile)
+      return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kOf16Bits ? 3 : 2, kOf16Bits ? 2 : 3>>(
+          x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 512, 3, 2>>(x, call);
   } else {
-    return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kOf16Bits ? 3 : 4, 4>>(x, call);
+    if (one_tile) return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 3, 4>>(x, call);
+    return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 512, 3, 3>>(x, call);
   }
 }
 

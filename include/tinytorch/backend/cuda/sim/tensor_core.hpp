@@ -31,6 +31,19 @@ inline void load_transposed(unsigned (&out)[4], const unsigned char* row, Loc wh
   exchange_rows(out, mine, true, where);
 }
 
+// Lane l passes elements l % 4 * 2 and the next of row l / 4 of a matrix, and receives those of the
+// transposed one.
+[[gnu::no_sanitize_thread]] inline unsigned transpose_matrix(unsigned word, Loc where = Loc::current()) {
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, &word, sizeof(word), false, "movmatrix", where);
+  const int lane = lane_number(), column = lane / 4;
+  uint16_t pair[2];
+  for (int k = 0; k < 2; ++k) {
+    const int row = lane % 4 * 2 + k;
+    __builtin_memcpy(&pair[k], all.values[row * 4 + column / 2] + column % 2 * 2, 2);
+  }
+  return pair[0] | static_cast<unsigned>(pair[1]) << 16;
+}
+
 // Converts elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of a line of 16, which one lane contributes.
 template <class T>
 [[gnu::no_sanitize_thread]] void unpack(float (&line)[16], int t, const unsigned char* low,

@@ -109,7 +109,7 @@ __device__ __forceinline__ void merge_by_block(const StepRows<float>& out, int64
   const float top = largest_of_splits(partial, splits, D);
   for (int part = warp; part < kMergeParts; part += kWarps) {
     float weight = 0, sum[kColumns] = {};
-#pragma unroll 2
+#pragma unroll 4
     for (int s = part; s < splits; s += kMergeParts) {
       const float* const split = partial + static_cast<int64_t>(s) * (kPartialHead + D);
       const float factor = exp2_approx(__ldcg(split) - top);

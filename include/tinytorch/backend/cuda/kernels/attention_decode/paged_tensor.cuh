@@ -2,11 +2,11 @@
 // queries and caches of 16 bits or less. It may append the step's own tokens before it reads them. The merge
 // of the splits is in attention_decode/paged_merge.cuh.
 //
-// The rows of a product are the queries that share a head of keys, padded to 16. A warp computes its own
-// tiles of 16 tokens (attention_decode/paged_tiles.cuh). Numbers of 8 and 4 bits become bf16 in registers;
-// scales of keys multiply scores, those of values probabilities, which are rounded to 16 bits. Rows of a
-// product do not mix, so bits depend neither on pages nor on other rows. But where rows of a step see
-// different tokens, a value that is not finite gives NaN in all of them.
+// The columns of a product are the queries that share a head of keys, padded to eight. A warp computes its
+// own tiles of 16 or 32 tokens (attention_decode/paged_tiles.cuh). Numbers of 8 and 4 bits become bf16 in
+// registers; scales of keys multiply scores, those of values probabilities, which are rounded to 16 bits.
+// Columns of a product do not mix, so bits depend neither on pages nor on other rows. But where rows of a
+// step see different tokens, a value that is not finite gives NaN in all of them.
 //
 // Limit: bytes of the keys and values over bandwidth.
 // Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
@@ -16,180 +16,208 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// The online softmax of a warp's 16 query rows over its own tiles: a lane has rows lane / 4 and lane / 4 + 8.
+// The online softmax of eight query rows over a warp's own tiles: lane l has rows l % 4 * 2 and the next, of
+// scores those of tokens l / 4 and l / 4 + 8 of 16, of sums columns of the head likewise.
 template <class Plan>
 struct DecodeState {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
-  using T = typename Plan::T;
-  float largest[2] = {kNone, kNone}, weight[2] = {}, sum[Plan::kHead / 8][4] = {};
+  static constexpr float kSlack = 8;
+  static constexpr int kScores = Plan::kTokenTiles * 4;
+  float base[2] = {kNone, kNone}, weight[2] = {}, sum[Plan::kHead / 16][4] = {};
 
-  // score: exponents of 2, -infinity where the row does not see the token. They become 2^(score - largest).
-  __device__ __forceinline__ void exponentiate(float (&score)[2][4]) {
-    float factor[2], shift[2];
+  // score: exponents of 2, -infinity where the row does not see the token. They become 2^(score - base). The
+  // base of a row rises only if a score is larger by kSlack, which is rare, so that most tiles need neither
+  // shuffles nor new sums. It depends on no other row.
+  __device__ __forceinline__ void exponentiate(float (&score)[Plan::kTokenTiles][4]) {
+    float top[2] = {kNone, kNone};
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) top[i % 2] = fmaxf(top[i % 2], score[i / 4][i % 4]);
+    if (__any_sync(kAllLanes, top[0] > base[0] + kSlack || top[1] > base[1] + kSlack)) rise(top);
+    float shift[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) shift[r] = base[r] == kNone ? 0.0f : base[r];  // 2^-infinity is 0
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      float& x = score[i / 4][i % 4];
+      x = exp2_approx(x - shift[i % 2]);
+      weight[i % 2] += x;
+    }
+  }
+
+ private:
+  // top: the largest scores of this lane.
+  __device__ __forceinline__ void rise(float (&top)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float top = largest[r];
 #pragma unroll
-      for (int n = 0; n < 2; ++n) top = fmaxf(top, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
-      top = fmaxf(top, shuffle_xor(top, 1));
-      top = fmaxf(top, shuffle_xor(top, 2));
-      shift[r] = top == kNone ? 0.0f : top;  // 2^-infinity is 0
-      factor[r] = top == largest[r] ? 1.0f : exp2_approx(largest[r] - shift[r]);
-      largest[r] = top;
-    }
+      for (int step = 4; step < kWarp; step *= 2) top[r] = fmaxf(top[r], shuffle_xor(top[r], step));
+      const float next = top[r] > base[r] + kSlack ? top[r] : base[r],
+                  factor = next == base[r] ? 1.0f : exp2_approx(base[r] - next);
+      base[r] = next;
+      weight[r] *= factor;
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) score[n][i] = exp2_approx(score[n][i] - shift[i / 2]);
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      weight[r] = weight[r] * factor[r] +
-                  ((score[0][2 * r] + score[0][2 * r + 1]) + (score[1][2 * r] + score[1][2 * r + 1]));
-    }
-    if (!__any_sync(kAllLanes, factor[0] != 1 || factor[1] != 1)) return;
-#pragma unroll
-    for (float(&tile)[4] : sum) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) tile[i] *= factor[i / 2];
+      for (int j = 0; j < Plan::kHead / 16; ++j) sum[j][r] *= factor, sum[j][r + 2] *= factor;
     }
   }
 };
 
-// The scales of a tile's tokens: this lane's of tokens 8 n + 2 t + i, for lane t of four.
+// The scales of 16 tokens: this lane's of tokens l / 4 and l / 4 + 8, for lane l.
 template <class Plan>
 struct DecodeScales {
   static constexpr int kWords = Plan::kIs16 ? 1 : static_cast<int>(Plan::kScaleBytes) / 4;
-  unsigned word[2][2][kWords];
+  unsigned word[2][kWords];
 
   explicit __device__ __forceinline__ DecodeScales([[maybe_unused]] const unsigned char* from) {
     if constexpr (!Plan::kIs16) {
 #pragma unroll
-      for (int i = 0; i < 4 * kWords; ++i) {
-        const unsigned token =
-            static_cast<unsigned>(i / kWords / 2 * 8 + i / kWords % 2) + threadIdx.x % 4 * 2;
-        word[i / kWords / 2][i / kWords % 2][i % kWords] =
+      for (int i = 0; i < 2 * kWords; ++i) {
+        const unsigned token = threadIdx.x % kWarp / 4 + static_cast<unsigned>(i / kWords) * 8;
+        word[i / kWords][i % kWords] =
             reinterpret_cast<const unsigned*>(from + token * Plan::kScaleBytes)[i % kWords];
       }
     }
   }
-  // The scale of a row's numbers; of a row of i4, that of group `group`.
-  __device__ __forceinline__ float operator()(int n, int i, int group) const {
-    const unsigned x = word[n][i][Plan::kInt4 ? group / 2 : 0];
+  // The scale of a token's numbers; of a token of i4, that of group `group`.
+  __device__ __forceinline__ float operator()(int i, int group) const {
+    const unsigned x = word[i][Plan::kInt4 ? group / 2 : 0];
     return std::bit_cast<float>(!Plan::kInt4 ? x : group % 2 ? x & 0xffff0000u : x << 16);
   }
 };
 
-// The work of a warp on a tile in shared memory.
+// The work of a warp on a tile in shared memory. Keys and values are the operand a of the products, in
+// registers as ldmatrix gives them, and query rows are the columns.
 template <class Plan>
 struct DecodeTile {
   using T = typename Plan::T;
-  using Score = float[Plan::kTiles][2][4];
-  static constexpr int kParts = Plan::kProbabilityParts;
+  using Score = float[Plan::kTiles][Plan::kTokenTiles][4];
+  using Probabilities = unsigned[Plan::kTiles][Plan::kProbabilityParts][2];  // of 16 tokens
+  static constexpr int kChunks = static_cast<int>(Plan::kChunks);
   unsigned keys, values;                           // shared addresses
   const unsigned char *key_scales, *value_scales;  // in shared memory
 
-  // score = queries keys^T
+  // score = keys queries^T
   __device__ __forceinline__ void scores(Score& score, const DecodeQueries<Plan>& queries) const {
-    const unsigned lane = threadIdx.x % kWarp, token = lane % 8 + lane / 16 * 8;
-    const DecodeScales<Plan> scale(key_scales);
+    const unsigned lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int c = 0; c < static_cast<int>(Plan::kChunks); c += 2) {
-      unsigned word[4];
-      load_matrices(word, keys + Plan::offset(token, static_cast<unsigned>(c) + lane / 8 % 2));
-      if constexpr (Plan::kIs16) {
-        queries.multiply(score, 0, c / 2, word[0], word[1]);
-        queries.multiply(score, 1, c / 2, word[2], word[3]);
-      } else {
+    for (int t = 0; t < Plan::kTokenTiles; ++t) {
+      const DecodeScales<Plan> scale(scales(key_scales, t));
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          add_narrow(score, queries, scale, c + half, word[half], word[2 + half]);
+      for (int c = 0; c < kChunks; c += 2) {
+        unsigned word[4];
+        load_matrices(word, keys + Plan::offset(static_cast<unsigned>(t) * 16 + lane % 16,
+                                                static_cast<unsigned>(c) + lane / 16));
+        if constexpr (Plan::kIs16) {
+          queries.multiply(score, t, c / 2, word);
+        } else {
+          add_narrow(score, t, queries, scale, c, word[0], word[1]);
+          add_narrow(score, t, queries, scale, c + 1, word[2], word[3]);
+        }
+      }
+      if constexpr (Plan::kIs8) {
+#pragma unroll
+        for (int i = 0; i < Plan::kTiles * 4; ++i) {
+          float& x = score[i / 4][t][i % 4];
+          x = __fmul_rn(x, scale(i % 4 / 2, 0));
+        }
       }
     }
-    if constexpr (Plan::kIs8) {
-#pragma unroll
-      for (int i = 0; i < Plan::kTiles * 8; ++i) score[i / 8][i / 4 % 2][i % 4] *= scale(i / 4 % 2, i % 2, 0);
-    }
   }
-  // sum += probabilities values
+  // sum += values^T probabilities^T
   __device__ __forceinline__ void add_values(DecodeState<Plan> (&state)[Plan::kTiles], const Score& p) const {
     const unsigned lane = threadIdx.x % kWarp;
-    constexpr int kStep = Plan::kInt4 ? 1 : static_cast<int>(Plan::kChunks);  // chunks with the same scales
-    unsigned a[Plan::kTiles][kParts][4];
-    const DecodeScales<Plan> scale(value_scales);
 #pragma unroll
-    for (int c = 0; c < static_cast<int>(Plan::kChunks); c += 2) {
-      unsigned word[4];
-      load_transposed(word, values + Plan::offset(lane % 16, static_cast<unsigned>(c) + lane / 16));
+    for (int t = 0; t < Plan::kTokenTiles; ++t) {
+      const DecodeScales<Plan> scale(scales(value_scales, t));
+      Probabilities b;
+      if constexpr (!Plan::kInt4) pack(b, p, t, scale, 0);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if ((c + half) % kStep == 0) pack(a, p, scale, c + half);
+      for (int c = 0; c < kChunks; c += 2) {
+        unsigned word[4];
+        load_transposed(word, values + Plan::offset(static_cast<unsigned>(t) * 16 + lane % 8 + lane / 16 * 8,
+                                                    static_cast<unsigned>(c) + lane / 8 % 2));
         if constexpr (Plan::kIs16) {
-          add(state, c + half, a, word[2 * half], word[2 * half + 1]);
+          add(state, c / 2, word, b);
         } else {
-          constexpr int kPairs = KvPairs<typename Plan::K>::kPairs;
-          unsigned low[kPairs], high[kPairs];
-          KvPairs<typename Plan::K>::widen(low, word[2 * half]);
-          KvPairs<typename Plan::K>::widen(high, word[2 * half + 1]);
 #pragma unroll
-          for (int j = 0; j < kPairs; ++j) add(state, (c + half) * kPairs + j, a, low[j], high[j]);
+          for (int half = 0; half < 2; ++half) {
+            if constexpr (Plan::kInt4) pack(b, p, t, scale, c + half);
+            add_narrow_values(state, c + half, word[half], word[2 + half], b);
+          }
         }
       }
     }
   }
 
  private:
+  // Those of tokens 16 t to 16 t + 15.
+  static __device__ __forceinline__ const unsigned char* scales(const unsigned char* all, int t) {
+    return all + static_cast<unsigned>(t) * 16 * Plan::kScaleBytes;
+  }
   // The part of the scores that chunk c of the keys has: `low` of tokens 0 to 7, `high` of tokens 8 to 15.
-  static __device__ __forceinline__ void add_narrow(Score& score, const DecodeQueries<Plan>& queries,
+  static __device__ __forceinline__ void add_narrow(Score& score, int t, const DecodeQueries<Plan>& queries,
                                                     const DecodeScales<Plan>& scale, int c, unsigned low,
                                                     unsigned high) {
     constexpr int kPairs = KvPairs<typename Plan::K>::kPairs;
     unsigned first[kPairs], second[kPairs];
     KvPairs<typename Plan::K>::widen(first, low);
     KvPairs<typename Plan::K>::widen(second, high);
+    [[maybe_unused]] Score part = {};
+#pragma unroll
+    for (int i = 0; i < kPairs / 2; ++i) {
+      const unsigned a[4] = {first[2 * i], second[2 * i], first[2 * i + 1], second[2 * i + 1]};
+      queries.multiply(Plan::kInt4 ? part : score, t, c * kPairs / 2 + i, a);
+    }
     if constexpr (Plan::kInt4) {
-      Score part = {};
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        queries.multiply(part, 0, 2 * c + i, first[2 * i], first[2 * i + 1]);
-        queries.multiply(part, 1, 2 * c + i, second[2 * i], second[2 * i + 1]);
+      for (int i = 0; i < Plan::kTiles * 4; ++i) {
+        float& sum = score[i / 4][t][i % 4];
+        sum = fmaf(part[i / 4][t][i % 4], scale(i % 4 / 2, c), sum);
       }
+    }
+  }
+  // The same chunk of the values.
+  static __device__ __forceinline__ void add_narrow_values(DecodeState<Plan> (&state)[Plan::kTiles], int c,
+                                                           unsigned low, unsigned high,
+                                                           const Probabilities& b) {
+    constexpr int kPairs = KvPairs<typename Plan::K>::kPairs;
+    unsigned first[kPairs], second[kPairs];
+    KvPairs<typename Plan::K>::widen(first, low);
+    KvPairs<typename Plan::K>::widen(second, high);
 #pragma unroll
-      for (int i = 0; i < Plan::kTiles * 8; ++i) {
-        float& sum = score[i / 8][i / 4 % 2][i % 4];
-        sum = fmaf(part[i / 8][i / 4 % 2][i % 4], scale(i / 4 % 2, i % 2, c), sum);
-      }
-    } else {
-      queries.multiply(score, 0, c, first[0], first[1]);
-      queries.multiply(score, 1, c, second[0], second[1]);
+    for (int i = 0; i < kPairs / 2; ++i) {
+      const unsigned a[4] = {first[2 * i], first[2 * i + 1], second[2 * i], second[2 * i + 1]};
+      add(state, c * kPairs / 2 + i, a, b);
     }
   }
   // Probabilities as operands, multiplied by the scales of the values.
-  static __device__ __forceinline__ void pack(unsigned (&a)[Plan::kTiles][kParts][4], const Score& p,
-                                              [[maybe_unused]] const DecodeScales<Plan>& scale, int c) {
+  static __device__ __forceinline__ void pack(Probabilities& b, const Score& p, int t,
+                                              [[maybe_unused]] const DecodeScales<Plan>& scale, int group) {
 #pragma unroll
     for (int m = 0; m < Plan::kTiles; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float x[2] = {p[m][i / 2][i % 2 * 2], p[m][i / 2][i % 2 * 2 + 1]};
-        if constexpr (!Plan::kIs16) x[0] *= scale(i / 2, 0, c), x[1] *= scale(i / 2, 1, c);
+      for (int i = 0; i < 2; ++i) {
+        float x[2] = {p[m][t][2 * i], p[m][t][2 * i + 1]};
+        if constexpr (!Plan::kIs16)
+          x[0] = __fmul_rn(x[0], scale(i, group)), x[1] = __fmul_rn(x[1], scale(i, group));
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          a[m][part][i] = pack_pair<T>(x[0], x[1]);
-          if (part + 1 == kParts) break;
-          x[0] -= cuda::to<float>(std::bit_cast<T>(static_cast<uint16_t>(a[m][part][i])));
-          x[1] -= cuda::to<float>(std::bit_cast<T>(static_cast<uint16_t>(a[m][part][i] >> 16)));
+        for (int part = 0; part < Plan::kProbabilityParts; ++part) {
+          const unsigned pair = pack_pair<T>(x[0], x[1]);
+          b[m][part][i] = transpose_matrix(pair);
+          if (part + 1 == Plan::kProbabilityParts) break;
+          x[0] -= cuda::to<float>(std::bit_cast<T>(static_cast<uint16_t>(pair)));
+          x[1] -= cuda::to<float>(std::bit_cast<T>(static_cast<uint16_t>(pair >> 16)));
         }
       }
     }
   }
+  // sum j [16, 8] += a [16 columns of the head, 16 tokens] b
   static __device__ __forceinline__ void add(DecodeState<Plan> (&state)[Plan::kTiles], int j,
-                                             const unsigned (&a)[Plan::kTiles][kParts][4], unsigned b0,
-                                             unsigned b1) {
+                                             const unsigned (&a)[4], const Probabilities& b) {
 #pragma unroll
     for (int m = 0; m < Plan::kTiles; ++m) {
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) multiply_add<T>(state[m].sum[j], a[m][part], b0, b1);
+      for (int part = 0; part < Plan::kProbabilityParts; ++part)
+        multiply_add<T>(state[m].sum[j], a, b[m][part][0], b[m][part][1]);
     }
   }
 };
@@ -197,27 +225,20 @@ struct DecodeTile {
 // Scores become exponents of 2, and -infinity where the row does not see the token. `number` is the index of
 // the tile's first token.
 template <class Plan>
-__device__ __forceinline__ void scale_and_mask(float (&score)[2][4], const DecodeSpan& at, float scale,
-                                               int row_tile, int number, bool seen_by_all) {
+__device__ __forceinline__ void scale_and_mask(float (&score)[Plan::kTokenTiles][4], const DecodeSpan& at,
+                                               float scale, int row_tile, int number, bool seen_by_all) {
 #pragma unroll
-  for (int n = 0; n < 2; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) score[n][i] *= scale;
-  }
+  for (int i = 0; i < Plan::kTokenTiles * 4; ++i) score[i / 4][i % 4] = __fmul_rn(score[i / 4][i % 4], scale);
   if (seen_by_all) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, first = number + lane / 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int row = row_tile * 16 + static_cast<int>(threadIdx.x) % kWarp / 4 + 8 * r,
-              column = number + static_cast<int>(threadIdx.x) % 4 * 2;
-    const int low = max(at.begin, at.number_of(at.first(row))) - column,
-              high = min(at.end, at.number_of(at.last(row))) - column;
+    const int row = row_tile * 8 + lane % 4 * 2 + r, low = max(at.begin, at.number_of(at.first(row))) - first,
+              high = min(at.end, at.number_of(at.last(row))) - first;
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (n * 8 + i < low || n * 8 + i >= high)
-          score[n][2 * r + i] = -std::numeric_limits<float>::infinity();
-      }
+    for (int i = 0; i < Plan::kTokenTiles * 2; ++i) {  // tokens 8 i to 8 i + 7
+      float& x = score[i / 2][i % 2 * 2 + r];
+      x = 8 * i < low || 8 * i >= high ? -std::numeric_limits<float>::infinity() : x;
     }
   }
 }
@@ -227,25 +248,24 @@ template <class Plan>
 __device__ __forceinline__ void meet(float* meeting, int begin, int end,
                                      const DecodeState<Plan> (&state)[Plan::kTiles]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  constexpr int kStride = Plan::kMeetingStride;
 #pragma unroll
   for (int m = 0; m < Plan::kTiles; ++m) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float weight = warp_reduce<4>(state[m].weight[r], Sum());
-      const int row = m * 16 + lane / 4 + 8 * r;
-      if (row < begin || row >= end) continue;
-      float* const to = meeting + (warp * Plan::kMeetingRows + row - begin) * kStride;
-      if (lane % 4 == 0) to[Plan::kHead] = state[m].largest[r], to[Plan::kHead + 1] = weight;
+      float weight = state[m].weight[r];
 #pragma unroll
-      for (int j = 0; j < Plan::kHead / 8; j += 2) {
-        const float(&x)[4] = state[m].sum[j], (&y)[4] = state[m].sum[j + 1];
+      for (int step = 4; step < kWarp; step *= 2) weight += shuffle_xor(weight, step);
+      const int row = m * 8 + lane % 4 * 2 + r;
+      if (row < begin || row >= end) continue;
+      float* const to = meeting + (warp * Plan::kMeetingRows + row - begin) * Plan::kMeetingStride;
+      if (lane < 4) to[Plan::kHead] = state[m].base[r], to[Plan::kHead + 1] = weight;
+#pragma unroll
+      for (int j = 0; j < Plan::kHead / 16; ++j) {
+        const float low = state[m].sum[j][r], high = state[m].sum[j][r + 2];
         if constexpr (Plan::kIs16) {
-          *reinterpret_cast<float2*>(to + Plan::column(j, lane % 4 * 2)) = {x[2 * r], x[2 * r + 1]};
-          *reinterpret_cast<float2*>(to + Plan::column(j + 1, lane % 4 * 2)) = {y[2 * r], y[2 * r + 1]};
-        } else {
-          *reinterpret_cast<float4*>(to + Plan::column(j, lane % 4 * 2)) = {x[2 * r], y[2 * r], x[2 * r + 1],
-                                                                            y[2 * r + 1]};
+          to[j * 16 + lane / 4] = low, to[j * 16 + lane / 4 + 8] = high;
+        } else {  // widened pairs have every second column
+          *reinterpret_cast<float2*>(to + j * 16 + lane / 4 * 2) = {low, high};
         }
       }
     }
@@ -268,7 +288,7 @@ __device__ __forceinline__ void write_sums(const float* meeting, float* partial,
   for (int w = 0; w < Plan::kWarps; ++w) {
     const float* const its = meeting + w * kNext + Plan::kHead;
     factor[w] = exp2_approx(its[0] - shift);
-    weight += factor[w] * its[1];
+    weight = fmaf(factor[w], its[1], weight);
   }
   const int64_t n = at.row(r), h = at.head(r), line = (n * kv.groups * at.shared + h) * call.splits + split;
   float* const to = partial + line * (kPartialHead + kv.head_size);
@@ -277,7 +297,7 @@ __device__ __forceinline__ void write_sums(const float* meeting, float* partial,
   for (int d = lane; d < Plan::kHead; d += kWarp) {
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) sum += factor[w] * meeting[w * kNext + d];
+    for (int w = 0; w < Plan::kWarps; ++w) sum = fmaf(factor[w], meeting[w * kNext + d], sum);
     if (d >= kv.head_size) continue;
     if (call.splits > 1)
       to[kPartialHead + d] = sum;
@@ -346,14 +366,14 @@ __device__ __forceinline__ void attend_to_span(float* partial, const DecodeStepR
       const unsigned stage = tiles.stage(tile);
       const unsigned char* const scales = memory + (stage - address) + 2 * Plan::kPlaneBytes;
       const DecodeTile<Plan> now{stage, stage + Plan::kPlaneBytes, scales,
-                                 scales + kTileTokens * Plan::kScaleBytes};
+                                 scales + Plan::kTileTokens * Plan::kScaleBytes};
       const int number = at.origin + Tiles::local(tile);
-      float score[Plan::kTiles][2][4] = {};
+      typename DecodeTile<Plan>::Score score = {};
       now.scores(score, queries);
 #pragma unroll
       for (int m = 0; m < Plan::kTiles; ++m) {
         scale_and_mask<Plan>(score[m], at, static_cast<float>(call.scale), m, number,
-                             number >= all_begin && number + kTileTokens <= all_end);
+                             number >= all_begin && number + Plan::kTileTokens <= all_end);
         state[m].exponentiate(score[m]);
       }
       now.add_values(state, score);

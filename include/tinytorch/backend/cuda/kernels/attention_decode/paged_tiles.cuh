@@ -1,8 +1,9 @@
 // Tiles of a cache for attention on tensor cores (attention_decode/paged_tensor.cuh): sizes of a block, its
 // place, and the way of keys, values, scales and queries to shared memory.
 //
-// A warp has every fourth tile of 16 tokens, and copies its tiles without waiting for the other warps, so
-// that several tiles are on the way at any time. Which warp has a token depends on its position alone.
+// A warp has every fourth tile of 16 tokens, or of 32 in 8 bits and less, and copies its tiles without
+// waiting for the other warps, so that several tiles are on the way at any time. Which warp has a token
+// depends on its position alone.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/kv_pairs.cuh>
@@ -12,17 +13,18 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kTileTokens = 16;
-
-// K: element type of the cache. Q: of the queries, BFloat16 or Half.
+// K: element type of the cache. Q: of the queries, BFloat16 or Half. kTiles: groups of eight query rows,
+// which are the columns of the products.
 template <class K_, class Q, int kHead_, int kTiles_, int kSplit_, int kStages_, int kBlocks_>
 struct DecodePlan {
   using K = K_;
   using T = std::conditional_t<std::is_same_v<K, Half>, Half, BFloat16>;  // of the products' operands
   static constexpr int kHead = kHead_, kTiles = kTiles_, kSplit = kSplit_, kStages = kStages_,
                        kBlocks = kBlocks_;
-  static constexpr int kWarps = kDecodeThreads / kWarp, kRows = 16 * kTiles, kWarpTokens = kSplit / kWarps;
+  static constexpr int kWarps = kDecodeThreads / kWarp, kRows = 8 * kTiles, kWarpTokens = kSplit / kWarps;
   static constexpr bool kInt4 = std::is_same_v<K, Int4>, kIs8 = sizeof(K) == 1 && !kInt4, kIs16 = kIs16Bit<K>;
+  // The products of a tile of few bytes are more independent chains with more tokens.
+  static constexpr int kTileTokens = kIs16 ? 16 : 32, kTokenTiles = kTileTokens / 16;
   // A number with more bits than T is the sum of two of T: rotated queries of i4, and Half if T is BFloat16.
   static constexpr int kProbabilityParts = std::is_same_v<Q, Half> && !std::is_same_v<T, Half> ? 2 : 1;
   static constexpr int kQueryParts = kInt4 ? 2 : kProbabilityParts;
@@ -37,11 +39,11 @@ struct DecodePlan {
   static constexpr unsigned kTokensAt = kWarps * kStages * kStageBytes, kQueriesAt = kTokensAt + kSplit * 4,
                             kQueriesEnd = kQueriesAt + kQueryParts * kQueryBytes;
   // With the sums, operands must leave registers for everything else.
-  static constexpr bool kQueriesInRegisters = kTiles * kHead * (2 + kQueryParts) <= 384;
+  static constexpr bool kQueriesInRegisters = kTiles * kHead * (2 + kQueryParts) <= 768;
   // At the end of a split, the sums of the warps meet, some rows at a time, while the tiles of the next split
   // are on the way. They lie in the place of the queries, if these are in registers by then: kBlocks blocks
   // shall fit a multiprocessor.
-  static constexpr int kMeetingRows = kTiles == 1 ? kWarps : kWarps / 2, kMeetingStride = kHead + 4;
+  static constexpr int kMeetingRows = kTiles <= 2 ? kWarps : kWarps / 2, kMeetingStride = kHead + 4;
   static constexpr unsigned kMeetingAt = kQueriesInRegisters ? kQueriesAt : kQueriesEnd,
                             kMeetingEnd = kMeetingAt + kWarps * kMeetingRows * kMeetingStride * 4,
                             kSharedBytes = kMeetingEnd > kQueriesEnd ? kMeetingEnd : kQueriesEnd;
@@ -51,10 +53,6 @@ struct DecodePlan {
   static __device__ __forceinline__ unsigned offset(unsigned row, unsigned chunk) {
     constexpr unsigned kPerLine = kChunks < 8 ? 8 / kChunks : 1, kMask = kChunks < 8 ? kChunks - 1 : 7;
     return row * kRowBytes + (chunk ^ (row / kPerLine & kMask)) * 16;
-  }
-  // The column of the head that n-tile j has at its place n of 8.
-  static __device__ __forceinline__ int column(int j, int n) {
-    return kIs16 ? j * 8 + n : j / 2 * 16 + 2 * n + j % 2;
   }
   // The place that column c of 32 has in a row of queries.
   static __device__ __forceinline__ int query_place(int c) {
@@ -169,7 +167,7 @@ __device__ __forceinline__ void append_own_tokens(const StepRows<float>& k, cons
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int number = max(at.begin, at.number_of(at.position)); number < at.end; ++number) {
     const int place = number - at.origin;
-    if (place / kTileTokens % Plan::kWarps != warp) continue;
+    if (place / Plan::kTileTokens % Plan::kWarps != warp) continue;
     const int token = at.token_of(number);
     const int64_t n = at.first_row + (token - at.position), row = row_of_token(kv, at.b, at.g, token);
     if constexpr (Plan::kIs16) {  // all loads before all stores
@@ -206,13 +204,13 @@ struct DecodeTiles {
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
   static __device__ __forceinline__ int local(int tile) {
-    return (tile * Plan::kWarps + warp()) * kTileTokens;
+    return (tile * Plan::kWarps + warp()) * Plan::kTileTokens;
   }
   __device__ __forceinline__ unsigned stage(int tile) const {
     return stages + static_cast<unsigned>(warp() * Plan::kStages + tile % Plan::kStages) * Plan::kStageBytes;
   }
   // Tiles [first(), last()) of this warp have tokens of the block.
-  static constexpr int kEvery = Plan::kWarps * kTileTokens;
+  static constexpr int kTileTokens = Plan::kTileTokens, kEvery = Plan::kWarps * kTileTokens;
   __device__ __forceinline__ int first() const {
     const int low = at.begin - at.origin - local(0);
     return low < kTileTokens ? 0 : (low - kTileTokens) / kEvery + 1;
@@ -259,34 +257,42 @@ struct DecodeTiles {
   }
 
  private:
-  // Lanes 0 to 15 copy the scales of the keys, the others those of the values.
+  // Lanes 0 to 15 copy the scales of 16 keys, the others those of their values.
   __device__ __forceinline__ void fetch_scales(const unsigned* from, unsigned to) const {
     const auto bytes = static_cast<unsigned>(Plan::kInt4 ? kv.head_size / 16 : 4);
-    const unsigned row = from[lane() % kTileTokens];
     const auto* const scales = static_cast<const char*>(lane() < 16 ? kv.key_scales : kv.value_scales);
 #pragma unroll
-    for (unsigned i = 0; i < Plan::kScaleBytes; i += 4) {
-      const bool inside = row != kNoRow && i < bytes;
-      copy_async_word(to + static_cast<unsigned>(lane()) * Plan::kScaleBytes + i,
-                      scales + (inside ? static_cast<uint64_t>(row) * bytes + i : 0), inside);
+    for (int first = 0; first < kTileTokens; first += 16) {
+      const int token = first + lane() % 16;
+      const unsigned row = from[token];
+      to += first == 0 ? static_cast<unsigned>(lane() / 16 * kTileTokens + token) * Plan::kScaleBytes
+                       : 16 * Plan::kScaleBytes;
+#pragma unroll
+      for (unsigned i = 0; i < Plan::kScaleBytes; i += 4) {
+        const bool inside = row != kNoRow && i < bytes;
+        copy_async_word(to + i, scales + (inside ? static_cast<uint64_t>(row) * bytes + i : 0), inside);
+      }
     }
   }
 };
 
-// The queries of the block in shared memory: rows of T in kQueryParts parts.
+// The queries of the block: rows of T in kQueryParts parts in shared memory. A fragment is the operand b
+// [16, 8] of a product: 16 columns of the head of a part of eight rows. Fragments are counted by columns,
+// then by rows and parts, and two are loaded at once.
 template <class Plan>
 struct DecodeQueries {
   using T = typename Plan::T;
-  static constexpr int kSteps = Plan::kHead / 16, kParts = Plan::kQueryParts;
+  static constexpr int kParts = Plan::kQueryParts, kOfStep = Plan::kTiles * kParts,
+                       kPairs = Plan::kHead / 16 * kOfStep / 2;
   static constexpr bool kInRegisters = Plan::kQueriesInRegisters;
+  static_assert(kInRegisters || kOfStep % 2 == 0);
   unsigned address;
-  unsigned operands[kInRegisters ? Plan::kTiles * kParts * kSteps : 1][4];
+  unsigned operands[kInRegisters ? kPairs : 1][4];
 
   explicit __device__ __forceinline__ DecodeQueries(unsigned at) : address(at) {
     if constexpr (kInRegisters) {
 #pragma unroll
-      for (int i = 0; i < Plan::kTiles * kParts * kSteps; ++i)
-        load(operands[i], i / kSteps / kParts, i / kSteps % kParts, i % kSteps);
+      for (int i = 0; i < kPairs; ++i) load(operands[i], i);
     }
   }
 
@@ -323,30 +329,31 @@ struct DecodeQueries {
     }
     __syncthreads();
   }
-  // sum[m] [16, 8] += the queries' columns 16 k to 16 k + 15 of row tile m times b.
-  __device__ __forceinline__ void multiply(float (&sum)[Plan::kTiles][2][4], int n, int k, unsigned b0,
-                                           unsigned b1) const {
+  // sum[m][t] [16, 8] += a times columns 16 k to 16 k + 15 of query rows 8 m to 8 m + 7.
+  __device__ __forceinline__ void multiply(float (&sum)[Plan::kTiles][Plan::kTokenTiles][4], int t, int k,
+                                           const unsigned (&a)[4]) const {
+    [[maybe_unused]] unsigned loaded[4];
 #pragma unroll
-    for (int m = 0; m < Plan::kTiles; ++m) {
-#pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        if constexpr (kInRegisters) {
-          multiply_add<T>(sum[m][n], operands[(m * kParts + p) * kSteps + k], b0, b1);
-        } else {
-          unsigned a[4];
-          load(a, m, p, k);
-          multiply_add<T>(sum[m][n], a, b0, b1);
-        }
+    for (int i = 0; i < kOfStep; ++i) {
+      const int fragment = k * kOfStep + i, half = fragment % 2 * 2;
+      float(&to)[4] = sum[i / kParts][t];
+      if constexpr (kInRegisters) {
+        multiply_add<T>(to, a, operands[fragment / 2][half], operands[fragment / 2][half + 1]);
+      } else {
+        if (half == 0) load(loaded, fragment / 2);
+        multiply_add<T>(to, a, loaded[half], loaded[half + 1]);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ void load(unsigned (&a)[4], int m, int p, int k) const {
-    const unsigned lane = threadIdx.x % kWarp;
-    load_matrices(a, address + static_cast<unsigned>(p) * Plan::kQueryBytes +
-                         (static_cast<unsigned>(m) * 16 + lane % 16) * Plan::kQueryStride +
-                         static_cast<unsigned>(k) * 32 + lane / 16 * 16);
+  // Loads fragments 2 pair and 2 pair + 1.
+  __device__ __forceinline__ void load(unsigned (&out)[4], int pair) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, fragment = 2 * pair + lane / 16,
+              k = fragment / kOfStep, i = fragment % kOfStep;
+    load_matrices(out, address + static_cast<unsigned>(i % kParts) * Plan::kQueryBytes +
+                           static_cast<unsigned>(i / kParts * 8 + lane % 8) * Plan::kQueryStride +
+                           static_cast<unsigned>(k * 32 + lane / 8 % 2 * 16));
   }
 };
 
