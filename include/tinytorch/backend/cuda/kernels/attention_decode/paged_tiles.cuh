@@ -357,4 +357,27 @@ struct DecodeQueries {
   }
 };
 
+// The scales of 16 tokens: this lane's of tokens l / 4 and l / 4 + 8, for lane l.
+template <class Plan>
+struct DecodeScales {
+  static constexpr int kWords = Plan::kIs16 ? 1 : static_cast<int>(Plan::kScaleBytes) / 4;
+  unsigned word[2][kWords];
+
+  explicit __device__ __forceinline__ DecodeScales([[maybe_unused]] const unsigned char* from) {
+    if constexpr (!Plan::kIs16) {
+#pragma unroll
+      for (int i = 0; i < 2 * kWords; ++i) {
+        const unsigned token = threadIdx.x % kWarp / 4 + static_cast<unsigned>(i / kWords) * 8;
+        word[i / kWords][i % kWords] =
+            reinterpret_cast<const unsigned*>(from + token * Plan::kScaleBytes)[i % kWords];
+      }
+    }
+  }
+  // The scale of a token's numbers; of a token of i4, that of group `group`.
+  __device__ __forceinline__ float operator()(int i, int group) const {
+    const unsigned x = word[i][Plan::kInt4 ? group / 2 : 0];
+    return std::bit_cast<float>(!Plan::kInt4 ? x : group % 2 ? x & 0xffff0000u : x << 16);
+  }
+};
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
