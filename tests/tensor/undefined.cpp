@@ -133,6 +133,26 @@ std::vector<Call> undefined_cases() {
       {"mlp", [](auto& u) { mlp(x, x, {}, u, {}, Activation::relu); }},
       {"lstm_cell", [](auto& u) { lstm_cell(u, x); }},
       {"lstm_cell", [](auto& u) { lstm_cell(x, u); }},
+      {"lstm_pass",
+       [](auto& u) {
+         lstm_pass(u, {x, x}, {x, x});
+       }},
+      {"lstm_pass",
+       [](auto& u) {
+         lstm_pass(x, {u, x}, {x, x});
+       }},
+      {"lstm_pass",
+       [](auto& u) {
+         lstm_pass(x, {x, u}, {x, x});
+       }},
+      {"lstm_pass",
+       [](auto& u) {
+         lstm_pass(x, {x, x}, {u, x});
+       }},
+      {"lstm_pass",
+       [](auto& u) {
+         lstm_pass(x, {x, x}, {x, u});
+       }},
       {"residual_layer_norm", [](auto& u) { residual_layer_norm(u, x); }},
       {"residual_layer_norm", [](auto& u) { residual_layer_norm(x, u); }},
       {"residual_rms_norm", [](auto& u) { residual_rms_norm(u, x); }},
