@@ -160,11 +160,16 @@ __device__ __forceinline__ void merge_if_last(const StepRows<float>& out, const 
                                               MergeMemory<Plan::kHead>& parts) {
   if (!arrives_last(call.arrivals + at.b * kv.groups + at.g, spans_of(at.own_splits, call.span_shift)))
     return;
-  const auto D = static_cast<int>(kv.head_size);
-  for (int r = 0; r < at.rows; ++r) {
+  // A load takes long while other blocks stream the cache, so each warp has rows of its own if it can.
+  const bool by_warps = at.rows >= Plan::kWarps || at.own_splits <= kSplitsOfWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, D = static_cast<int>(kv.head_size);
+  for (int r = by_warps ? warp : 0; r < at.rows; r += by_warps ? Plan::kWarps : 1) {
     const int64_t n = at.row(r), h = at.head(r), line = n * kv.groups * at.shared + h;
-    merge_by_block<Plan::kHead, Plan::kWarps>(out, n, h, partial + line * call.splits * (kPartialHead + D),
-                                              at.own_splits, D, parts);
+    const float* const sums = partial + line * call.splits * (kPartialHead + D);
+    if (by_warps)
+      merge_by_warp<Plan::kHead>(out, n, h, sums, at.own_splits, D);
+    else
+      merge_by_block<Plan::kHead, Plan::kWarps>(out, n, h, sums, at.own_splits, D, parts);
   }
 }
 
