@@ -40,6 +40,16 @@ class Tree:
         return [p for p in self.root.rglob("*") if p.is_file() and p.relative_to(self.root).parts[0] != "build"
                 and ".git" not in p.parts and "__pycache__" not in p.parts]
 
+    def changed(self, folder, hours):
+        """Files of this folder, relative to the root, that the commits of the last hours before HEAD changed, newest first: a push has
+        several commits, and a file of its first one is as new as a file of its last one. A clone without its history has none."""
+        git = functools.partial(subprocess.run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time = git(["git", "-C", str(self.root), "log", "-1", "--format=%ct"]).stdout.strip()
+        if not time:
+            return []
+        names = git(["git", "-C", str(self.root), "log", f"--since={int(time) - hours * 3600}", "--name-only", "--format=", "--", folder]).stdout
+        return [Path(name) for name in dict.fromkeys(names.split())]
+
     def sources(self):
         return [p for p in self.files() if p.suffix in (".hpp", ".cpp", ".cuh", ".cu")]
 

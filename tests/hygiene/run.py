@@ -46,25 +46,17 @@ def host_only(tree, path):
     return uses_either or path.parent.name == "sim"
 
 
-MOST_CHANGED = 20
-
-
-def changed_headers(tree):
-    """Paths, below include/, of files that differ from the commit before the last one. A clone without its history has none."""
-    good, text = compilers.run(["git", "diff", "--name-only", "HEAD~1", "--", "include"], cwd=tree.root)
-    return {Path(line).relative_to("include") for line in text.split()} if good else set()
+MOST_CHANGED = 80
 
 
 def headers_alone(tree, pool, draw):
-    """Each host header compiles alone with g++; with `draw`, a random eighth of them, and those that the last commit changed."""
+    """Each host header compiles alone with g++; with `draw`, a random eighth of them, and at most 80 that changed within a day."""
     headers = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]
     if draw:
-        # A commit that changes more headers at once is one of names or comments, or a merge of commits with runs of their own.
-        changed = changed_headers(tree)
-        drawn = random.Random(draw).sample(headers, len(headers) // 8)
-        headers = list(dict.fromkeys(drawn + sorted(changed.intersection(headers))[:MOST_CHANGED]))
-    jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
-    return jobs
+        # Commits that change more headers than this are those of names or comments.
+        changed = [path.relative_to("include") for path in tree.changed("include", hours=24) if path.relative_to("include") in headers]
+        headers = list(dict.fromkeys(random.Random(draw).sample(headers, len(headers) // 8) + changed[:MOST_CHANGED]))
+    return [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
 
 
 def headers_by_nvcc(tree, pool):

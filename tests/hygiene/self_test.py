@@ -1,5 +1,7 @@
 """Tests of the hygiene checks: each lint must complain about a tree with a fault, and not about one without."""
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -191,6 +193,15 @@ class Lints(unittest.TestCase):
         files["include/tinytorch/a.hpp"] = header.replace("inline int g()", "inline int h() { return 2; }\ninline int g()")
         self.assertEqual(lints.lint_frames(self.tree(files)), [
             "modules/01_a/frame/tinytorch/a.hpp is not what include/tinytorch/a.hpp gives: run `python3 modules/frames.py`"])
+
+    def test_files_that_changed_within_hours_are_those_of_all_commits_since(self):
+        tree = self.tree({"include/old.hpp": "", "include/a.hpp": "", "include/b.hpp": "", "tests/c.cpp": ""})
+        self.assertEqual(tree.changed("include", hours=24), [])  # no repository
+        for days_ago, files in ((3, ["include/old.hpp"]), (0.5, ["include/a.hpp", "tests/c.cpp"]), (0, ["include/b.hpp"])):
+            when = f"{1_700_000_000 - int(days_ago * 86400)} +0000"
+            for command in (["init", "-q"], ["add", *files], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a"]):
+                subprocess.run(["git", "-C", tree.root, *command], check=True, env={**os.environ, "GIT_COMMITTER_DATE": when})
+        self.assertEqual(tree.changed("include", hours=24), [Path("include/b.hpp"), Path("include/a.hpp")])
 
     def test_functions_are_found_with_their_length(self):
         found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}

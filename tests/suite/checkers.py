@@ -68,7 +68,7 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 def stage_hygiene(tally):
     """By g++: lints and their self-tests; code that must not compile; all headers in one file (by clang++, too, if it is there); a
-    random eighth of the headers and those that the last commit changed, each compiled alone; canaries (a student's header takes
+    random eighth of the headers and those that changed within a day, each compiled alone; canaries (a student's header takes
     effect)."""
     run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "clang-headers",
                 "canary", env=cached_environment())

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/tensor/rules.hpp>
 #include <utility>
 #include <vector>
 
