@@ -120,13 +120,15 @@ int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& confi
   return static_cast<int64_t>(each > 1 ? each : 1) * properties(current_device()).multiprocessors;
 }
 
-// Dynamic shared memory of the block, aligned to 16 bytes.
+// Dynamic shared memory of the block, aligned to 128 bytes: an asynchronous copy of 32 bytes from global
+// memory takes two requests if its place in shared memory is not a multiple of 32, as after a static variable
+// of 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
 #if TINYTORCH_CUDA_SIM
   return static_cast<T*>(sim::dynamic_shared());
 #else
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  extern __shared__ __align__(128) unsigned char shared_bytes[];
   return reinterpret_cast<T*>(shared_bytes);
 #endif
 }

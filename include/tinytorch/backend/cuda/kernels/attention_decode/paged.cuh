@@ -327,8 +327,9 @@ struct DecodeRows {
   }
 };
 
-// The sums of a split begin with [largest, weight], then [D].
-inline constexpr int64_t kPartialHead = 2;
+// The sums of a split begin with [largest, weight] and two unused numbers, so that those of columns, [D], are
+// aligned to 16 bytes.
+inline constexpr int64_t kPartialHead = 4;
 
 // Writes a column of a row: the result, or its part of the split for attention_decode.cuh.
 template <class A>

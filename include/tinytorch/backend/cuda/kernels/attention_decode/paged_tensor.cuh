@@ -269,17 +269,20 @@ __device__ __forceinline__ void write_sums(const float* meeting, float* partial,
   }
   const int64_t n = at.row(r), h = at.head(r), line = (n * kv.groups * at.shared + h) * call.splits + split;
   float* const to = partial + line * (kPartialHead + kv.head_size);
-  if (call.splits > 1 && lane == 0) to[0] = top, to[1] = weight;
+  if (call.splits > 1 && lane == 0) *reinterpret_cast<float2*>(to) = {top, weight};
+#pragma unroll 1
+  for (int d = 4 * lane; d < kv.head_size; d += 4 * kWarp) {
+    float sum[4] = {};
 #pragma unroll
-  for (int d = lane; d < Plan::kHead; d += kWarp) {
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) sum = fmaf(factor[w], meeting[w * kNext + d], sum);
-    if (d >= kv.head_size) continue;
+    for (int w = 0; w < Plan::kWarps; ++w) {
+      const float4 x = *reinterpret_cast<const float4*>(meeting + w * kNext + d);
+      sum[0] = fmaf(factor[w], x.x, sum[0]), sum[1] = fmaf(factor[w], x.y, sum[1]);
+      sum[2] = fmaf(factor[w], x.z, sum[2]), sum[3] = fmaf(factor[w], x.w, sum[3]);
+    }
     if (call.splits > 1)
-      to[kPartialHead + d] = sum;
+      *reinterpret_cast<float4*>(to + kPartialHead + d) = {sum[0], sum[1], sum[2], sum[3]};
     else
-      out.write(n * out.row + h * out.head + d * out.col, weight == 0 ? 0.0f : sum / weight);
+      write_average(out, n * out.row + h * out.head + d * out.col, sum, weight);
   }
 }
 
@@ -293,7 +296,7 @@ __device__ __forceinline__ void write_split(float* meeting, float* partial, cons
     __syncthreads();  // no warp reads what lies there any more
     meet<Plan>(meeting, row, min(row + Plan::kMeetingRows, at.rows), state);
     __syncthreads();
-    if (warp < Plan::kMeetingRows && row + warp < at.rows)
+    if (row + warp < at.rows)
       write_sums<Plan>(meeting + warp * Plan::kMeetingStride, partial, out, kv, call, at, split, row + warp);
   }
 }

@@ -43,7 +43,7 @@ struct DecodePlan {
   // At the end of a split, the sums of the warps meet, some rows at a time, while the tiles of the next split
   // are on the way. They lie in the place of the queries, if these are in registers by then: kBlocks blocks
   // shall fit a multiprocessor.
-  static constexpr int kMeetingRows = kTiles <= 2 ? kWarps : kWarps / 2, kMeetingStride = kHead + 4;
+  static constexpr int kMeetingRows = kWarps, kMeetingStride = kHead + 4;
   static constexpr unsigned kMeetingAt = kQueriesInRegisters ? kQueriesAt : kQueriesEnd,
                             kMeetingEnd = kMeetingAt + kWarps * kMeetingRows * kMeetingStride * 4,
                             kSharedBytes = kMeetingEnd > kQueriesEnd ? kMeetingEnd : kQueriesEnd;
