@@ -52,6 +52,7 @@ class Layer final : public Module {
   template <class T>
   requires std::is_integral_v<T> T forward(const Tensor& x) const override { return x < 1 ? T{} : T{2}; }
   bool operator==(const Layer& other) const { return "}" == other.name(); }
+  Layer& operator+=(const Layer& other) { return *this; }
 
  protected:
   int hidden(int x);
@@ -172,6 +173,7 @@ class Scanner(unittest.TestCase):
         self.assertEqual({kinds[n] for n in ("Options", "Layer")}, {"class"})
         self.assertFalse(self.found["Layer::hidden"].public or self.found["Layer::n_"].public)
         self.assertTrue(self.found["Layer::operator=="].public)
+        self.assertEqual(self.found["Layer::operator+="].kind, "function")
 
     def test_bodies_and_helpers_below_the_separator_line_are_not_declarations(self):
         behind = [d.name for d in headers.Scanner(HEADER).found if d.helper or not d.declared]
