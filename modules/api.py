@@ -1,7 +1,8 @@
 """The API index: include/tinytorch/API.md and `tt api NAME`, made from the public headers.
 
 Signature, description and line come from the declaration. Error codes and dtypes come from the bodies: those of the function,
-of its op's rule (constructor and infer), of helpers in the same file, and of the checks they call (require_*, refuse_*).
+of its op's rule (constructor and infer), of helpers in the same file, and of the checks they call (require_*, refuse_*). A tensor
+function that is composed of others has the fewest dtypes of those that it calls, unless its comment states them ("Dtypes: all.").
 An op that TT_KERNEL runs has a kernel on both devices, because the macro names both; one whose body copies operands to the CPU
 (on_host, .to(cpu)) reads them there, which its entry says.
 """
@@ -58,18 +59,26 @@ CHECK = re.compile(r"(require|refuse|check|normalize_dim)\w*$|\w+_or_fail$")
 FOREIGN = {"run", "vjp", "flops", "saves", "view", "name"}  # methods of an op that do not check its operands
 GUARDED = re.compile(r"if \(((?:[^(){};]|\([^(){};]*\))*)\)\s*(\{[^{}]*\}|[^;{}]*;)")
 TO_HOST = re.compile(r"\bon_host\(|\.to\((?:tinytorch::)?cpu\b")
+TENSORS = re.compile(r"\b(?:Tensor|Tensors|TensorArg|DType|Selected)\b")
+CALLEE = re.compile(r"(?<![\w:.>])([A-Za-z_]\w*)\(")
+OPERATION = re.compile(r"\w ([-+*/%&|^]=?) \w")
+STATED = re.compile(r"\s*\bDtypes: ([\w, ]+)\.")
+CHECKED = {"require_floating": "floating", "require_floating_dtype": "floating", "require_index": "indices i64",
+           "require_matrices": "f32, f64", "mask_of": "bool"}
+STRICTNESS = ("all", "numbers", "floating", "f32, f64", "bool")  # a function has the strictest dtypes of the functions that it calls
 ENUMERATOR = re.compile(r"\b\w+(?:Fn|Kind)::\w+")
 
 HEAD = """# API
 
 Generated from the headers by `modules/tt api --write`; do not edit. `modules/tt api NAME` prints the entries of a name.
-Each entry has its signature, the line of its declaration, what the header says of it, the dtypes that its rule requires, and the
-codes of the errors that it throws (`modules/tt explain CODE`). The last parameter of most functions, the caller's line, is left out.
+Each entry has its signature, the line of its declaration, what the header says of it, the dtypes of its operands, and the codes of
+the errors that it throws (`modules/tt explain CODE`). The last parameter of most functions, the caller's line, is left out.
 
 Every tensor function throws `TT-TENSOR-01` for an undefined tensor, and `TT-DEVICE-01` if its operands are on different devices.
-"floating" means f16, bf16, f32 and f64, "numbers" means all dtypes but bool. The rule of an op is the same on every device, and each
-op of tensor/ops runs on the CPU and on CUDA. Where an entry says "Reads operands on the CPU", those on CUDA are copied there, at least
-for some arguments, and the host waits for them.
+"floating" means f16, bf16, f32 and f64, "numbers" means all dtypes but bool. The dtypes of an entry hold on the CPU and on CUDA, and
+any other is refused on both: tests/tensor/dtypes.cpp calls each tensor function with each dtype on both. Each op of tensor/ops runs on
+both devices. Where an entry says "Reads operands on the CPU", those on CUDA are copied there, at least for some arguments, and the
+host waits for them.
 """
 
 
@@ -99,6 +108,9 @@ class Library:
         self.public = {e.name for e in self.entries if e.file == "tensor/functions.hpp"}
         for entry in self.entries:
             entry.codes, entry.dtypes, entry.on_cpu, entry.calls = self.errors(entry)
+        tensor_functions = [e for e in self.entries if has_dtypes(e)]
+        self.composed = {e.name for e in tensor_functions}
+        self.settle_dtypes(tensor_functions)
         functions = [e for e in self.entries if e.kind == "function" and e.file.startswith("tensor/") and not e.owner]
         while more := [e for e in functions if not e.on_cpu and e.calls & {f.name for f in functions if f.on_cpu}]:
             for entry in more:
@@ -109,9 +121,26 @@ class Library:
             d.group = group
             yield d
 
+    def settle_dtypes(self, functions):
+        """Gives each tensor function one of STRICTNESS, and "indices i64" if it has indices. Overloads have the same dtypes."""
+        strictness, calls = dict.fromkeys((e.name for e in functions), 0), []
+        stated = {e.name: re.split(", (?=indices)", found.group(1)) for e in functions if (found := STATED.search(e.description))}
+        for e in functions:
+            e.description = STATED.sub("", e.description)
+            own, called = (stated[e.name], set()) if e.name in stated else self.errors(e, forwards=False)[1::2]
+            e.dtypes = sorted(set(own) - set(STRICTNESS))
+            strictness[e.name] = max([strictness[e.name], *(STRICTNESS.index(t) for t in own if t in STRICTNESS)])
+            calls += [(e.name, name) for name in called if name in strictness]
+        while more := [(name, called) for name, called in calls if strictness[called] > strictness[name]]:
+            for name, called in more:
+                strictness[name] = max(strictness[name], strictness[called])
+        for e in functions:
+            only_indices = e.dtypes == ["indices i64"] and len(TENSORS.findall(parameters(e))) == 1
+            e.dtypes = ([] if only_indices else [STRICTNESS[strictness[e.name]]]) + e.dtypes
+
     # --- errors
 
-    def errors(self, entry):
+    def errors(self, entry, forwards=True):
         """(codes, dtypes, on_cpu, calls) of a function, or of a class's constructors. on_cpu: a tensor function copies operands to the
         CPU. calls: the names of all functions that it calls."""
         if entry.kind not in ("function", "class"):
@@ -130,9 +159,11 @@ class Library:
             own = own or set(ENUMERATOR.findall(d.body))
             body = GUARDED.sub(lambda m: self.kept(m, own), d.body) if own else d.body
             on_cpu = on_cpu or TO_HOST.search(body + self.runs(CALL.findall(body))) is not None
-            calls |= set(CALL.findall(body))
+            calls |= set(CALLEE.findall(body))
+            if entry.name.startswith("operator"):  # y += a, in the body of another operator
+                calls |= {"operator" + sign for sign in OPERATION.findall(body)}
             codes |= set(CODE.findall(body)) | {self.constants[k] for k in CONSTANT.findall(body) if k in self.constants}
-            todo += self.called(d, body, own, codes, dtypes)
+            todo += self.called(d, body, own, codes, dtypes, forwards)
         if entry.group not in ("Tensor", "Automatic differentiation"):
             codes -= set(EVERYWHERE)
         on_cpu = on_cpu and entry.file.startswith("tensor/") and not entry.owner
@@ -150,13 +181,13 @@ class Library:
     @staticmethod
     def kept(found, own):
         """A guarded statement, or "" if its condition tests for enumerators that this function does not use."""
-        asked = re.findall(r"==\s*(\w+(?:Fn|Kind)::\w+)", found.group(1))
+        asked = re.findall(r"==\s*(?:\w+::)*?(\w+(?:Fn|Kind)::\w+)", found.group(1))
         kinds = {e.split("::")[0] for e in own}
         return "" if asked and all(a.split("::")[0] in kinds and a not in own for a in asked) else found.group()
 
-    def called(self, d, body, own, codes, dtypes):
+    def called(self, d, body, own, codes, dtypes, forwards):
         """Definitions to read next. Adds the dtypes that the checks require."""
-        single = re.fullmatch(r"\{\s*(?:require_defined\([^;]*;\s*)*return [^;]*;\s*\}", body)
+        single = forwards and re.fullmatch(r"\{\s*(?:require_defined\([^;]*;\s*)*return [^;]*;\s*\}", body)
         for accepts in re.findall(r"require_accepted\([^;]*?(rule\(\)\.accepts|Accepts::\w+)", body):
             found = {self.rows[e] for e in own if e in self.rows} if accepts.startswith("rule") else {accepts[9:]}
             codes |= {{"floating": "TT-DTYPE-02", "numbers": "TT-DTYPE-05"}[a] for a in found if a != "anything"}
@@ -165,10 +196,8 @@ class Library:
         for name in CALL.findall(body) + made:
             if name == "require_accepted" or name in FOREIGN:
                 continue
-            if name.startswith("require_floating"):
-                dtypes.add("floating")
-            elif name == "require_index":
-                dtypes.add("indices i64")
+            if name in CHECKED:
+                dtypes.add(CHECKED[name])
             if name in self.classes and self.classes[name].file.startswith("tensor/ops"):
                 yield from (f for n in (name, "infer") for f in self.functions.get(n, []) if f.owner == name)
             folder = d.file.split("/")[0]
@@ -177,10 +206,11 @@ class Library:
                 constructs = f.owner and f.name == f.owner and d.name == d.owner  # a base class or another constructor
                 same_class = f.owner and f.owner == d.owner or constructs
                 near = f.file.startswith(folder if own_folder else ("core", "tensor"))
-                helper = not f.owner and (f.file == d.file and name not in self.public or near and CHECK.match(name))
+                public = name in self.public or not forwards and name in self.composed
+                helper = not f.owner and (f.file == d.file and not public or near and CHECK.match(name))
                 creates = name == "empty" and d.file.endswith("creation.hpp")
-                forwards = single and name in self.public and not f.owner and f.file.startswith("tensor/ops")
-                if same_class or helper or creates or forwards:
+                returned = single and name in self.public and not f.owner and f.file.startswith("tensor/ops")
+                if same_class or helper or creates or returned:
                     yield f
 
     # --- looking up
@@ -253,6 +283,12 @@ def public_entries(found):
         d.inherits = d.above or d.description != d.comment
         previous = d
         yield d
+
+
+def has_dtypes(entry):
+    """True for a function of tensors, or one that makes a tensor of a given dtype."""
+    grouped = entry.group in ("Tensor functions", "Linear algebra") or entry.file == "tensor/operators.hpp"
+    return entry.kind == "function" and not entry.owner and grouped and TENSORS.search(parameters(entry)) is not None
 
 
 def plain(name):

@@ -209,7 +209,7 @@ def one_line(lines):
 
 def without_angles(text):
     """The text without template arguments, so that parentheses in them are not taken for parameters."""
-    text = re.sub(r"operator\s*[<>=!-]+", "operator", text).replace("->", "  ").replace("<=", "  ").replace(">=", "  ")
+    text = re.sub(r"operator\s*[<>=!+*/%&|^-]+", "operator", text).replace("->", "  ").replace("<=", "  ").replace(">=", "  ")
     while True:
         shorter = re.sub(r"<[^<>]*>", "", text)
         if shorter == text:

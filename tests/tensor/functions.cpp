@@ -5,21 +5,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <support/cases/all.hpp>
 #include <support/few.hpp>
+#include <support/golden_ops.hpp>
 #include <tinytorch/tinytorch.hpp>
-#include <tree/source_folder.hpp>
 
 using namespace tinytorch;
+using golden::Golden, golden::GoldenCases;
 
 namespace {
 
@@ -61,45 +56,6 @@ std::vector<cases::OpCase> golden_rows() {
     if (c.golden) rows.push_back(c);
   }
   return rows;
-}
-
-using Golden = std::map<std::string, Tensor>;                              // role -> tensor
-using GoldenCases = std::map<std::string, std::map<std::string, Golden>>;  // call -> label -> roles
-
-std::filesystem::path root() { return tinytorch_tree::kSourceFolder; }
-
-std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE_MESSAGE(file.good(), path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string without_spaces(std::string s) {
-  std::erase(s, ' ');
-  return s;
-}
-
-// Reads the file without io/, so that an error in io/ cannot hide an error here.
-GoldenCases load_cases() {
-  const std::string bytes = read_all(root() / "tests/golden/ops.safetensors");
-  uint64_t header = 0;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  const std::map<std::string, DType> types = {{"F32", f32}, {"F64", f64}, {"BF16", bf16},
-                                              {"F16", f16}, {"I8", i8},   {"U8", u8},
-                                              {"I32", i32}, {"I64", i64}, {"BOOL", boolean}};
-  GoldenCases cases;
-  const nlohmann::json index = nlohmann::json::parse(bytes.substr(8, header));
-  for (const auto& [key, entry] : index.items()) {
-    if (key == "__metadata__") continue;
-    Shape shape;
-    for (int64_t size : entry.at("shape")) shape.push_back(size);
-    Tensor t = empty(shape, types.at(entry.at("dtype")), cpu);
-    std::memcpy(t.raw(), bytes.data() + 8 + header + entry.at("data_offsets")[0].get<size_t>(), t.bytes());
-    const size_t bar = key.find('|'), second = key.find('|', bar + 1);
-    cases[without_spaces(key.substr(0, bar))][key.substr(bar + 1, second - bar - 1)][key.substr(second + 1)] =
-        t.to(default_device());
-  }
-  return cases;
 }
 
 // Returns the same values with strides: dimensions in reverse order in memory, with gaps between elements.
@@ -182,10 +138,10 @@ void check_case(cases::Call call, const Golden& golden, bool with_strides) {
 }  // namespace
 
 TEST_CASE("every operation agrees with PyTorch in results and gradients") {
-  const GoldenCases golden = load_cases();
+  const GoldenCases golden = golden::load_ops();
   std::set<std::string> called;
   for (const cases::OpCase& row : golden_rows()) {
-    const std::string key = without_spaces(row.text);
+    const std::string key = golden::without_spaces(row.text);
     CAPTURE(key);
     CHECK_MESSAGE(called.insert(key).second, "two rows have this call");
     REQUIRE_MESSAGE(golden.contains(key), "no case in ops.safetensors: add it to make_ops.py and run that");
@@ -209,7 +165,7 @@ TEST_CASE("every operation agrees with PyTorch in results and gradients") {
 }
 
 TEST_CASE("every operation of functions.hpp has a golden case") {
-  const std::string header = read_all(root() / "include/tinytorch/tensor/functions.hpp");
+  const std::string header = golden::read_all("include/tinytorch/tensor/functions.hpp");
   std::set<std::string> words;
   const std::regex word("\\w+"), declaration("TT_API \\w+ (\\w+)\\(");
   for (const cases::OpCase& row : golden_rows()) {

@@ -52,6 +52,7 @@ class Layer final : public Module {
   template <class T>
   requires std::is_integral_v<T> T forward(const Tensor& x) const override { return x < 1 ? T{} : T{2}; }
   bool operator==(const Layer& other) const { return "}" == other.name(); }
+  Layer& operator+=(const Layer& other) { return *this; }
 
  protected:
   int hidden(int x);
@@ -98,6 +99,31 @@ FUNCTIONS = '''// Functions.
 // --- doubling ---
 // Two times x.
 TT_API Tensor twice(const Tensor& x, TT_LOC);
+'''
+
+
+COMPOSED = ('// --- composed ---\n'
+            'TT_API Tensor four_times(const Tensor& x, TT_LOC);\n'
+            '// Any x. Dtypes: all. Never fails.\n'
+            'TT_API Tensor any_way(const Tensor& x, TT_LOC);\n'
+            'TT_API Tensor copied(const Tensor& x, TT_LOC);\n'
+            'TT_API Tensor picked(const Tensor& x, const Tensor& index, TT_LOC);\n'
+            'TT_API Tensor counted(const Tensor& index, TT_LOC);\n'
+            'TT_API Tensor operator*=(TensorArg y, TensorArg b);\n'
+            'TT_API Tensor operator*=(TensorArg y, Scalar b);\n')
+COMPOSED_OPS = '''#if TT_BODIES(TENSOR)
+TT_API Tensor four_times(const Tensor& x, Loc loc) { const Tensor y = twice(x, loc); return copied(y, loc); }
+TT_API Tensor any_way(const Tensor& x, Loc loc) { return is_floating(x.dtype()) ? twice(x, loc) : x; }
+TT_API Tensor copied(const Tensor& x, Loc loc) { return x.clone().times(std::twice(2)); }
+TT_API Tensor picked(const Tensor& x, const Tensor& index, Loc loc) { require_index("picked", index, loc); return x; }
+TT_API Tensor counted(const Tensor& index, Loc loc) { require_index("counted", index, loc); return index; }
+TT_API Tensor operator*=(TensorArg y, TensorArg b) { return in_place(MathFn::mul, y.tensor, b.tensor, y.loc); }
+TT_API Tensor operator*=(TensorArg y, Scalar b) { return y *= TensorArg(scalar_like(b, y), y.loc); }
+inline Tensor in_place(MathFn fn, const Tensor& y, const Tensor& b, Loc loc) {
+  if (fn == backend::MathFn::div) require_accepted("math", Accepts::floating, y, loc);
+  require_accepted("math", Accepts::numbers, y, loc);
+}
+#endif
 '''
 
 
@@ -172,6 +198,7 @@ class Scanner(unittest.TestCase):
         self.assertEqual({kinds[n] for n in ("Options", "Layer")}, {"class"})
         self.assertFalse(self.found["Layer::hidden"].public or self.found["Layer::n_"].public)
         self.assertTrue(self.found["Layer::operator=="].public)
+        self.assertEqual(self.found["Layer::operator+="].kind, "function")
 
     def test_bodies_and_helpers_below_the_separator_line_are_not_declarations(self):
         behind = [d.name for d in headers.Scanner(HEADER).found if d.helper or not d.declared]
@@ -182,10 +209,10 @@ class Scanner(unittest.TestCase):
 
 
 class Index(unittest.TestCase):
-    def library(self, ops=OPS):
+    def library(self, ops=OPS, functions=FUNCTIONS):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        files = {"functions.hpp": FUNCTIONS, "ops/twice.hpp": ops, "rules.hpp": RULES}
+        files = {"functions.hpp": functions, "ops/twice.hpp": ops, "rules.hpp": RULES}
         for name, text in files.items():
             path = Path(folder.name, "include/tinytorch/tensor", name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,6 +230,14 @@ class Index(unittest.TestCase):
         library = self.library(OPS.replace("  Tensors vjp", run + "  Tensors vjp"))
         self.assertTrue(library.named("twice")[0].on_cpu)
         self.assertIn("Two times x. Reads operands on the CPU. Dtypes: floating.", library.page())
+
+    def test_a_composed_function_has_the_strictest_dtypes_of_the_functions_that_it_calls_or_those_of_its_comment(self):
+        library = self.library(OPS + COMPOSED_OPS, FUNCTIONS + COMPOSED)
+        dtypes = {e.name: e.dtypes for e in library.entries}
+        self.assertEqual(dtypes, {"twice": ["floating"], "four_times": ["floating"], "any_way": ["all"], "copied": ["all"],
+                                  "picked": ["all", "indices i64"], "counted": ["indices i64"], "operator*=": ["numbers"]})
+        self.assertEqual(library.named("any_way")[0].description, "Any x. Never fails.")
+        self.assertIn("  Any x. Never fails. Dtypes: all.", library.page())
 
     def test_the_page_has_signature_comment_dtypes_and_errors(self):
         page = self.library().page()
@@ -227,6 +262,13 @@ class Committed(unittest.TestCase):
         listed = set(re.findall(r"^- `[\w:]+ (\w+)\(.*\(tensor/functions\.hpp#L\d+\)", page, re.M))
         self.assertGreater(len(names), 100)
         self.assertEqual(set(names), listed)
+
+    def test_every_tensor_function_and_operator_has_dtypes(self):
+        """tests/tensor/dtypes.cpp calls each of them with each dtype."""
+        functions = [e for e in self.library.entries if api.has_dtypes(e)]
+        self.assertGreater(len(functions), 300)
+        self.assertEqual([e.signature for e in functions if not e.dtypes], [])
+        self.assertLessEqual({"softmax", "where", "lerp", "solve", "operator+", "operator+=", "operator^="}, {e.name for e in functions})
 
     def test_every_header_of_these_folders_is_in_one_group(self):
         for folder in ("autograd", "layers", "transformer", "vision", "io", "data", "profiling", "benchmarking"):

@@ -185,7 +185,7 @@ TT_API ValuesAndIndices sort(const Tensor& x, int dim = -1, bool descending = fa
 TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim = -1, bool largest = true, TT_LOC);
 
 // --- composed of other operations ---
-// True (bool) where an element is NaN, infinite, or neither. Integers are finite.
+// True (bool) where an element is NaN, infinite, or neither. Integers are finite. Dtypes: all.
 TT_API Tensor isnan(const Tensor& x, TT_LOC);
 TT_API Tensor isinf(const Tensor& x, TT_LOC);
 TT_API Tensor isfinite(const Tensor& x, TT_LOC);

@@ -56,7 +56,8 @@ class Selected : public Tensor {
 // The positions at which x is not 0, in row-major order: i64 [N, rank]. The number of rows depends on the
 // values, so a tensor on a GPU is copied to the CPU first.
 TT_API Tensor nonzero(const Tensor& x, TT_LOC);
-// The elements of x at which mask (bool) is true, in row-major order; both broadcast.
+// The elements of x at which mask (bool) is true, in row-major order; both broadcast. Dtypes:
+// all.
 TT_API Tensor masked_select(const Tensor& x, const Tensor& mask, TT_LOC);
 // A copy of x whose rows x[index] are replaced by `values`, which broadcast to the shape of x[index]. index:
 // a mask (bool) of x's leading dimensions, or i64 positions in dimension 0, of any shape; negative ones count
@@ -64,6 +65,7 @@ TT_API Tensor masked_select(const Tensor& x, const Tensor& mask, TT_LOC);
 TT_API Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, TT_LOC);
 // A copy of x with source's elements at the positions that gather(x, dim, index) reads; index and source have
 // the same shape. If a position occurs twice, the last value counts. index is read on the CPU.
+// Dtypes: all, indices i64.
 TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
 TT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, Scalar value, TT_LOC);
 // Writes the elements of y, which may be a view; `values` broadcast to its shape and take its dtype and

@@ -21,11 +21,11 @@ TT_API Tensor tan(const Tensor& x, TT_LOC);    // sin(x) / cos(x)
 TT_API Tensor sinh(const Tensor& x, TT_LOC);   // (e^x - e^-x) / 2, accurate near 0
 TT_API Tensor cosh(const Tensor& x, TT_LOC);   // (e^x + e^-x) / 2
 TT_API Tensor atanh(const Tensor& x, TT_LOC);  // log((1 + x) / (1 - x)) / 2, accurate near 0
-// Rounds towards 0. Integers stay as they are. The derivative is 0.
+// Rounds towards 0. Integers stay as they are. The derivative is 0. Dtypes: all.
 TT_API Tensor trunc(const Tensor& x, TT_LOC);
 TT_API Tensor frac(const Tensor& x, TT_LOC);                    // x - trunc(x)
-TT_API Tensor clamp_min(const Tensor& x, Scalar low, TT_LOC);   // numbers: the larger of x and low
-TT_API Tensor clamp_max(const Tensor& x, Scalar high, TT_LOC);  // numbers: the smaller of x and high
+TT_API Tensor clamp_min(const Tensor& x, Scalar low, TT_LOC);   // the larger of x and low. Dtypes: all.
+TT_API Tensor clamp_max(const Tensor& x, Scalar high, TT_LOC);  // the smaller of x and high. Dtypes: all.
 // a + weight (b - a). All broadcast.
 TT_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight, TT_LOC);
 TT_API Tensor lerp(const Tensor& a, const Tensor& b, double weight, TT_LOC);
@@ -41,6 +41,7 @@ TT_API Tensor logical_xor(const Tensor& a, const Tensor& b,
 TT_API Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> positive_infinity = {},
                          std::optional<double> negative_infinity = {}, TT_LOC);
 // |a - b| <= absolute + relative |b|, as bool. Equal infinities are close; NaN only with equal_nan.
+// Dtypes: all.
 TT_API Tensor isclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                       bool equal_nan = false, TT_LOC);
 // Returns true if all elements are close: |a - b| <= absolute + relative |b|. It waits for the device.

@@ -70,6 +70,7 @@ TT_API Tensor take_along_dim(const Tensor& x, const Tensor& index, int dim, TT_L
 // A copy of x with source's i-th slice along dim added to slice index[i]. index [N]; source has the shape of
 // x with N along dim. Positions may occur several times.
 TT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
+// A copy of x whose slices at the positions index [N] along dim are `value`. Dtypes: all, indices i64.
 TT_API Tensor index_fill(const Tensor& x, int dim, const Tensor& index, Scalar value, TT_LOC);
 // Counts how often each number of x (i64 [N], >= 0) occurs, or sums the weights [N] of each number. The
 // result has max(x) + 1 elements, or `minimum` if that is more. The maximum is read on the host. There are no

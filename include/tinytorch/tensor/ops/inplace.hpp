@@ -105,7 +105,8 @@ inline Tensor compute_in_place(backend::BinaryFn fn, const char* op, const Tenso
   require_same_dtype(op, {y, b}, loc);
   common_device(op, {y, b}, loc);
   require_expandable(op, y, b, loc);
-  require_accepted(op, fn == backend::BinaryFn::div ? Accepts::floating : Accepts::numbers, y, loc);
+  if (fn == backend::BinaryFn::div) require_accepted(op, Accepts::floating, y, loc);
+  require_accepted(op, Accepts::numbers, y, loc);
   if (!recorded) {
     const Tensor near = without_overlap(y, b, loc);
     announce_write(Binary(fn), y, {y, near});

@@ -25,7 +25,7 @@ inline void require_parameters(const char* op, const Tensors& in, size_t first, 
 
 // The shape rule of layer_norm and rms_norm; returns the shape of the rows' statistics (x without its last
 // dimension).
-inline Shape row_norm_shape(const char* op, const Tensors& in, Loc loc) {
+inline Shape row_norm_shape_or_fail(const char* op, const Tensors& in, Loc loc) {
   require_same_dtype(op, in, loc);
   require_floating(op, in[0], loc);
   if (in[0].rank() == 0 || in[0].shape().back() == 0) {
@@ -59,7 +59,7 @@ struct LayerNormOp final : Primitive<LayerNormOp> {
   double eps;
   explicit LayerNormOp(double e) : eps(e) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    const Shape rows = row_norm_shape(kName, in, loc);
+    const Shape rows = row_norm_shape_or_fail(kName, in, loc);
     const DType wide = statistics_dtype(in[0].dtype());
     return {{in[0].shape(), in[0].dtype()}, {rows, wide}, {rows, wide}};
   }
@@ -83,7 +83,7 @@ struct RmsNorm final : Primitive<RmsNorm> {
   double eps;
   explicit RmsNorm(double e) : eps(e) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    const Shape rows = row_norm_shape(kName, in, loc);
+    const Shape rows = row_norm_shape_or_fail(kName, in, loc);
     return {{in[0].shape(), in[0].dtype()}, {rows, statistics_dtype(in[0].dtype())}};
   }
   double flops(const Tensors& in, const Tensors&) const override {

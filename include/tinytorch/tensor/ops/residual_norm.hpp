@@ -24,7 +24,7 @@ struct ResidualNormOp final : RandomPrimitive<ResidualNormOp> {
       fail("TT-SHAPE-02",
            std::string(name()) + ": x and residual must have the same shape: " + describe_operands(in), loc);
     }
-    const Shape rows = row_norm_shape(name(), {in[0], in[2], in[3]}, loc);
+    const Shape rows = row_norm_shape_or_fail(name(), {in[0], in[2], in[3]}, loc);
     require_same_dtype(name(), {in[0], in[1]}, loc);
     const Spec whole{in[0].shape(), in[0].dtype()}, statistic{rows, statistics_dtype(in[0].dtype())};
     return rms ? Specs{whole, whole, statistic} : Specs{whole, whole, statistic, statistic};

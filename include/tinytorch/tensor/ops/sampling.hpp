@@ -18,16 +18,16 @@ namespace tinytorch::inline TT_BUILD {
 struct UniqueValues {
   Tensor values, inverse, counts;
 };
-TT_API UniqueValues unique(const Tensor& x, TT_LOC);
+TT_API UniqueValues unique(const Tensor& x, TT_LOC);  // the distinct elements. Dtypes: all.
 // The distinct slices of x along dim in lexicographic order: values has the shape of x with K along dim;
 // inverse is i64 [size of dim]. The order is found on the CPU. Throws TT-SHAPE-10 for slices without
 // elements.
 TT_API UniqueValues unique(const Tensor& x, int dim, TT_LOC);
-// Works like unique, but compares only neighbours in row-major order and sorts nothing.
+// Works like unique, but compares only neighbours in row-major order and sorts nothing. Dtypes: all.
 TT_API UniqueValues unique_consecutive(const Tensor& x, TT_LOC);
 
 // Returns 0, ..., n - 1 in random order. Throws TT-SHAPE-01 if n < 0, and TT-DTYPE-07 if the dtype cannot
-// hold n - 1.
+// hold n - 1. Dtypes: all.
 TT_API Tensor randperm(int64_t n, DType dtype = DType::i64, Device device = default_device(),
                        Generator& generator = default_generator(), TT_LOC);
 

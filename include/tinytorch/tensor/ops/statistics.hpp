@@ -15,7 +15,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 // The middle of all values as a scalar; of an even number of values the lower one of the two in the middle. A
-// NaN makes the result NaN. Throws TT-SHAPE-10 if x has no elements.
+// NaN makes the result NaN. Throws TT-SHAPE-10 if x has no elements. Dtypes: all.
 TT_API Tensor median(const Tensor& x, TT_LOC);
 // The medians along dim, and their positions in x (that of the first NaN, if there is one).
 TT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
