@@ -327,8 +327,7 @@ struct DecodeRows {
   }
 };
 
-// The sums of a split begin with [largest, weight] and two unused numbers, so that those of columns, [D], are
-// aligned to 16 bytes.
+// The sums of a split are [largest, weight], two unused numbers, and [D], which is aligned to 16 bytes.
 inline constexpr int64_t kPartialHead = 4;
 
 // Writes a column of a row: the result, or its part of the split for attention_decode.cuh.

@@ -23,6 +23,23 @@ struct StepRows : Stored<A> {
   __device__ __forceinline__ A at(int64_t n, int64_t h, int64_t d) const {
     return this->read(n * row + h * head + d * col);
   }
+  // Writes adjacent columns of a row, from element `at` on.
+  template <int kCount>
+  __device__ __forceinline__ void write_columns(int64_t at, const A (&x)[kCount]) const {
+    if constexpr (std::is_same_v<A, float>) {
+      if (this->dtype == DType::bf16) return write_as<BFloat16>(at, x);
+      if (this->dtype == DType::f16) return write_as<Half>(at, x);
+    }
+    write_as<A>(at, x);
+  }
+
+ private:
+  template <class T, int kCount>
+  __device__ __forceinline__ void write_as(int64_t at, const A (&x)[kCount]) const {
+    T* const to_first = static_cast<T*>(this->data) + at;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) to_first[i * col] = to<T>(x[i]);
+  }
 };
 
 __device__ __forceinline__ int64_t sequence_of(const KvView& kv, int64_t n);  // task 9.12
