@@ -54,8 +54,9 @@ def headers_alone(tree, pool, draw):
     headers = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]
     if draw:
         # Commits that change more headers than this are those of names or comments.
-        changed = [path.relative_to("include") for path in tree.changed("include", hours=24) if path.relative_to("include") in headers]
-        headers = list(dict.fromkeys(random.Random(draw).sample(headers, len(headers) // 8) + changed[:MOST_CHANGED]))
+        changed = [path.relative_to("include") for path in tree.changed("include", hours=24)]
+        changed = [path for path in changed if path in headers][:MOST_CHANGED]
+        headers = list(dict.fromkeys(random.Random(draw).sample(headers, len(headers) // 8) + changed))
     return [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
 
 

@@ -234,13 +234,16 @@ std::vector<double> values_of(const cases::Call& call, const Tensors& in) {
   return values;
 }
 
+// Makes the CPU the default device for its lifetime.
+struct OnCpu {
+  Device before = default_device();
+  OnCpu() { set_default_device(cpu); }
+  ~OnCpu() { set_default_device(before); }
+};
 // The values that the CPU computes, with the same random numbers.
 std::vector<double> values_on_cpu(const Row& row, DType t) {
-  const Device device = default_device();
-  set_default_device(cpu);
-  const std::vector<double> values = values_of(row.call, converted(row, t));
-  set_default_device(device);
-  return values;
+  const OnCpu scope;
+  return values_of(row.call, converted(row, t));
 }
 
 // A call of a promised dtype computes what the CPU computes; it may only refuse a number of the call that the

@@ -19,6 +19,7 @@
 #include <tinymlperf/device/program.hpp>
 #include <tinymlperf/ops/sizes.hpp>
 #include <tinymlperf/ops/tasks.hpp>
+#include <tinytorch/core/shape.hpp>
 #include <tinytorch/profiling/timer.hpp>
 
 namespace tinymlperf::device {
@@ -96,8 +97,7 @@ class GuardedArena {
   // The most bytes that start() and one take(b) for each b of `pieces` use.
   static size_t bytes_for(std::span<const size_t> pieces) {
     size_t all = kStarts + 2 * kGuard;
-    for (const size_t bytes : pieces)
-      all += 2 * kGuard + kSteps * kStep + (bytes + kStep - 1) / kStep * kStep;
+    for (const size_t bytes : pieces) all += 2 * kGuard + kSteps * kStep + tinytorch::round_up(bytes, kStep);
     return all;
   }
 
@@ -117,7 +117,7 @@ class GuardedArena {
       throw std::invalid_argument("the op needs more memory than the tasks and the largest workspace");
     char* const piece = block_ + at_;
     pieces_.push_back({at_, bytes});
-    at_ += (bytes + kStep - 1) / kStep * kStep + kGuard;
+    at_ += tinytorch::round_up(bytes, kStep) + kGuard;
     return piece;
   }
   // Fills all pieces and the space between them.

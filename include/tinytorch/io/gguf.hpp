@@ -19,6 +19,7 @@
 #pragma once
 
 #include <memory>
+#include <tinytorch/core/shape.hpp>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/file_kind.hpp>
 #include <tinytorch/io/ggml_types.hpp>
@@ -137,9 +138,6 @@ inline constexpr uint64_t kGgufAlignmentLimit = uint64_t{1} << 20;
 // Powers of two up to 1 MiB, so that padding is never large.
 inline constexpr bool is_alignment(uint64_t n) {
   return n > 0 && n <= kGgufAlignmentLimit && (n & (n - 1)) == 0;
-}
-inline constexpr uint64_t align_up(uint64_t at, uint64_t alignment) {
-  return (at + alignment - 1) / alignment * alignment;
 }
 
 // Gives the bytes at the start of a file one piece after the other. A file is read into memory in growing
@@ -312,7 +310,7 @@ class GgufReader {
   // Checks the offsets, and makes them relative to the start of the file.
   void place_tensors() {
     if (file_.tensors.empty()) return;
-    const uint64_t start = align_up(in_.at(), file_.alignment);
+    const uint64_t start = round_up(in_.at(), file_.alignment);
     const uint64_t space = file_.size() - std::min(start, file_.size());
     std::vector<const GgufTensorInfo*> order;
     for (GgufTensorInfo& t : file_.tensors) {

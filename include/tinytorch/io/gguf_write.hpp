@@ -75,7 +75,7 @@ class GgufWriter {
       require(bytes.size() == sizes_[i], count_of(bytes.size(), "bytes for ") + in_quotes(t.name) + ", " +
                                              t.type->name + " " + t.shape.str() + ", which takes " +
                                              std::to_string(sizes_[i]));
-      bytes.resize(static_cast<size_t>(align_up(bytes.size(), alignment_)));
+      bytes.resize(static_cast<size_t>(round_up(bytes.size(), alignment_)));
       write(Bytes(bytes));
     }
   }
@@ -140,9 +140,9 @@ class GgufWriter {
       require_name(names, t.name, kGgufNameLimit - 1, "the tensor name");  // ggml adds a final zero
       sizes_.push_back(size_of_tensor(t));
       put_entry_of(t, offset);
-      offset += align_up(sizes_.back(), alignment_);
+      offset += round_up(sizes_.back(), alignment_);
     }
-    out_.resize(static_cast<size_t>(align_up(out_.size(), alignment_)));
+    out_.resize(static_cast<size_t>(round_up(out_.size(), alignment_)));
     return std::move(out_);
   }
 

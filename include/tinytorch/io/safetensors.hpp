@@ -294,7 +294,7 @@ TT_API std::string safetensors_header(const std::vector<SafetensorsItem>& items,
     at += item.bytes();
   }
   std::string header = "{" + members + "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
+  header.resize(round_up(header.size(), size_t{8}), ' ');
   return header;
 }
 

@@ -1,6 +1,6 @@
 // Tensor cores of a warp: mma on registers, ldmatrix to load the operands, and movmatrix to transpose those
-// that the warp has computed (compute capability 8.0). The
-// emulator computes the same by shuffles (sim/tensor_core.hpp).
+// that the warp has computed (compute capability 8.0). The emulator computes the same by shuffles
+// (sim/tensor_core.hpp).
 //
 //   load_matrices(a, address); ...
 //   multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b [16, 8]
