@@ -25,13 +25,22 @@ struct LstmGradArrays {
   const bool* inside;
 };
 
+// The element of a thread: i of [B, H], its sample b, and the place of its first gate in [B, 4 H].
+struct LstmPlace {
+  int64_t i, b, first;
+  explicit __device__ __forceinline__ LstmPlace(int64_t features)
+      : i(static_cast<int64_t>(blockIdx.x) * kLstmThreads + threadIdx.x),
+        b(i / features),
+        first(i + 3 * b * features) {}
+};
+
 template <class T>
 static __global__ void __launch_bounds__(kLstmThreads)
     lstm_cell_kernel(LstmArrays<T> a, int64_t features, int64_t count) {
   using A = Compute<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLstmThreads + threadIdx.x;
+  const LstmPlace place(features);
+  const int64_t i = place.i, b = place.b, first = place.first;
   if (i >= count) return;
-  const int64_t b = i / features, first = i + 3 * b * features;  // place of gate i in [B, 4 H]
   if (a.inside && !a.inside[b]) {
     const T kept = a.before[i];
     a.next[i] = a.cell[i];
@@ -58,9 +67,9 @@ template <class T>
 static __global__ void __launch_bounds__(kLstmThreads)
     lstm_cell_grad_kernel(LstmGradArrays<T> a, int64_t features, int64_t count) {
   using A = Compute<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLstmThreads + threadIdx.x;
+  const LstmPlace place(features);
+  const int64_t i = place.i, b = place.b, first = place.first;
   if (i >= count) return;
-  const int64_t b = i / features, first = i + 3 * b * features;
   const bool rests = a.inside && !a.inside[b];
   const auto at = [&](const T* v) { return v ? to<A>(v[i]) : A(0); };
   const A dhidden = at(a.of_hidden) + (rests ? A(0) : at(a.of_output)), dnext = at(a.of_cell);
