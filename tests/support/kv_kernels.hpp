@@ -155,6 +155,11 @@ struct KvKernels {
         check(c);
       }
     }
+    for (const int64_t D : {64, 128, 192, 256}) {  // the scales of a row of i4 are 4, 8, 12 and 16 bytes
+      KvCase c{.kind = KvKind::paged, .dtype = bf16, .format = KvFormat::i4, .queries = bf16, .past = {40}};
+      c.heads = c.groups = 1, c.head_size = D, c.seed = ++seed;
+      check(c);
+    }
   }
   // The result of a sequence does not depend on its pages, on the other sequences, or on the length of the
   // step.
@@ -176,12 +181,17 @@ struct KvKernels {
     }
   }
   // The first of `count` sequences has the bits that it has alone, whether the step's tokens are in the cache
-  // or not: with many sequences, a block computes several splits in turn.
+  // or not: with many sequences, a block computes several splits in turn, and adds them itself.
   static void check_bits_of_many(int64_t count) {
     for (const auto& [cached, format] :
          {std::pair{bf16, KvFormat::of_dtype}, {i8, KvFormat::of_dtype}, {f32, KvFormat::i4}}) {
-      KvCase c{.kind = KvKind::paged, .dtype = cached, .format = format, .queries = bf16, .past = {2600}};
+      KvCase c{.kind = KvKind::paged,
+               .dtype = cached,
+               .format = format,
+               .queries = bf16,
+               .past = {TINYTORCH_CUDA_SIM ? 4700 : 9000}};
       c.heads = 4, c.groups = 2, c.head_size = 64, c.seed = 19;
+      check(c);
       const std::vector<double> alone = attended(c);
       for (int64_t i = 1; i < count; ++i) c.past.push_back(i * 977 % 2700), c.rows.push_back(1);
       const std::vector<double> many = attended(c);

@@ -47,17 +47,19 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
   *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
 #endif
 }
-// Copies 4 bytes in the same way.
+// Copies a word of 4 or 8 bytes in the same way.
+template <class Word>
 __device__ __forceinline__ void copy_async_word(unsigned shared, const void* global, bool inside) {
+  static_assert(sizeof(Word) == 4 || sizeof(Word) == 8);
 #if TINYTORCH_CUDA_SIM
-  *reinterpret_cast<unsigned*>(shared_pointer(shared)) = inside ? *static_cast<const unsigned*>(global) : 0u;
+  *reinterpret_cast<Word*>(shared_pointer(shared)) = inside ? *static_cast<const Word*>(global) : Word{};
 #elif __CUDA_ARCH__ >= 800
-  const int bytes = inside ? 4 : 0;
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+  const int bytes = inside ? static_cast<int>(sizeof(Word)) : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(sizeof(Word)),
+               "r"(bytes)
                : "memory");
 #elif defined(__CUDA_ARCH__)
-  *static_cast<unsigned*>(__cvta_shared_to_generic(shared)) =
-      inside ? *static_cast<const unsigned*>(global) : 0u;
+  *static_cast<Word*>(__cvta_shared_to_generic(shared)) = inside ? *static_cast<const Word*>(global) : Word{};
 #endif
 }
 // Ends a group of this thread's copies.

@@ -15,8 +15,6 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kMergeWarps = 8;
-
 // One block per query row. A warp has every eighth split, and a lane every 32nd column of the head.
 template <class A, int kHead>
 static __global__ void __launch_bounds__(kMergeWarps* kWarp)
@@ -70,10 +68,9 @@ struct DecodeOperands {
   const KvView& kv;
 };
 
-// Numbers that hold the sums of all splits until they are merged.
-inline int64_t partial_size(const DecodeOperands& x, const DecodeCall& call) {
-  const int64_t lines = x.q.shape[0] * x.q.shape[1] * call.splits;
-  return call.splits > 1 ? lines * (kPartialHead + x.kv.head_size) : 0;
+// Numbers that hold the sums of so many parts of each row until they are merged.
+inline int64_t partial_size(const DecodeOperands& x, int64_t parts) {
+  return parts > 1 ? x.q.shape[0] * x.q.shape[1] * parts * (kPartialHead + x.kv.head_size) : 0;
 }
 
 // The kernels for any device. A block computes kRows query rows.
@@ -83,7 +80,7 @@ void launch_decode(const DecodeOperands& x, DecodeCall call) {
   call.split_tokens = kDecodeSplit;
   call.splits = std::max<int64_t>(1, ceil_div(x.kv.held(x.kv.longest), call.split_tokens));
   call.row_groups = ceil_div(x.kv.most_rows * call.shared, kRows);
-  const DeviceScratch<A> partial(partial_size(x, call));
+  const DeviceScratch<A> partial(partial_size(x, call.splits));
   const int64_t blocks = call.splits * call.row_groups * x.kv.groups * x.kv.batch;
   launch(attention_paged_kernel<A, K, kHead, kRows, kVector>,
          {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kDecodeThreads), .early = true},
@@ -99,30 +96,41 @@ void launch_decode(const DecodeOperands& x, DecodeCall call) {
 template <int kHead>
 void merge_splits(const DecodeOperands& x, const float* partial, const DecodeCall& call) {
   const int64_t rows = x.q.shape[0] * x.q.shape[1];
-  const bool by_warps = call.splits <= kSplitsOfWarp;
-  launch(by_warps ? merge_long_splits_kernel<kHead, kMergeParts> : merge_long_splits_kernel<kHead, 1>,
-         {.grid = dim3(static_cast<unsigned>(by_warps ? ceil_div(rows, kMergeParts) : rows)),
-          .block = dim3(kMergeParts * kWarp),
+  const bool by_warps = call.by_section || call.parts < kSplitsOfBlock;
+  launch(by_warps ? merge_long_splits_kernel<kHead, kMergeWarps> : merge_long_splits_kernel<kHead, 1>,
+         {.grid = dim3(static_cast<unsigned>(by_warps ? ceil_div(rows, kMergeWarps) : rows)),
+          .block = dim3(kMergeWarps * kWarp),
           .early = true},
          StepRows<float>(x.out), partial, x.kv, call, rows);
 }
 
-// The size of spans with which `resident` blocks at a time are expected to take the least time for `lines`
-// rows of work of so many splits. The unit of time is that of a long split, and a span takes some more to
-// begin and to end.
-inline unsigned best_span_shift(int64_t lines, int64_t splits, int64_t resident) {
-  const int64_t units = units_of(splits);
-  const auto time = [&](unsigned shift) {
-    const double size = shift >= kUnitShift
-                            ? static_cast<double>(std::min(units, int64_t{1} << (shift - kUnitShift)))
-                        : splits > kShortSplits ? 1
-                                                : 0.25 * (1 << shift);
-    return static_cast<double>(ceil_div(lines * spans_of(splits, shift), resident)) * (size + 0.15);
-  };
-  unsigned best = 0;
-  for (unsigned shift = 1; shift <= kMostSpanShift; ++shift) {
-    if (time(shift) < time(best)) best = shift;
-    if (spans_of(splits, shift) == 1) break;
+// The way to divide a step: the size of spans, and how many blocks share a multiprocessor.
+struct DecodeGrid {
+  unsigned span_shift;
+  int64_t blocks_each;
+};
+
+// The grid that is expected to take the least time for `lines` rows of work of so many splits, where `most`
+// blocks fit each of the multiprocessors. The unit of time is that of a long split, which the blocks of a
+// multiprocessor share. A block alone takes at least two of them, because its instructions wait for each
+// other, and one to begin.
+inline DecodeGrid best_decode_grid(int64_t lines, int64_t splits, int64_t multiprocessors, int64_t most) {
+  DecodeGrid best{0, most};
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t each = most; each > 0; --each) {
+    for (unsigned shift = 0; shift <= kMostSpanShift; ++shift) {
+      const int64_t spans = spans_of(splits, shift), blocks = lines * spans,
+                    rounds = ceil_div(blocks, multiprocessors * each),
+                    sharing = blocks > multiprocessors ? each : 1;
+      const double size = shift >= kUnitShift     ? static_cast<double>(std::min(
+                                                        units_of(splits), int64_t{1} << (shift - kUnitShift)))
+                          : splits > kShortSplits ? 1
+                                                  : 0.25 * (1 << shift),
+                   time = static_cast<double>(rounds) *
+                          (std::max(static_cast<double>(sharing) * size, 2 * size) + 1);
+      if (time < least) least = time, best = {shift, each};
+      if (spans == 1) break;
+    }
   }
   return best;
 }
@@ -133,23 +141,38 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   LaunchConfig config{dim3(1), dim3(kDecodeThreads), Plan::kSharedBytes};
   if (!fits_shared_memory(config)) return false;
   call.split_tokens = Plan::kSplit;
+  call.splits = splits_of(x.kv.held(x.kv.longest), call.split_tokens);
   call.row_groups = ceil_div(x.kv.most_rows * call.shared, Plan::kRows);
+  const DeviceProperties& device = properties(current_device());
+  const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
+                most = resident_blocks(attention_paged_tensor_kernel<Plan>, config) / device.multiprocessors;
+  const DecodeGrid grid = best_decode_grid(lines, call.splits, device.multiprocessors, most);
+  if constexpr (!std::is_void_v<typename Plan::WithFewerBlocks>) {
+    if (grid.blocks_each < most) return launch_decode_tensor<typename Plan::WithFewerBlocks>(x, call);
+  }
+  call.heads = FastDivide(static_cast<uint32_t>(call.shared));
+  call.page = FastDivide(static_cast<uint32_t>(x.kv.page));
+  call.ring = FastDivide(static_cast<uint32_t>(std::max<int64_t>(1, x.kv.ring)));
+  call.arrivals = call.row_groups == 1 ? x.kv.arrivals : nullptr;
+  const int64_t spans = spans_of(call.splits, grid.span_shift);
+  call.span_shift = grid.span_shift, call.spans = static_cast<unsigned>(lines * spans);
+  call.by_section = Plan::kAddsSections && (spans == 1 || grid.span_shift >= kUnitShift + kSectionShift);
+  call.parts = call.by_section ? sections_of(call.splits) : call.splits;
+  config.grid.x =
+      static_cast<unsigned>(std::min<int64_t>(call.spans, device.multiprocessors * grid.blocks_each));
+  // More blocks would fit otherwise, and those of a kernel that starts early would meet on few
+  // multiprocessors.
+  if (grid.blocks_each < most)
+    config.shared_bytes = round_up(device.shared_per_multiprocessor / (grid.blocks_each + 1) + 1, 128);
+  config.early = true;
   const bool appends = x.k.data && call.row_groups == 1;
   if (x.k.data && !appends) kv_append(x.kv, x.k, x.v);
-  call.arrivals = call.row_groups == 1 ? x.kv.arrivals : nullptr;
   DecodeStepRows step{StepRows<float>(x.out), StepRows<float>(x.q), StepRows<float>(appends ? x.k : x.q),
                       StepRows<float>(appends ? x.v : x.q)};
   if (!appends) step.k.data = nullptr;
-  call.splits = splits_of(x.kv.held(x.kv.longest), call.split_tokens);
-  const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
-                resident = resident_blocks(attention_paged_tensor_kernel<Plan>, config);
-  call.span_shift = best_span_shift(lines, call.splits, resident);
-  call.spans = static_cast<unsigned>(lines * spans_of(call.splits, call.span_shift));
-  config.grid.x = static_cast<unsigned>(std::min<int64_t>(call.spans, resident));
-  config.early = true;
-  const DeviceScratch<float> partial(partial_size(x, call));
+  const DeviceScratch<float> partial(partial_size(x, call.parts));
   launch(attention_paged_tensor_kernel<Plan>, config, partial.data(), step, x.kv, call);
-  if (call.splits > 1 && !call.arrivals) merge_splits<Plan::kHead>(x, partial.data(), call);
+  if (call.parts > 1 && !call.arrivals) merge_splits<Plan::kHead>(x, partial.data(), call);
   return true;
 }
 
@@ -158,15 +181,14 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
 // were fastest on an H200: a kernel that spills registers there is slower than one with fewer blocks.
 template <class K, class Q, int kHead>
 bool launch_decode_tensor(const DecodeOperands& x, const DecodeCall& call) {
-  constexpr bool kOf16Bits = kIs16Bit<K>;
+  constexpr bool kOf16Bits = kIs16Bit<K>, kInt4 = std::is_same_v<K, Int4>;
   const bool one_tile = x.kv.most_rows * call.shared <= 8;
   if constexpr (kHead > 128) {
     if (one_tile) return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 2, 1>>(x, call);
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 512, 2, 1>>(x, call);
   } else if constexpr (kHead > 64) {
     if (one_tile)
-      return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kOf16Bits ? 3 : 2, kOf16Bits ? 2 : 3>>(
-          x, call);
+      return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, kOf16Bits ? 3 : 2, kInt4 ? 3 : 2>>(x, call);
     return launch_decode_tensor<DecodePlan<K, Q, kHead, 2, 512, 3, 2>>(x, call);
   } else {
     if (one_tile) return launch_decode_tensor<DecodePlan<K, Q, kHead, 1, 512, 3, 4>>(x, call);

@@ -1,11 +1,9 @@
 // Attention of a few new tokens to one split of a cache's tokens, by one block (merge: attention_decode.cuh).
 // The block looks up the rows of its tokens once. A group of lanes then reads the row of a key and of a value
-// by words of 16 bytes, four tokens ahead, and keeps an online softmax of its own: the groups meet only at
-// the end of the block. Queries that share a head of keys are computed together, up to kRows of them. Which
-// token a group reads, and the order of all sums, depend on the position of the token alone: the bits of a
-// result do not depend on the batch, on the length of the step, or on where the pages lie.
-// Limit: bytes of the keys and values over bandwidth.
-// Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
+// by words of 16 bytes, four tokens ahead, with an online softmax of its own; the groups meet at the end of
+// the block, which computes up to kRows queries that share a head of keys. The order of all sums depends on
+// the tokens' positions alone: bits depend neither on the batch, the step nor the pages. Limit: bytes of the
+// keys and values over bandwidth. Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 #pragma once
 
 #include <limits>
@@ -18,14 +16,16 @@ inline constexpr int kDecodeThreads = 128, kDecodeSplit = 256;
 
 // A call: query rows of a sequence and a head of keys are numbered by token, then by query head.
 struct DecodeCall {
-  int64_t shared;        // query heads of a head of keys: H / G
-  int64_t window;        // > 0: tokens that a query sees, its own included
-  int64_t splits;        // splits of the longest sequence
-  int64_t split_tokens;  // of a split
-  int64_t row_groups;    // groups of kRows rows of the sequence with most rows
-  double scale;          // of the scores, as exponents of 2
-  // The kernel for tensor cores has `spans` of one long split or of 2^span_shift short ones.
-  unsigned spans, span_shift;
+  int64_t shared;                // query heads of a head of keys: H / G
+  int64_t window;                // > 0: tokens that a query sees, its own included
+  int64_t splits;                // splits of the longest sequence
+  int64_t split_tokens;          // of a split
+  int64_t row_groups;            // groups of kRows rows of the sequence with most rows
+  double scale;                  // of the scores, as exponents of 2
+  unsigned spans, span_shift;    // of the kernel for tensor cores, as all below (attention_decode/splits.cuh)
+  bool by_section;               // blocks have whole sections
+  int64_t parts;                 // sums of a row of the longest sequence: those of its splits or sections
+  FastDivide page, ring, heads;  // heads: shared, as a divisor
   int32_t* arrivals;  // [B, G] if the last block of a sequence and a head merges its splits, else null
 };
 

@@ -10,6 +10,7 @@
 #include <tinytorch/backend/cuda/device/tensor_core.cuh>
 #include <tinytorch/backend/cuda/kernels/attention/tiles.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_decode/paged.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_decode/splits.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -18,25 +19,39 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class K_, class Q, int kHead_, int kTiles_, int kSplit_, int kStages_, int kBlocks_>
 struct DecodePlan {
   using K = K_;
-  using T = std::conditional_t<std::is_same_v<K, Half>, Half, BFloat16>;  // of the products' operands
+  // Types of the operands of the products with values and with keys. The scales of values may be of any size,
+  // so their products have the range of bf16; queries are divided by a power of two instead.
+  using T = std::conditional_t<std::is_same_v<K, Half>, Half, BFloat16>;
+  using KeyT = std::conditional_t<kIs16Bit<K>, T, Half>;
   static constexpr int kHead = kHead_, kTiles = kTiles_, kSplit = kSplit_, kStages = kStages_,
                        kBlocks = kBlocks_;
   static constexpr int kWarps = kDecodeThreads / kWarp, kRows = 8 * kTiles, kWarpTokens = kSplit / kWarps;
   static constexpr bool kInt4 = std::is_same_v<K, Int4>, kIs8 = sizeof(K) == 1 && !kInt4, kIs16 = kIs16Bit<K>;
+  // Another plan if fewer blocks share a multiprocessor: its threads have more registers.
+  using WithFewerBlocks = std::conditional_t<kInt4 && kTiles == 1 && kBlocks == 3,
+                                             DecodePlan<K_, Q, kHead_, kTiles_, kSplit_, kStages_, 2>, void>;
   // The products of a tile of few bytes are more independent chains with more tokens.
   static constexpr int kTileTokens = kIs16 ? 16 : 32, kTokenTiles = kTileTokens / 16;
-  // A number with more bits than T is the sum of two of T: rotated queries of i4, and Half if T is BFloat16.
+  // A number with more bits than T is the sum of two of T.
   static constexpr int kProbabilityParts = std::is_same_v<Q, Half> && !std::is_same_v<T, Half> ? 2 : 1;
-  static constexpr int kQueryParts = kInt4 ? 2 : kProbabilityParts;
+  static constexpr int kQueryParts = kIs16 ? kProbabilityParts : 1;
+  // Sums of a query row that take back the offsets of the keys: one of all keys, or one of each group of i4.
+  static constexpr int kOffsets = kInt4 ? kHead / 32 : std::is_same_v<K, int8_t> ? 1 : 0;
 
   // Bytes of a row of the tile, of its scales, and of a warp's stage.
   static constexpr unsigned kRowBytes = kInt4 ? kHead / 2 : kHead * sizeof(K), kChunks = kRowBytes / 16;
   static constexpr unsigned kScaleBytes = kIs16 ? 0 : kInt4 ? kHead / 32 * 2 : 4;
   static constexpr unsigned kPlaneBytes = kTileTokens * kRowBytes,
                             kStageBytes = 2 * kTileTokens * (kRowBytes + kScaleBytes);
-  // The block's shared memory: stages; rows of the tokens; queries of T.
+  // A block of eight rows has memory for the sums of a section of each.
+  static constexpr bool kAddsSections = kTiles == 1;
+  // The block's shared memory: stages; rows of the tokens; factors and offsets of the query rows; the offset
+  // of the values; sums of sections; queries.
   static constexpr unsigned kQueryStride = kHead * 2 + 16, kQueryBytes = kRows * kQueryStride;
-  static constexpr unsigned kTokensAt = kWarps * kStages * kStageBytes, kQueriesAt = kTokensAt + kSplit * 4,
+  static constexpr unsigned kTokensAt = kWarps * kStages * kStageBytes, kFactorsAt = kTokensAt + kSplit * 4,
+                            kValueOffsetAt = kFactorsAt + (kIs16 ? 0 : (1 + 2 * kOffsets) * kRows * 4),
+                            kSectionsAt = kValueOffsetAt + (kInt4 ? 16 : 0),
+                            kQueriesAt = kSectionsAt + (kAddsSections ? kRows * (kHead + 4) * 4 : 0),
                             kQueriesEnd = kQueriesAt + kQueryParts * kQueryBytes;
   // With the sums, operands must leave registers for everything else.
   static constexpr bool kQueriesInRegisters = kTiles * kHead * (2 + kQueryParts) <= 768;
@@ -50,9 +65,18 @@ struct DecodePlan {
 
   // The chunks of 16 bytes of a row are permuted by its index, so that those of eight rows lie in different
   // banks.
-  static __device__ __forceinline__ unsigned offset(unsigned row, unsigned chunk) {
+  static_assert(kStageBytes % 128 == 0);
+  static __device__ __forceinline__ unsigned permutation(unsigned row) {
     constexpr unsigned kPerLine = kChunks < 8 ? 8 / kChunks : 1, kMask = kChunks < 8 ? kChunks - 1 : 7;
-    return row * kRowBytes + (chunk ^ (row / kPerLine & kMask)) * 16;
+    return row / kPerLine & kMask;
+  }
+  static __device__ __forceinline__ unsigned offset(unsigned row, unsigned chunk) {
+    return row * kRowBytes + (chunk ^ permutation(row)) * 16;
+  }
+  // From the address of a chunk to that of the chunk whose number differs in the bits of `difference`, in a
+  // row that is `rows` further: one instruction if both are constants.
+  static __device__ __forceinline__ unsigned moved(unsigned address, unsigned rows, unsigned difference) {
+    return (address ^ difference % 8 * 16) + difference / 8 * 128 + rows * kRowBytes;
   }
   // The place that column c of 32 has in a row of queries.
   static __device__ __forceinline__ int query_place(int c) {
@@ -60,50 +84,14 @@ struct DecodePlan {
   }
 };
 
-// The splits of a sequence. The first tokens are in short splits, so that the blocks of a few short sequences
-// occupy many multiprocessors; the others are in splits of `tokens`. A block has a span: 2^shift short splits
-// or one long one, or, from kUnitShift on, 2^(shift - kUnitShift) units in turn, of which one is four short
-// splits or a long one. This changes no bit, because only splits are merged.
-inline constexpr int kShortSplits = 8, kShortSplit = 128;
-inline constexpr unsigned kUnitShift = 2, kMostSpanShift = 16;
-template <class Int>
-constexpr Int begin_of_split(Int split, Int tokens) {
-  return split < kShortSplits ? split * kShortSplit
-                              : kShortSplits * kShortSplit + (split - kShortSplits) * tokens;
-}
-// A sequence without tokens has one split, which gives zeros.
-template <class Int>
-constexpr Int splits_of(Int held, Int tokens) {
-  if (held <= kShortSplits * kShortSplit) return held == 0 ? 1 : (held + kShortSplit - 1) / kShortSplit;
-  return kShortSplits + (held - kShortSplits * kShortSplit + tokens - 1) / tokens;
-}
-template <class Int>
-constexpr Int units_of(Int splits) {
-  constexpr Int kOfShort = kShortSplits >> kUnitShift;
-  return splits <= kShortSplits ? (splits + (1 << kUnitShift) - 1) >> kUnitShift
-                                : kOfShort + splits - kShortSplits;
-}
-template <class Int>
-constexpr Int spans_of(Int splits, unsigned shift) {
-  if (shift >= kUnitShift) {
-    shift -= kUnitShift;
-    return (units_of(splits) + (Int{1} << shift) - 1) >> shift;
-  }
-  if (splits <= kShortSplits) return (splits + (1 << shift) - 1) >> shift;
-  return (kShortSplits >> shift) + splits - kShortSplits;
-}
-constexpr int first_of_span(int span, unsigned shift) {
-  if (shift > kUnitShift) span <<= shift - kUnitShift, shift = kUnitShift;
-  const int short_spans = kShortSplits >> shift;
-  return span < short_spans ? span << shift : kShortSplits + span - short_spans;
-}
-
 // A block's work: its rows, and splits [split, split_end) with the tokens [begin, end) of them that a row of
 // the block sees.
 struct DecodeSpan {
   int split, split_end, b, g, r0, rows, first_row, shared, position, window, begin, end, origin, skipped;
   int sinks;
   int own_splits;  // splits of the sequence
+  unsigned all_heads;
+  FastDivide heads;
 
   // item: the number of the span among those of all sequences, heads and groups of rows.
   __device__ __forceinline__ DecodeSpan(const KvView& kv, const DecodeCall& call, unsigned item,
@@ -114,7 +102,8 @@ struct DecodeSpan {
     g = static_cast<int>(head % groups), b = static_cast<int>(head / groups);
     const auto span = static_cast<int>(item / lines);
     r0 = static_cast<int>(line % row_groups) * block_rows;
-    shared = static_cast<int>(call.shared), first_row = static_cast<int>(kv.first_row[b]);
+    all_heads = groups * static_cast<unsigned>(call.shared);
+    shared = static_cast<int>(call.shared), heads = call.heads, first_row = static_cast<int>(kv.first_row[b]);
     const int count = static_cast<int>(kv.first_row[b + 1]) - first_row;
     const auto length = static_cast<int>(kv.lengths[b]), held = static_cast<int>(kv.held(length));
     rows = min(block_rows, count * shared - r0);
@@ -130,8 +119,12 @@ struct DecodeSpan {
     exists_ = rows > 0 && split < own_splits;
   }
   __device__ __forceinline__ bool exists() const { return exists_; }
+  // Sums of a row that are merged.
+  __device__ __forceinline__ int parts(const DecodeCall& call) const {
+    return call.by_section ? sections_of(own_splits) : own_splits;
+  }
   // The tokens [first, last) that row r of the block sees.
-  __device__ __forceinline__ int last(int r) const { return position + (r0 + r) / shared + 1; }
+  __device__ __forceinline__ int last(int r) const { return position + of_step(r) + 1; }
   __device__ __forceinline__ int first(int r) const { return window > 0 ? max(0, last(r) - window) : 0; }
   __device__ __forceinline__ int token_of(int number) const {
     return number < sinks ? number : number + skipped;
@@ -140,36 +133,54 @@ struct DecodeSpan {
   __device__ __forceinline__ int number_of(int token) const {
     return token < sinks ? token : max(sinks, token - skipped);
   }
-  __device__ __forceinline__ int64_t row(int r) const { return first_row + (r0 + r) / shared; }
-  __device__ __forceinline__ int64_t head(int r) const { return g * shared + (r0 + r) % shared; }
+  __device__ __forceinline__ int64_t row(int r) const { return first_row + of_step(r); }
+  // The line of row r among the query rows of the step [N, H], whose sums fit a device only if they are fewer
+  // than 2^32.
+  __device__ __forceinline__ unsigned line(int r) const {
+    return static_cast<unsigned>(first_row + of_step(r)) * all_heads + static_cast<unsigned>(head(r));
+  }
+  __device__ __forceinline__ int64_t head(int r) const { return g * shared + r0 + r - of_step(r) * shared; }
 
  private:
+  // The new token of the sequence to which row r of the block belongs.
+  __device__ __forceinline__ int of_step(int r) const {
+    return static_cast<int>(heads.quotient(static_cast<unsigned>(r0 + r)));
+  }
   bool exists_;
 };
 
 inline constexpr unsigned kNoRow = 0xffffffffu;  // of the pool: a pool of 2^32 rows is larger than a device
 
-// The row of the pool that has a token, with divisions of 32 bits.
-__device__ __forceinline__ unsigned row_of_token(const KvView& kv, int b, int g, int token) {
+// The row of the pool that has a token, with divisions of 32 bits. kRing: the cache is a ring.
+template <bool kRing>
+__device__ __forceinline__ unsigned row_of_token(const KvView& kv, const DecodeCall& call, int b, int g,
+                                                 int token) {
   auto slot = static_cast<unsigned>(token);
-  const auto sinks = static_cast<unsigned>(kv.sinks), page = static_cast<unsigned>(kv.page);
-  if (kv.ring > 0 && slot >= sinks) slot = sinks + (slot - sinks) % static_cast<unsigned>(kv.ring);
-  const unsigned number = slot / page;
-  const int64_t in_pool = kv.table ? kv.table[b * kv.table_width + number] : b;
-  return static_cast<unsigned>((in_pool * kv.groups + g) * kv.page + (slot - number * page));
+  if constexpr (kRing) {
+    const auto sinks = static_cast<unsigned>(kv.sinks);
+    const unsigned rounds = call.ring.quotient(slot - sinks);  // not read for a sink
+    slot -= slot >= sinks ? rounds * call.ring.divisor : 0;
+  }
+  const unsigned number = call.page.quotient(slot), page = call.page.divisor;
+  const auto in_pool = static_cast<unsigned>(kv.table ? kv.table[b * kv.table_width + number] : b);
+  return (in_pool * static_cast<unsigned>(kv.groups) + static_cast<unsigned>(g)) * page + slot -
+         number * page;
 }
 
 // Writes those of the step's own tokens to the cache that this warp will read. k and v: the step's rows.
 template <class Plan>
 __device__ __forceinline__ void append_own_tokens(const StepRows<float>& k, const StepRows<float>& v,
-                                                  const KvView& kv, const DecodeSpan& at) {
+                                                  const KvView& kv, const DecodeCall& call,
+                                                  const DecodeSpan& at) {
   using K = typename Plan::K;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int number = max(at.begin, at.number_of(at.position)); number < at.end; ++number) {
     const int place = number - at.origin;
     if (place / Plan::kTileTokens % Plan::kWarps != warp) continue;
     const int token = at.token_of(number);
-    const int64_t n = at.first_row + (token - at.position), row = row_of_token(kv, at.b, at.g, token);
+    const int64_t n = at.first_row + (token - at.position),
+                  row = kv.ring > 0 ? row_of_token<true>(kv, call, at.b, at.g, token)
+                                    : row_of_token<false>(kv, call, at.b, at.g, token);
     if constexpr (Plan::kIs16) {  // all loads before all stores
       constexpr int kEach = Plan::kHead / kWarp;
       float key[kEach], value[kEach];
@@ -193,10 +204,20 @@ __device__ __forceinline__ void append_own_tokens(const StepRows<float>& k, cons
   __syncwarp();
 }
 
+// A pointer that the compiler keeps in registers, so that an address is one multiplication and addition of 64
+// bits.
+__device__ __forceinline__ const char* kept(const char* pointer) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+l"(pointer));
+#endif
+  return pointer;
+}
+
 // A warp's tiles on their way to shared memory.
 template <class Plan>
 struct DecodeTiles {
   const KvView& kv;
+  const DecodeCall& call;
   const DecodeSpan& at;
   unsigned stages;  // shared address
   unsigned* rows;   // of kSplit tokens of the span, kNoRow where no query sees the token
@@ -217,143 +238,79 @@ struct DecodeTiles {
   }
   __device__ __forceinline__ int last() const {
     const int high = at.end - at.origin - local(0);
-    return high > 0 ? (high + kEvery - 1) / kEvery : 0;
+    return high > 0 ? ceil_div(high, kEvery) : 0;
   }
   // Looks up this warp's tokens of the span's part `part`, which has kSplit tokens.
   static constexpr int kTilesOfPart = Plan::kSplit / kEvery;
   __device__ __forceinline__ void look_up(int part) const {
     __syncwarp();  // no lane reads the rows of the part before
-#pragma unroll
-    for (int i = lane(); i < Plan::kWarpTokens; i += kWarp) {
-      const int place = local(i / kTileTokens) + i % kTileTokens,
-                number = at.origin + part * Plan::kSplit + place;
-      const bool seen = number >= at.begin && number < at.end;
-      rows[place] = seen ? row_of_token(kv, at.b, at.g, at.token_of(number)) : kNoRow;
-    }
+    if (kv.ring > 0)
+      look_up_rows<true>(part);
+    else
+      look_up_rows<false>(part);
     __syncwarp();
   }
   // Starts the copy of a tile; tokens that no row sees become zeros.
   __device__ __forceinline__ void fetch(int tile) const {
-    const auto bytes = static_cast<unsigned>(
-        Plan::kInt4 ? kv.head_size / 2 : kv.head_size * static_cast<int64_t>(sizeof(typename Plan::K)));
+    const auto size = static_cast<unsigned>(kv.head_size),
+               bytes = Plan::kInt4 ? size / 2 : size * static_cast<unsigned>(sizeof(typename Plan::K));
     const unsigned* const from = rows + local(tile % kTilesOfPart);
     const unsigned to = stage(tile);
     // Lane l copies chunk l % kChunks of rows l / kChunks, and kStep rows further each time.
     constexpr unsigned kChunks = Plan::kChunks, kStep = kWarp / kChunks;
     const unsigned token = static_cast<unsigned>(lane()) / kChunks,
                    chunk = static_cast<unsigned>(lane()) % kChunks;
-    const auto* const keys = static_cast<const char*>(kv.keys) + chunk * 16;
-    const auto* const values = static_cast<const char*>(kv.values) + chunk * 16;
+    const char* const keys = kept(static_cast<const char*>(kv.keys) + chunk * 16);
+    const char* const values = kept(static_cast<const char*>(kv.values) + chunk * 16);
+    const bool in_row = chunk * 16 < bytes;
+    const unsigned first = to + Plan::offset(token, chunk);
+    constexpr unsigned kCopies = kTileTokens / kStep;
+    unsigned row[kCopies], scale_row[Plan::kTokenTiles];  // all loads before all copies
 #pragma unroll
-    for (unsigned i = 0; i < kTileTokens; i += kStep) {
-      const unsigned row = from[i + token];
-      const bool inside = row != kNoRow && chunk * 16 < bytes;
-      const uint64_t place = inside ? static_cast<uint64_t>(row) * bytes : 0;
-      const unsigned in_tile = to + Plan::offset(i + token, chunk);
+    for (unsigned i = 0; i < kCopies; ++i) row[i] = from[i * kStep + token];
+#pragma unroll
+    for (int t = 0; t < Plan::kTokenTiles; ++t)
+      scale_row[t] = Plan::kScaleBytes > 0 ? from[t * 16 + lane() % 16] : 0;
+#pragma unroll
+    for (unsigned i = 0; i < kCopies; ++i) {
+      const bool inside = row[i] != kNoRow && in_row;
+      const uint64_t place = static_cast<uint64_t>(row[i]) * bytes;  // not read if not inside
+      const unsigned in_tile = Plan::moved(first, i * kStep, Plan::permutation(i * kStep));
       copy_async(in_tile, keys + place, inside);
       copy_async(in_tile + Plan::kPlaneBytes, values + place, inside);
     }
-    if constexpr (Plan::kScaleBytes > 0) fetch_scales(from, to + 2 * Plan::kPlaneBytes);
+    if constexpr (Plan::kScaleBytes > 0) fetch_scales(scale_row, to + 2 * Plan::kPlaneBytes);
   }
 
  private:
+  template <bool kRing>
+  __device__ __forceinline__ void look_up_rows(int part) const {
+#pragma unroll
+    for (int i = lane(); i < Plan::kWarpTokens; i += kWarp) {
+      const int place = local(i / kTileTokens) + i % kTileTokens,
+                number = at.origin + part * Plan::kSplit + place;
+      // The loads of all tokens are on the way together, so they are without branches.
+      const int valid = min(max(number, at.begin), at.end - 1), token = kRing ? at.token_of(valid) : valid;
+      const unsigned row = row_of_token<kRing>(kv, call, at.b, at.g, token);
+      rows[place] = number >= at.begin && number < at.end ? row : kNoRow;
+    }
+  }
   // Lanes 0 to 15 copy the scales of 16 keys, the others those of their values.
-  __device__ __forceinline__ void fetch_scales(const unsigned* from, unsigned to) const {
-    const auto bytes = static_cast<unsigned>(Plan::kInt4 ? kv.head_size / 16 : 4);
-    const auto* const scales = static_cast<const char*>(lane() < 16 ? kv.key_scales : kv.value_scales);
+  __device__ __forceinline__ void fetch_scales(const unsigned (&row)[Plan::kTokenTiles], unsigned to) const {
+    // Those of a row are 4 or 8 bytes for heads of up to 128, and 12 or 16 for larger ones.
+    using Word = std::conditional_t<Plan::kScaleBytes == 8, uint2, unsigned>;
+    const unsigned bytes = Plan::kInt4 ? static_cast<unsigned>(kv.head_size) / 16 : 4;
+    const char* const scales = kept(static_cast<const char*>(lane() < 16 ? kv.key_scales : kv.value_scales));
 #pragma unroll
-    for (int first = 0; first < kTileTokens; first += 16) {
-      const int token = first + lane() % 16;
-      const unsigned row = from[token];
-      to += first == 0 ? static_cast<unsigned>(lane() / 16 * kTileTokens + token) * Plan::kScaleBytes
-                       : 16 * Plan::kScaleBytes;
+    for (int t = 0; t < Plan::kTokenTiles; ++t) {
+      to += t == 0 ? static_cast<unsigned>(lane() / 16 * kTileTokens + lane() % 16) * Plan::kScaleBytes
+                   : 16 * Plan::kScaleBytes;
 #pragma unroll
-      for (unsigned i = 0; i < Plan::kScaleBytes; i += 4) {
-        const bool inside = row != kNoRow && i < bytes;
-        copy_async_word(to + i, scales + (inside ? static_cast<uint64_t>(row) * bytes + i : 0), inside);
+      for (unsigned i = 0; i < Plan::kScaleBytes; i += sizeof(Word)) {
+        const bool inside = row[t] != kNoRow && i < bytes;
+        copy_async_word<Word>(to + i, scales + static_cast<uint64_t>(row[t]) * bytes + i, inside);
       }
     }
-  }
-};
-
-// The queries of the block: rows of T in kQueryParts parts in shared memory. A fragment is the operand b
-// [16, 8] of a product: 16 columns of the head of a part of eight rows. Fragments are counted by columns,
-// then by rows and parts, and two are loaded at once.
-template <class Plan>
-struct DecodeQueries {
-  using T = typename Plan::T;
-  static constexpr int kParts = Plan::kQueryParts, kOfStep = Plan::kTiles * kParts,
-                       kPairs = Plan::kHead / 16 * kOfStep / 2;
-  static constexpr bool kInRegisters = Plan::kQueriesInRegisters;
-  static_assert(kInRegisters || kOfStep % 2 == 0);
-  unsigned address;
-  unsigned operands[kInRegisters ? kPairs : 1][4];
-
-  explicit __device__ __forceinline__ DecodeQueries(unsigned at) : address(at) {
-    if constexpr (kInRegisters) {
-#pragma unroll
-      for (int i = 0; i < kPairs; ++i) load(operands[i], i);
-    }
-  }
-
-  // A warp writes every fourth row; rows that do not exist are zeros.
-  static __device__ __forceinline__ void write(unsigned char* to, const StepRows<float>& q, const KvView& kv,
-                                               const DecodeSpan& at) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    for (int r = static_cast<int>(threadIdx.x) / kWarp; r < Plan::kRows; r += Plan::kWarps) {
-      unsigned char* const row = to + static_cast<unsigned>(r) * Plan::kQueryStride;
-      if (r >= at.rows) {
-        for (int i = lane; i < Plan::kHead / 8 * kParts; i += kWarp)
-          *reinterpret_cast<uint4*>(row + static_cast<unsigned>(i / (Plan::kHead / 8)) * Plan::kQueryBytes +
-                                    i % (Plan::kHead / 8) * 16) = uint4{};
-        continue;
-      }
-      const int64_t from = at.row(r) * q.row + at.head(r) * q.head;
-      float x[kMostGroups];  // column 32 j + lane
-#pragma unroll
-      for (int j = 0; j < kMostGroups; ++j) {
-        const int c = j * kWarp + lane;
-        x[j] = j < Plan::kHead / kWarp && c < kv.head_size ? q.read(from + c * q.col) : 0.0f;
-      }
-      if constexpr (Plan::kInt4) rotate_row(x, kv.head_size);  // as the keys are
-#pragma unroll
-      for (int j = 0; j < Plan::kHead / kWarp; ++j) {
-        const int k = j * kWarp + Plan::query_place(lane);
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          const T y = cuda::to<T>(x[j]);
-          *reinterpret_cast<T*>(row + part * static_cast<int>(Plan::kQueryBytes) + k * 2) = y;
-          x[j] -= cuda::to<float>(y);
-        }
-      }
-    }
-    __syncthreads();
-  }
-  // sum[m][t] [16, 8] += a times columns 16 k to 16 k + 15 of query rows 8 m to 8 m + 7.
-  __device__ __forceinline__ void multiply(float (&sum)[Plan::kTiles][Plan::kTokenTiles][4], int t, int k,
-                                           const unsigned (&a)[4]) const {
-    [[maybe_unused]] unsigned loaded[4];
-#pragma unroll
-    for (int i = 0; i < kOfStep; ++i) {
-      const int fragment = k * kOfStep + i, half = fragment % 2 * 2;
-      float(&to)[4] = sum[i / kParts][t];
-      if constexpr (kInRegisters) {
-        multiply_add<T>(to, a, operands[fragment / 2][half], operands[fragment / 2][half + 1]);
-      } else {
-        if (half == 0) load(loaded, fragment / 2);
-        multiply_add<T>(to, a, loaded[half], loaded[half + 1]);
-      }
-    }
-  }
-
- private:
-  // Loads fragments 2 pair and 2 pair + 1.
-  __device__ __forceinline__ void load(unsigned (&out)[4], int pair) const {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp, fragment = 2 * pair + lane / 16,
-              k = fragment / kOfStep, i = fragment % kOfStep;
-    load_matrices(out, address + static_cast<unsigned>(i % kParts) * Plan::kQueryBytes +
-                           static_cast<unsigned>(i / kParts * 8 + lane % 8) * Plan::kQueryStride +
-                           static_cast<unsigned>(k * 32 + lane / 8 % 2 * 16));
   }
 };
 
@@ -377,6 +334,31 @@ struct DecodeScales {
   __device__ __forceinline__ float operator()(int i, int group) const {
     const unsigned x = word[i][Plan::kInt4 ? group / 2 : 0];
     return std::bit_cast<float>(!Plan::kInt4 ? x : group % 2 ? x & 0xffff0000u : x << 16);
+  }
+};
+
+// The scales of 16 tokens of i4 as pairs of adjacent tokens, in the places that the tokens have in an operand
+// b: lane l has tokens l % 4 * 2 and the next, and those 8 further.
+template <class Plan>
+struct DecodeScalePairs {
+  static constexpr int kWords = Plan::kInt4 ? static_cast<int>(Plan::kScaleBytes) / 4 : 1;
+  unsigned word[4][kWords];  // tokens 0, 1, 8, 9 of this lane
+
+  explicit __device__ __forceinline__ DecodeScalePairs([[maybe_unused]] const unsigned char* from) {
+    if constexpr (Plan::kInt4) {
+#pragma unroll
+      for (int i = 0; i < 4 * kWords; ++i) {
+        const unsigned which = static_cast<unsigned>(i / kWords),
+                       token = threadIdx.x % 4 * 2 + which % 2 + which / 2 * 8;
+        word[which][i % kWords] =
+            reinterpret_cast<const unsigned*>(from + token * Plan::kScaleBytes)[i % kWords];
+      }
+    }
+  }
+  // Those of group `group` of the first two tokens, or of the others.
+  __device__ __forceinline__ unsigned operator()(int others, int group) const {
+    const unsigned first = word[2 * others][group / 2], second = word[2 * others + 1][group / 2];
+    return group % 2 ? high_halves(first, second) : low_halves(first, second);
   }
 };
 

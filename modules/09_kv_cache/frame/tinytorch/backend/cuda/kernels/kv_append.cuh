@@ -23,6 +23,16 @@ struct StepRows : Stored<A> {
   __device__ __forceinline__ A at(int64_t n, int64_t h, int64_t d) const {
     return this->read(n * row + h * head + d * col);
   }
+  // Reads elements at, at + step, ... of which `count` exist; the others become zeros. All loads are on the
+  // way together, because the dtype is asked once.
+  template <int kCount>
+  __device__ __forceinline__ void read_columns(A (&x)[kCount], int64_t at, int64_t step, int count) const {
+    if constexpr (std::is_same_v<A, float>) {
+      if (this->dtype == DType::bf16) return read_as<BFloat16>(x, at, step, count);
+      if (this->dtype == DType::f16) return read_as<Half>(x, at, step, count);
+    }
+    read_as<A>(x, at, step, count);
+  }
   // Writes adjacent columns of a row, from element `at` on.
   template <int kCount>
   __device__ __forceinline__ void write_columns(int64_t at, const A (&x)[kCount]) const {
@@ -34,6 +44,12 @@ struct StepRows : Stored<A> {
   }
 
  private:
+  template <class T, int kCount>
+  __device__ __forceinline__ void read_as(A (&x)[kCount], int64_t at, int64_t step, int count) const {
+    const T* const first = static_cast<const T*>(this->data) + at;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = i < count ? to<A>(first[i * step]) : A(0);
+  }
   template <class T, int kCount>
   __device__ __forceinline__ void write_as(int64_t at, const A (&x)[kCount]) const {
     T* const to_first = static_cast<T*>(this->data) + at;
@@ -51,7 +67,8 @@ __device__ __forceinline__ void append_scaled(K* out, float* scale, const StepRo
 inline constexpr int kMostGroups = 8;  // of heads up to 256, the limit of the CUDA kernels
 
 // Rotates blocks of hadamard_block(D) numbers.
-__device__ __forceinline__ void rotate_row(float (&x)[kMostGroups], int64_t D) {
+template <int kGroups>
+__device__ __forceinline__ void rotate_row(float (&x)[kGroups], int64_t D) {
   const int n = static_cast<int>(hadamard_block(D)), lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int half = 1; half < kWarp && half < n; half *= 2) {
 #pragma unroll
@@ -61,10 +78,10 @@ __device__ __forceinline__ void rotate_row(float (&x)[kMostGroups], int64_t D) {
     }
   }
 #pragma unroll
-  for (int half = 1; half < kMostGroups; half *= 2) {
+  for (int half = 1; half < kGroups; half *= 2) {
     if (half * kWarp >= n) break;
 #pragma unroll
-    for (int j = 0; j < kMostGroups; ++j) {
+    for (int j = 0; j < kGroups; ++j) {
       if (j & half) continue;
       const float low = x[j], high = x[j + half];
       x[j] = low + high, x[j + half] = low - high;
