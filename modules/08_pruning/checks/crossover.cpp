@@ -137,10 +137,12 @@ TEST_CASE("8.7 a sweep: each sparsity in turn, with the bytes that are stored") 
 }
 
 TEST_CASE("8.7 the times are those of the products: without conversion, and of each sparsity") {
+  // At 0.995 a product takes many times as long as its operations alone would, on any machine.
+  const std::vector<double> sparsities{0, 0.8, 0.995};
   bool right = false;
   for (int attempt = 0; attempt < 6 && !right; ++attempt) {  // on a busy machine a measurement may fail
     right = times_are_right(measure_crossover(
-        {.size = kSize, .formats = {"bitmap"}, .sparsities = {0, 0.8, 0.95}, .rounds = 7, .seconds = 5e-4}));
+        {.size = kSize, .formats = {"bitmap"}, .sparsities = sparsities, .rounds = 7, .seconds = 5e-4}));
   }
   expect(
       "dense and sparse times are within a factor of 2.5 of those measured here, and fall with the numbers",
