@@ -68,12 +68,12 @@ void add_dense_and_copy(Contenders& all, const tt::Tensor& x, const tt::Tensor& 
   all.copies.push_back([from] { return from.clone(); });
 }
 
-// Both results are rounded to 16 bits once, each by at most 1/512 of the largest number.
+// Both results are rounded to 16 bits once, each by at most 1/256 of the largest number.
 void require_same(const Case& c, const tt::Tensor& y, const tt::Tensor& expected) {
   const auto largest = [](const tt::Tensor& t) { return tt::max(tt::abs(t)).item<double>(); };
   const double size = largest(expected.to(tt::f32));
   const double error = largest(y.to(tt::f32) - expected.to(tt::f32));
-  if (error <= size / 200 && size > 0) return;
+  if (error <= size / 100 && size > 0) return;
   throw std::runtime_error(
       fmt::format("{} {} x {} x {}: the result differs by {} from the dense product, whose "
                   "largest number is {}; nothing was timed",
