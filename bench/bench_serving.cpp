@@ -2,7 +2,7 @@
 // and with static batches of the same engine.
 //
 //   bench_serving --device cuda --json FILE     GPT-2 124M, bf16
-//   bench_serving                               a GPT of 4 layers and width 128, f32, on the CPU
+//   bench_serving                               a GPT of 2 layers and width 64, f32, on the CPU
 //
 // Prompts have 16 to 256 tokens. Answers have at least 4 tokens and at most 400; their lengths fall off
 // exponentially, with a mean of about 90: many are short and a few are long. Requests arrive independently of
@@ -207,7 +207,7 @@ int run(int argc, char** argv) {
   const bench::ResultsFile file(path);
   tt::manual_seed(1);
   tt::Gpt2Config config{.vocabulary = 50304};
-  if (!on_gpu) config.vocabulary = 1024, config.features = 128, config.layers = 4, config.heads = 4;
+  if (!on_gpu) config.vocabulary = 512, config.features = 64, config.layers = 2, config.heads = 2;
   Bench bench(config, on_gpu ? tt::cuda : tt::cpu, on_gpu ? tt::bf16 : tt::f32);
   for (const auto batching : {serving::Batching::continuous, serving::Batching::static_batch})
     bench.serve(batching, kNever, 200);  // warms up
