@@ -14,8 +14,11 @@
 // Time is the sum of the measured times of the engine's steps; where the engine has nothing to do, it jumps
 // to the next arrival. Answers are greedy, and the weights are random, which changes no time.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <tinytorch/benchmarking/clock.hpp>

@@ -106,7 +106,6 @@ struct KvPairs<Float8> {
 template <>
 struct KvPairs<Int4> {
   static constexpr int kPairs = 4;
-  static constexpr bool kHasOffsets = true;
   static __device__ __forceinline__ void widen(unsigned (&out)[kPairs], unsigned word) {
     constexpr int kShift[kPairs] = {0, 8, 4, 12};
 #pragma unroll

@@ -86,7 +86,7 @@ __device__ __forceinline__ DecodeSums sums_of_row(const float* partial, int part
   return all;
 }
 
-template <int kHead>
+// Called by all lanes of a warp.
 __device__ __forceinline__ void merge_by_warp(const StepRows<float>& out, int64_t n, int64_t h,
                                               const float* partial, int parts, bool by_section, int D) {
 #pragma unroll 1
@@ -171,7 +171,7 @@ __device__ __forceinline__ void merge_if_last(const StepRows<float>& out, const 
   for (int r = by_warps ? warp : 0; r < at.rows; r += by_warps ? Plan::kWarps : 1) {
     const float* const sums = partial + static_cast<int64_t>(at.line(r)) * call.parts * (kPartialHead + D);
     if (by_warps)
-      merge_by_warp<Plan::kHead>(out, at.row(r), at.head(r), sums, parts, call.by_section, D);
+      merge_by_warp(out, at.row(r), at.head(r), sums, parts, call.by_section, D);
     else
       merge_by_block<Plan::kHead, Plan::kWarps>(out, at.row(r), at.head(r), sums, parts, D, memory);
   }
@@ -198,7 +198,7 @@ static __global__ void __launch_bounds__(kMergeWarps* kWarp)
   if (parts == 1) return;  // its block has written the result
   const float* const sums = partial + line * call.parts * (kPartialHead + D);
   if constexpr (kRows > 1)
-    merge_by_warp<kHead>(out, n, h, sums, parts, call.by_section, D);
+    merge_by_warp(out, n, h, sums, parts, call.by_section, D);
   else
     merge_by_block<kHead, kMergeWarps>(out, n, h, sums, parts, D, memory);
 }
