@@ -79,9 +79,9 @@ void launch_decode(const DecodeOperands& x, DecodeCall call) {
   if (x.k.data) kv_append(x.kv, x.k, x.v);
   call.split_tokens = kDecodeSplit;
   call.splits = std::max<int64_t>(1, ceil_div(x.kv.held(x.kv.longest), call.split_tokens));
-  call.row_groups = ceil_div(x.kv.most_rows * call.shared, kRows);
+  call.row_groups = row_groups(x.kv, x.q.shape[0], call.shared, kRows);
   const DeviceScratch<A> partial(partial_size(x, call.splits));
-  const int64_t blocks = call.splits * call.row_groups * x.kv.groups * x.kv.batch;
+  const int64_t blocks = call.splits * call.row_groups.count * x.kv.groups;
   launch(attention_paged_kernel<A, K, kHead, kRows, kVector>,
          {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kDecodeThreads), .early = true},
          partial.data(), StepRows<A>(x.out), StepRows<A>(x.q), x.kv, call);
@@ -142,9 +142,9 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   if (!fits_shared_memory(config)) return false;
   call.split_tokens = Plan::kSplit;
   call.splits = splits_of(x.kv.held(x.kv.longest), call.split_tokens);
-  call.row_groups = ceil_div(x.kv.most_rows * call.shared, Plan::kRows);
+  call.row_groups = row_groups(x.kv, x.q.shape[0], call.shared, Plan::kRows);
   const DeviceProperties& device = properties(current_device());
-  const int64_t lines = call.row_groups * x.kv.groups * x.kv.batch,
+  const int64_t lines = call.row_groups.count * x.kv.groups,
                 most = resident_blocks(attention_paged_tensor_kernel<Plan>, config) / device.multiprocessors;
   const DecodeGrid grid = best_decode_grid(lines, call.splits, device.multiprocessors, most);
   if constexpr (!std::is_void_v<typename Plan::WithFewerBlocks>) {
@@ -153,7 +153,7 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   call.heads = FastDivide(static_cast<uint32_t>(call.shared));
   call.page = FastDivide(static_cast<uint32_t>(x.kv.page));
   call.ring = FastDivide(static_cast<uint32_t>(std::max<int64_t>(1, x.kv.ring)));
-  call.arrivals = call.row_groups == 1 ? x.kv.arrivals : nullptr;
+  call.arrivals = call.row_groups.one_each ? x.kv.arrivals : nullptr;
   const int64_t spans = spans_of(call.splits, grid.span_shift);
   call.span_shift = grid.span_shift, call.spans = static_cast<unsigned>(lines * spans);
   call.by_section = Plan::kAddsSections && (spans == 1 || grid.span_shift >= kUnitShift + kSectionShift);
@@ -165,7 +165,7 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   if (grid.blocks_each < most)
     config.shared_bytes = round_up(device.shared_per_multiprocessor / (grid.blocks_each + 1) + 1, 128);
   config.early = true;
-  const bool appends = x.k.data && call.row_groups == 1;
+  const bool appends = x.k.data && call.row_groups.one_each;
   if (x.k.data && !appends) kv_append(x.kv, x.k, x.v);
   DecodeStepRows step{StepRows<float>(x.out), StepRows<float>(x.q), StepRows<float>(appends ? x.k : x.q),
                       StepRows<float>(appends ? x.v : x.q)};
@@ -208,7 +208,7 @@ bool decode_on_tensor_cores(const DecodeOperands& x, const DecodeCall& call) {
     const bool words = std::is_same_v<K, Int4> ? kv.head_size % 64 == 0
                                                : kv.head_size * static_cast<int64_t>(sizeof(K)) % 16 == 0;
     const bool narrow = queries == DType::f16 || (queries == DType::bf16 && !std::is_same_v<K, Half>);
-    if (!narrow || !words || !has_tensor_cores() || kv.longest > kMost || kv.most_rows * call.shared > kMost)
+    if (!narrow || !words || !has_tensor_cores() || kv.longest > kMost || x.q.shape[0] * call.shared > kMost)
       return false;
     bool done = false;
     dispatch_head(std::max<int64_t>(kv.head_size, 64), [&]<int kHead>() {

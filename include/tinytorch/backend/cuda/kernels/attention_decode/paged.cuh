@@ -8,7 +8,7 @@
 
 #include <limits>
 #include <numbers>
-#include <tinytorch/backend/cuda/kernels/kv_append.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_decode/row_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -20,7 +20,7 @@ struct DecodeCall {
   int64_t window;                // > 0: tokens that a query sees, its own included
   int64_t splits;                // splits of the longest sequence
   int64_t split_tokens;          // of a split
-  int64_t row_groups;            // groups of kRows rows of the sequence with most rows
+  RowGroups row_groups;          // of as many rows as a block computes
   double scale;                  // of the scores, as exponents of 2
   unsigned spans, span_shift;    // of the kernel for tensor cores, as all below (attention_decode/splits.cuh)
   bool by_section;               // blocks have whole sections
@@ -188,9 +188,8 @@ struct DecodePlace {
   __device__ __forceinline__ DecodePlace(const KvView& kv, const DecodeCall& call, int rows) {
     split = blockIdx.x % call.splits;
     const int64_t line = blockIdx.x / call.splits;
-    r0 = line % call.row_groups * rows;
-    g = line / call.row_groups % kv.groups;
-    b = line / call.row_groups / kv.groups;
+    const RowGroup<int64_t> group(kv, call.row_groups, call.shared, rows, line);
+    b = group.b, g = group.g, r0 = group.r0;
     first_row = kv.first_row[b];
     count = kv.first_row[b + 1] - first_row;
     length = kv.lengths[b];

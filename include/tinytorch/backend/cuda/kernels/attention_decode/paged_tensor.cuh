@@ -235,7 +235,7 @@ __device__ __forceinline__ void scale_and_mask(float (&score)[Plan::kTokenTiles]
 }
 
 // The operands of a step. k and v: its own tokens, or null if they are in the cache already. A block appends
-// those that it reads, so its rows must be all rows of the step (call.row_groups is 1).
+// those that it reads, so its rows must be all rows of its sequence (call.row_groups.one_each).
 struct DecodeStepRows {
   StepRows<float> out, q, k, v;
 };

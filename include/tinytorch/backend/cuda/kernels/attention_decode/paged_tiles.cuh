@@ -96,13 +96,13 @@ struct DecodeSpan {
   // item: the number of the span among those of all sequences, heads and groups of rows.
   __device__ __forceinline__ DecodeSpan(const KvView& kv, const DecodeCall& call, unsigned item,
                                         int block_rows, int split_tokens) {
-    const auto groups = static_cast<unsigned>(kv.groups), row_groups = static_cast<unsigned>(call.row_groups),
-               lines = static_cast<unsigned>(kv.batch) * groups * row_groups;
-    const unsigned line = item % lines, head = line / row_groups;
-    g = static_cast<int>(head % groups), b = static_cast<int>(head / groups);
+    const auto groups = static_cast<unsigned>(kv.groups), heads_each = static_cast<unsigned>(call.shared),
+               lines = groups * static_cast<unsigned>(call.row_groups.count);
+    const RowGroup<unsigned> group(kv, call.row_groups, heads_each, static_cast<unsigned>(block_rows),
+                                   item % lines);
+    b = static_cast<int>(group.b), g = static_cast<int>(group.g), r0 = static_cast<int>(group.r0);
     const auto span = static_cast<int>(item / lines);
-    r0 = static_cast<int>(line % row_groups) * block_rows;
-    all_heads = groups * static_cast<unsigned>(call.shared);
+    all_heads = groups * heads_each;
     shared = static_cast<int>(call.shared), heads = call.heads, first_row = static_cast<int>(kv.first_row[b]);
     const int count = static_cast<int>(kv.first_row[b + 1]) - first_row;
     const auto length = static_cast<int>(kv.lengths[b]), held = static_cast<int>(kv.held(length));
