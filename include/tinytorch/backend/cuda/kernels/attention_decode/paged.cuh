@@ -6,8 +6,8 @@
 // keys and values over bandwidth. Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 #pragma once
 
-#include <limits>
 #include <numbers>
+#include <tinytorch/backend/cuda/kernels/attention_decode/online_row.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_decode/row_groups.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -44,9 +44,6 @@ __device__ __forceinline__ void float8_pair(A& first, A& second, unsigned word) 
   first = static_cast<float>(low), second = static_cast<float>(high);
 #endif
 }
-
-__device__ __forceinline__ float exp2_of(float x) { return exp2_approx(x); }
-__device__ __forceinline__ double exp2_of(double x) { return exp2(x); }
 
 // The lanes that read a row of up to kHead elements of K: each has kChunks words of kEach adjacent elements.
 template <class K, int kHead>
@@ -129,57 +126,6 @@ struct DecodeLanes<Int4, kHead> {
   }
 };
 
-// The online softmax of one query row, of which a lane has kCount columns.
-template <class A, int kCount>
-struct DecodeRow {
-  static constexpr A kNone = -std::numeric_limits<A>::infinity();
-  A largest = kNone, weight = 0, sum[kCount] = {};
-
-  __device__ __forceinline__ void raise(A top) {
-    const A factor = factor_of(largest, top);
-    largest = top;
-    weight *= factor;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] *= factor;
-  }
-  // Adds a token with weight p and the value scale * value.
-  __device__ __forceinline__ void add(A p, A scale, const A (&value)[kCount]) {
-    weight += p;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] += p * scale * value[i];
-  }
-  // The first column of the result; 0 without tokens.
-  __device__ __forceinline__ A result() const { return weight == A(0) ? A(0) : sum[0] / weight; }
-  // Adds the sums of a later part of the tokens.
-  __device__ __forceinline__ void merge(const DecodeRow& other) {
-    const A top = other.largest > largest ? other.largest : largest;
-    raise(top);
-    const A factor = factor_of(other.largest, top);
-    weight += factor * other.weight;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] += factor * other.sum[i];
-  }
-  // Merges with the lane (own lane xor step). Both lanes compute lower + upper, so that they have the same
-  // bits.
-  __device__ __forceinline__ void meet(int step, bool upper) {
-    const A theirs = shuffle_xor(largest, step), top = theirs > largest ? theirs : largest;
-    const A own_factor = factor_of(largest, top), their_factor = factor_of(theirs, top);
-    const auto both = [&](A own, A other) {
-      const A a = own * own_factor, b = other * their_factor;
-      return upper ? b + a : a + b;
-    };
-    largest = top;
-    weight = both(weight, shuffle_xor(weight, step));
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] = both(sum[i], shuffle_xor(sum[i], step));
-  }
-  // The factor by which sums relative to `from` become relative to `top`. Without a largest score they are
-  // 0, or NaN from scores that are NaN.
-  static __device__ __forceinline__ A factor_of(A from, A top) {
-    return from == top || from == kNone ? A(1) : exp2_of(from - top);
-  }
-};
-
 // A block computes rows r0 to r0 + kRows of sequence b and head g of the keys, over the
 // held tokens of numbers [begin, end).
 struct DecodePlace {
@@ -218,6 +164,10 @@ struct DecodeRows {
   using Row = DecodeRow<A, Lanes::kCount>;
   // Tokens that a group of lanes reads before it uses the first; more do not fit the registers.
   static constexpr int kAhead = Lanes::kCount * kRows > 32 ? 2 : 4;
+  // Tokens that are added at once, relative to the largest of their scores: as many for every kRows, because
+  // bits depend on it.
+  static constexpr int kAtOnce = Lanes::kCount > 8 ? 2 : 4;
+  static_assert(kAhead % kAtOnce == 0);
   A query[kRows][Lanes::kCount];
   int64_t first[kRows], last[kRows];
   Row state[kRows];
@@ -294,22 +244,8 @@ struct DecodeRows {
       }
     }
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      A top = state[r].largest;
-      bool seen[kAhead];
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        const int64_t token = kv.token_of(t + a * Lanes::kGroups, length);
-        seen[a] = rows[a] >= 0 && token >= first[r] && token < last[r];
-        if (seen[a] && score[r][a] > top) top = score[r][a];
-      }
-      state[r].raise(top);
-      const A shift = top == Row::kNone ? A(0) : top;  // 2^-infinity is 0
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        if (seen[a]) state[r].add(exp2_of(score[r][a] - shift), value_scale[a], value[a]);
-      }
-    }
+    for (int i = 0; i < kRows * kAhead; i += kAtOnce)
+      add_tokens(i / kAhead, i % kAhead, kv, length, rows, t, score[i / kAhead], value_scale, value);
   }
 
   // The groups of a warp meet: afterwards each group has the sums of all. Both lanes of a pair add the sums
@@ -322,6 +258,30 @@ struct DecodeRows {
       for (int step = Lanes::kLanes; step < kWarp; step *= 2) {
         state[r].meet(step, (lane & step) != 0);
       }
+    }
+  }
+
+ private:
+  // Adds tokens [begin, begin + kAtOnce) of those that are ahead to row r.
+  __device__ __forceinline__ void add_tokens(int r, int begin, const KvView& kv, int64_t length,
+                                             const int64_t (&rows)[kAhead], int64_t t,
+                                             const A (&score)[kAhead], const A (&scale)[kAhead],
+                                             const A (&value)[kAhead][Lanes::kCount]) {
+    A top = state[r].largest;
+    bool seen[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int a = begin + i;
+      const int64_t token = kv.token_of(t + a * Lanes::kGroups, length);
+      seen[i] = rows[a] >= 0 && token >= first[r] && token < last[r];
+      if (seen[i] && score[a] > top) top = score[a];
+    }
+    state[r].raise(top);
+    const A shift = top == Row::kNone ? A(0) : top;  // 2^-infinity is 0
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int a = begin + i;
+      if (seen[i]) state[r].add(exp2_of(score[a] - shift), scale[a], value[a]);
     }
   }
 };
