@@ -26,8 +26,12 @@ struct KvCase {
   int64_t heads = 2, groups = 1, head_size = 8, page = 16;
   int64_t sinks = 0, ring = 0;  // of a ring
   int64_t window = 0;
+  int64_t padding = 0;    // rows of each step behind those of the sequences
+  int64_t most_rows = 0;  // the bound of a sequence's rows that the kernels get, if it is above their maximum
   uint64_t seed = 1;
 };
+
+inline bool equal_or_nan(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
 // `Memory` is Array, or an array on a GPU with the same constructors, view() and values().
 template <class Memory>
@@ -36,6 +40,7 @@ class KvScene {
   explicit KvScene(const KvCase& c)
       : case_(c),
         pages_(page_count()),
+        all_pages_(pages_of_all()),
         layout_(backend::kv_row_layout(c.format, c.dtype, c.head_size)),
         shape_{pages_, c.groups, page_size(), layout_.elements},
         keys_(garbage(layout_.dtype, shape_)),
@@ -46,6 +51,9 @@ class KvScene {
 
   int64_t sequences() const { return static_cast<int64_t>(case_.past.size()); }
   int64_t rows() const { return std::accumulate(case_.rows.begin(), case_.rows.end(), int64_t{0}); }
+
+  // The rows of the step, with those that pad it.
+  int64_t step_rows() const { return rows() + case_.padding; }
 
   // The cache during a step in which sequence b has `count[b]` new tokens after `past[b]` old ones.
   backend::KvView view(const std::vector<int64_t>& past, const std::vector<int64_t>& count) {
@@ -70,7 +78,7 @@ class KvScene {
     kv.lengths = lengths_->view().template as<int64_t>();
     kv.first_row = first_row_->view().template as<int64_t>();
     kv.longest = static_cast<int64_t>(*std::max_element(lengths.begin(), lengths.end()));
-    kv.most_rows = *std::max_element(count.begin(), count.end());
+    kv.most_rows = std::max(case_.most_rows, *std::max_element(count.begin(), count.end()));
     return kv;
   }
 
@@ -107,11 +115,12 @@ class KvScene {
     return case_.queries == f64 ? x : rounded(case_.queries, x);
   }
 
-  // The result for queries q [N, H, D]. For a format with a scale per group it is computed from what the
-  // cache holds, so that the error of the kernel is separate from that of the rounding.
+  // The result for queries q [N, H, D], without rows that pad the step. For a format with a scale per group
+  // it is computed from what the cache holds, so that the error of the kernel is separate from that of the
+  // rounding.
   std::vector<double> expected(const std::vector<double>& q, double scale) {
     const int64_t D = case_.head_size, shared = case_.heads / case_.groups;
-    std::vector<double> out(q.size());
+    std::vector<double> out(static_cast<size_t>(rows() * case_.heads * D));
     int64_t first = 0;
     for (size_t b = 0; b < case_.past.size(); ++b) {
       const int64_t length = case_.past[b] + case_.rows[b];
@@ -137,12 +146,8 @@ class KvScene {
   // The key or value of a token as fp8 or i4 says, by the definition: a key of i4 is rotated back.
   std::vector<double> decoded(int which, int64_t b, int64_t token, int64_t g) {
     const Planes& planes = planes_of(which);
-    const backend::KvView kv = view(case_.past, case_.rows);
-    std::vector<int32_t> table(1);
-    if (case_.kind == KvKind::paged) table = pages_of_all();
-    const int64_t s = kv.slot(token), page = s / page_size(), D = case_.head_size;
-    const int64_t p = case_.kind == KvKind::paged ? table[static_cast<size_t>(b * table_width() + page)] : b;
-    const auto row = static_cast<size_t>((p * case_.groups + g) * page_size() + s % page_size());
+    const int64_t D = case_.head_size;
+    const size_t row = row_of(b, token, g);
     const double* const codes = planes.codes.data() + row * static_cast<size_t>(layout_.elements);
     const double* const scales = planes.scales.data() + row * static_cast<size_t>(layout_.scales);
     std::vector<double> x;
@@ -156,10 +161,31 @@ class KvScene {
     }
     return which == 0 && case_.format == KvFormat::i4 ? hadamard(x) : x;
   }
+  // True if no kernel has written a row of the memory that belongs to no token of the sequences.
+  bool others_untouched() {
+    std::vector<bool> held(static_cast<size_t>(pages_ * case_.groups * page_size()));
+    for (size_t b = 0; b < case_.past.size(); ++b) {
+      for (int64_t token = 0; token < case_.past[b] + case_.rows[b]; ++token) {
+        for (int64_t g = 0; g < case_.groups; ++g) held[row_of(static_cast<int64_t>(b), token, g)] = true;
+      }
+    }
+    const auto untouched = [&](const std::vector<double>& x, DType dtype) {
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (!held[i / (x.size() / held.size())] && !equal_or_nan(x[i], garbage_of(dtype))) return false;
+      }
+      return true;
+    };
+    for (const int which : {0, 1}) {
+      const Planes& planes = planes_of(which);
+      if (!untouched(planes.codes, layout_.dtype) || !untouched(planes.scales, layout_.scale_dtype))
+        return false;
+    }
+    return true;
+  }
   // Pages that no sequence has.
   std::vector<int64_t> free_pages() const {
     std::vector<bool> held(static_cast<size_t>(pages_));
-    for (const int32_t p : pages_of_all()) held[static_cast<size_t>(p)] = true;
+    for (const int32_t p : all_pages_) held[static_cast<size_t>(p)] = true;
     std::vector<int64_t> out;
     for (size_t p = 0; p < held.size(); ++p) {
       if (!held[p]) out.push_back(static_cast<int64_t>(p));
@@ -186,12 +212,22 @@ class KvScene {
     return static_cast<double>(static_cast<float>(x));
   }
   static Memory garbage(DType dtype, const Shape& shape) {
-    const double fill = is_floating(dtype) ? NAN : 85;
-    return Memory::from(dtype, shape, std::vector<double>(static_cast<size_t>(shape.numel()), fill));
+    return Memory::from(dtype, shape,
+                        std::vector<double>(static_cast<size_t>(shape.numel()), garbage_of(dtype)));
   }
+  static double garbage_of(DType dtype) { return is_floating(dtype) ? NAN : 85; }
   Memory scale_garbage() const {
     return garbage(layout_.scale_dtype,
                    {pages_, case_.groups, page_size(), std::max<int64_t>(layout_.scales, 1)});
+  }
+  // The row of the pool that has a token.
+  size_t row_of(int64_t b, int64_t token, int64_t g) const {
+    backend::KvView kv;
+    if (case_.kind == KvKind::ring) kv.sinks = case_.sinks, kv.ring = case_.ring;
+    const int64_t s = kv.slot(token), page = s / page_size();
+    const int64_t p =
+        case_.kind == KvKind::paged ? all_pages_[static_cast<size_t>(b * table_width() + page)] : b;
+    return static_cast<size_t>((p * case_.groups + g) * page_size() + s % page_size());
   }
   int64_t longest() const {
     int64_t n = 1;
@@ -218,13 +254,13 @@ class KvScene {
   }
   Memory table() const {
     if (case_.kind != KvKind::paged) return Memory(i32, {1});
-    const std::vector<int32_t> pages = pages_of_all();
-    return Memory::from(i32, {sequences(), table_width()}, std::vector<double>(pages.begin(), pages.end()));
+    return Memory::from(i32, {sequences(), table_width()},
+                        std::vector<double>(all_pages_.begin(), all_pages_.end()));
   }
 
   template <class Append>
   void step(std::vector<int64_t>& past, const std::vector<int64_t>& count, Append&& append) {
-    const int64_t N = std::accumulate(count.begin(), count.end(), int64_t{0});
+    const int64_t N = std::accumulate(count.begin(), count.end(), case_.padding);
     const Shape shape{N, case_.groups, case_.head_size};
     std::vector<double> kv[2];
     for (int which = 0; which < 2; ++which) {
@@ -236,6 +272,7 @@ class KvScene {
           }
         }
       }
+      kv[which].resize(static_cast<size_t>(shape.numel()), 1000);  // of no sequence
     }
     Memory k = Memory::from(case_.queries, shape, kv[0], Layout::gaps),
            v = Memory::from(case_.queries, shape, kv[1]);
@@ -291,6 +328,7 @@ class KvScene {
 
   KvCase case_;
   int64_t pages_;
+  std::vector<int32_t> all_pages_;  // of a paged cache: [sequences, table_width()]
   backend::KvRowLayout layout_;
   Shape shape_;
   Memory keys_, values_, key_scales_, value_scales_, table_;

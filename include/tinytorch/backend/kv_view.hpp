@@ -39,9 +39,11 @@ struct KvView {
           ring = 0;  // ring > 0: slots behind the sinks, which tokens from `sinks` on share in turn
   // Both on the device of the memory. lengths [B] counts the tokens of each sequence, with those of the
   // running step. first_row [B + 1] numbers the rows of the step: rows first_row[b] to first_row[b + 1] are
-  // the last tokens of sequence b.
+  // the last tokens of sequence b. Rows from first_row[B] on pad the step: no kernel appends them, or writes
+  // their results.
   const int64_t *lengths = nullptr, *first_row = nullptr;
-  // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel.
+  // Upper bounds of the lengths and of the rows of a sequence, which size the grid of a CUDA kernel. No bit
+  // depends on them.
   int64_t longest = 0, most_rows = 0;
   // i32 [B, G] on the device, all zero between kernels, or null. The blocks of a CUDA kernel that compute
   // parts of one result count their arrivals here, so that the last one merges the parts.

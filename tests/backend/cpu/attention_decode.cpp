@@ -19,6 +19,10 @@ TEST_CASE("lengths at the borders of blocks, splits and pages; sequences without
     OnCpu::check_borders(false, format);
 }
 
+TEST_CASE("steps of long and short sequences, with rows that pad them and with a bound that none reaches") {
+  OnCpu::check_mixed();
+}
+
 TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step") {
   OnCpu::check_bits({1, 16, 64, 1000});
 }

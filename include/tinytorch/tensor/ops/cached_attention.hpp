@@ -19,7 +19,7 @@ struct KvMemory {
   int64_t sinks = 0, ring = 0;  // backend::KvView
   KvFormat format = KvFormat::of_dtype;
   int64_t head_size = 0;  // D; 0 stands for the last dimension of keys, and does not fit i4
-  // Known on the host: the longest sequence, the most rows of a sequence, and the tokens of all sequences.
+  // Known on the host: bounds of the lengths and of the rows of a sequence, and the tokens of all.
   int64_t longest = 0, most_rows = 0, tokens = 0;
   Tensor arrivals{};  // i32 [B, G] of zeros, or undefined: saves a CUDA kernel (backend::KvView)
 

@@ -43,6 +43,11 @@ TEST_CASE("queries of 16 bits, on tensor cores: heads of whole words, groups, wi
   OnDevice::check_narrow();
 }
 
+TEST_CASE("steps of long and short sequences, with rows that pad them and with a bound that none reaches" *
+          needs_devices()) {
+  OnDevice::check_mixed();
+}
+
 TEST_CASE("the bits of a result depend neither on pages, the batch nor the length of the step" *
           needs_devices()) {
   OnDevice::check_bits({16, 1000}, few_cases());
