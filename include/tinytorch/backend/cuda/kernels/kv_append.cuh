@@ -17,8 +17,11 @@ struct StepRows : Stored<A> {
   int64_t row, head, col;
   explicit StepRows(const View& x)
       : Stored<A>{x.data, x.dtype}, row(x.strides[0]), head(x.strides[1]), col(x.strides[2]) {}
+  __device__ __forceinline__ int64_t place(int64_t n, int64_t h, int64_t d) const {
+    return n * row + h * head + d * col;
+  }
   __device__ __forceinline__ A at(int64_t n, int64_t h, int64_t d) const {
-    return this->read(n * row + h * head + d * col);
+    return this->read(place(n, h, d));
   }
   // Reads elements at, at + step, ... of which `count` exist; the others become zeros. All loads are on the
   // way together, because the dtype is asked once.
@@ -75,18 +78,29 @@ __device__ __forceinline__ void append_scaled(K* out, float* scale, const StepRo
   constexpr bool kIntegers = std::is_same_v<K, int8_t>;
   constexpr double kTop = kIntegers ? 127 : 448;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  // Calls f(column, number) for the columns of this lane.
+  const auto for_each = [&](auto&& f) {
+    constexpr int kTogether = 4;
+    for (int64_t d = lane; d < D; d += kTogether * kWarp) {
+      A number[kTogether];
+      x.read_columns(number, x.place(n, g, d), kWarp * x.col, static_cast<int>(ceil_div(D - d, kWarp)));
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        if (d + i * kWarp < D) f(d + i * kWarp, number[i]);
+    }
+  };
   A largest = 0;
-  for (int64_t d = lane; d < D; d += kWarp) largest = Maximum()(largest, std::abs(x.at(n, g, d)));
+  for_each([&](int64_t, A number) { largest = Maximum()(largest, std::abs(number)); });
   largest = warp_reduce(largest, Maximum());
   const bool finite = largest <= std::numeric_limits<A>::max();  // false for NaN
   const double inverse = finite && largest > 0 ? kTop / static_cast<double>(largest) : 0;
-  for (int64_t d = lane; d < D; d += kWarp) {
-    const double number = finite ? static_cast<double>(x.at(n, g, d)) * inverse : 0;
+  for_each([&](int64_t d, A value) {
+    const double number = finite ? static_cast<double>(value) * inverse : 0;
     if constexpr (kIntegers)
       out[d] = static_cast<K>(rint(number));
     else
       out[d] = K(static_cast<float>(number));
-  }
+  });
   if (lane == 0) {
     *scale = finite ? static_cast<float>(largest) / static_cast<float>(kTop)
                     : std::numeric_limits<float>::quiet_NaN();
@@ -127,12 +141,12 @@ __device__ __forceinline__ void append_int4(uint8_t* out, BFloat16* scales, cons
                                             int64_t n, int64_t g, int64_t D, bool is_key) {
   constexpr int kHalf = static_cast<int>(kKvGroup) / 2;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  A read[kMostGroups];
+  from.read_columns(read, from.place(n, g, lane), kKvGroup * from.col,
+                    static_cast<int>(ceil_div(D - lane, kKvGroup)));
   float x[kMostGroups];
 #pragma unroll
-  for (int j = 0; j < kMostGroups; ++j) {
-    const int64_t d = j * kKvGroup + lane;
-    x[j] = d < D ? static_cast<float>(from.at(n, g, d)) : 0;
-  }
+  for (int j = 0; j < kMostGroups; ++j) x[j] = static_cast<float>(read[j]);
   if (is_key) rotate_row(x, D);
 #pragma unroll
   for (int j = 0; j < kMostGroups; ++j) {

@@ -87,7 +87,7 @@ struct DecodePlan {
 // A block's work: its rows, and splits [split, split_end) with the tokens [begin, end) of them that a row of
 // the block sees.
 struct DecodeSpan {
-  int split, split_end, b, g, r0, rows, first_row, shared, position, window, begin, end, origin, skipped;
+  int split, split_end, b, g, r0, rows, first_row, position, window, begin, end, origin, skipped;
   int sinks;
   int own_splits;  // splits of the sequence
   unsigned all_heads;
@@ -103,10 +103,10 @@ struct DecodeSpan {
     b = static_cast<int>(group.b), g = static_cast<int>(group.g), r0 = static_cast<int>(group.r0);
     const auto span = static_cast<int>(item / lines);
     all_heads = groups * heads_each;
-    shared = static_cast<int>(call.shared), heads = call.heads, first_row = static_cast<int>(kv.first_row[b]);
+    heads = call.heads, first_row = static_cast<int>(kv.first_row[b]);
     const int count = static_cast<int>(kv.first_row[b + 1]) - first_row;
     const auto length = static_cast<int>(kv.lengths[b]), held = static_cast<int>(kv.held(length));
-    rows = min(block_rows, count * shared - r0);
+    rows = min(block_rows, count * shared() - r0);
     position = length - count;  // of the first row of the step
     window = static_cast<int>(min(call.window, int64_t{length} + 1));
     skipped = length - held, sinks = static_cast<int>(min(kv.sinks, int64_t{length}));
@@ -139,9 +139,13 @@ struct DecodeSpan {
   __device__ __forceinline__ unsigned line(int r) const {
     return static_cast<unsigned>(first_row + of_step(r)) * all_heads + static_cast<unsigned>(head(r));
   }
-  __device__ __forceinline__ int64_t head(int r) const { return g * shared + r0 + r - of_step(r) * shared; }
+  __device__ __forceinline__ int64_t head(int r) const {
+    return g * shared() + r0 + r - of_step(r) * shared();
+  }
 
  private:
+  // Query heads of a head of keys.
+  __device__ __forceinline__ int shared() const { return static_cast<int>(heads.divisor); }
   // The new token of the sequence to which row r of the block belongs.
   __device__ __forceinline__ int of_step(int r) const {
     return static_cast<int>(heads.quotient(static_cast<unsigned>(r0 + r)));
@@ -184,11 +188,9 @@ __device__ __forceinline__ void append_own_tokens(const StepRows<float>& k, cons
     if constexpr (Plan::kIs16) {  // all loads before all stores
       constexpr int kEach = Plan::kHead / kWarp;
       float key[kEach], value[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int d = i * kWarp + lane;
-        if (d < kv.head_size) key[i] = k.at(n, at.g, d), value[i] = v.at(n, at.g, d);
-      }
+      const auto count = static_cast<int>(ceil_div(kv.head_size - lane, int64_t{kWarp}));
+      k.read_columns(key, k.place(n, at.g, lane), kWarp * k.col, count);
+      v.read_columns(value, v.place(n, at.g, lane), kWarp * v.col, count);
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int d = i * kWarp + lane;
