@@ -78,6 +78,8 @@ void gather(const View& out, const View& x, const View& index, int dim);
 void scatter_add(const View& out, const View& index, const View& source, int dim);
 void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
 void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending);
+void sample_rows(const View& tokens, const View& logits, const View& best, const View& largest,
+                 const View& choices);
 
 // random
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
