@@ -14,6 +14,7 @@
 #include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/graph_decode.hpp>
 

@@ -2,6 +2,7 @@
 // and with static batches of the same engine.
 //
 //   bench_serving --device cuda --json FILE     GPT-2 124M, bf16
+//   bench_serving --device cuda --sampled
 //   bench_serving                               a GPT of 2 layers and width 64, f32, on the CPU
 //
 // Prompts have 16 to 256 tokens. Answers have at least 4 tokens and at most 400; their lengths fall off
@@ -12,7 +13,8 @@
 // that they queue up beyond it if they arrive a sixth faster than they are served.
 //
 // Time is the sum of the measured times of the engine's steps; where the engine has nothing to do, it jumps
-// to the next arrival. Answers are greedy, and the weights are random, which changes no time.
+// to the next arrival. Answers are greedy, or with --sampled drawn with temperature 0.8 and top-p 0.95. The
+// weights are random.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -74,8 +76,9 @@ struct Served {
 
 class Bench {
  public:
-  Bench(const tt::Gpt2Config& config, tt::Device device, tt::DType dtype)
+  Bench(const tt::Gpt2Config& config, tt::Device device, tt::DType dtype, bool sampled)
       : model_(placed(config, device, dtype)),
+        sampled_(sampled),
         requests_(requests_of(20000, config.vocabulary, 20)),
         continuous_(model_, options(serving::Batching::continuous)),
         static_(model_, options(serving::Batching::static_batch)) {}
@@ -140,9 +143,9 @@ class Bench {
     o.batch_invariant = false;
     return o;
   }
-  static int64_t submit(serving::Engine& engine, const Request& r) {
-    tt::GenerateOptions how;
-    how.max_tokens = r.tokens, how.sampling.temperature = 0;
+  int64_t submit(serving::Engine& engine, const Request& r) const {
+    tt::GenerateOptions how{.max_tokens = r.tokens, .sampling = {.temperature = 0}};
+    if (sampled_) how.sampling = {.temperature = 0.8, .top_p = 0.95};
     how.end_tokens = std::vector<int64_t>{};
     return engine.submit({r.prompt, how});
   }
@@ -156,6 +159,7 @@ class Bench {
   }
 
   tt::Gpt2 model_;
+  bool sampled_;
   std::vector<Request> requests_;
   serving::Engine continuous_, static_;
 };
@@ -194,6 +198,8 @@ int run(int argc, char** argv) {
   app.add_option("--device", device_name)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--rounds", rounds, "rounds of both policies; the median counts")->check(CLI::Range(1, 99));
   app.add_option("--bound", bound, "times the time of the longest answer")->check(CLI::PositiveNumber);
+  bool sampled = false;
+  app.add_flag("--sampled", sampled, "draw tokens instead of taking the best ones");
   app.add_option("--json", path, "file of results");
   CLI11_PARSE(app, argc, argv);
   const bool on_gpu = device_name == "cuda";
@@ -211,12 +217,13 @@ int run(int argc, char** argv) {
   tt::manual_seed(1);
   tt::Gpt2Config config{.vocabulary = 50304};
   if (!on_gpu) config.vocabulary = 512, config.features = 64, config.layers = 2, config.heads = 2;
-  Bench bench(config, on_gpu ? tt::cuda : tt::cpu, on_gpu ? tt::bf16 : tt::f32);
+  Bench bench(config, on_gpu ? tt::cuda : tt::cpu, on_gpu ? tt::bf16 : tt::f32, sampled);
   for (const auto batching : {serving::Batching::continuous, serving::Batching::static_batch})
     bench.serve(batching, kNever, 200);  // warms up
   const double longest = bench.longest_answer(), limit = bound * longest;
   std::printf("the longest answer takes %.3f s in a full batch; bound: %.3f s\n", longest, limit);
   std::fflush(stdout);
+  results["sampled"] = sampled;
   results["longest_seconds"] = longest, results["bound_seconds"] = limit;
   std::vector<double> ratios;
   double guess = static_cast<double>(kPlaces) / longest;

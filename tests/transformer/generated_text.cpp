@@ -52,7 +52,7 @@ TEST_CASE("bias is added before all else, and log probabilities are those of the
       .sampling = {.temperature = 0}, .logit_bias = {{5, 20.0}, {1000, 50.0}}, .logprobs = 2};
   const std::vector<int32_t> prompt = {1};
   Text text(model, prompt, options, here());
-  CHECK(!text.takes_best());
+  CHECK(!text.chosen_on_device());
   text.add(favour(7), here());
   CHECK(text.tokens().back() == 5);
   const tt::Generated out = std::move(text).result();
@@ -65,21 +65,58 @@ TEST_CASE("bias is added before all else, and log probabilities are those of the
   CHECK(out.logprobs[0].top[1].first == 0);  // among equal ones the smallest
 }
 
-TEST_CASE("a text that is greedy takes the best token of a step, unless its logit is not finite") {
+TEST_CASE("a text takes the token that a device has chosen, unless the largest logit is not finite") {
   const tt::Gpt2 model = test::small_gpt2();
   const std::vector<int32_t> prompt = {1};
-  const GenerateOptions greedy{.sampling = {.temperature = 0}};
-  Text text(model, prompt, greedy, here());
-  CHECK(text.takes_best());
-  text.add({.logits = {}, .best = {3, 4}, .largest = {1.0, 2.0}}, 1, here());
-  CHECK(text.tokens().back() == 4);
-  const tt::Tensor bad = tt::full({2, 61}, NAN, tt::f32, tt::cpu);
-  test::expect_error("TT-NN-26", "NaN", [&] {
-    text.add({.logits = bad, .best = {0, 0}, .largest = {NAN, NAN}}, 0, here());
-  });
-  for (const tt::SamplingOptions& sampling :
-       {tt::SamplingOptions{}, {.temperature = 0, .repetition_penalty = 1.1}}) {
-    const GenerateOptions options{.sampling = sampling};
-    CHECK(!Text(model, prompt, options, {}).takes_best());
+  for (const double temperature : {0.0, 1.0}) {
+    const GenerateOptions options{.sampling = {.temperature = temperature}};
+    Text text(model, prompt, options, here());
+    CHECK(text.chosen_on_device());
+    CHECK(!text.choice_depends_on_tokens());
+    text.add({.logits = {}, .tokens = {3, 4}, .largest = {1.0, 2.0}}, 1, here());
+    CHECK(text.tokens().back() == 4);
+    const tt::Tensor bad = tt::full({2, 61}, NAN, tt::f32, tt::cpu);
+    test::expect_error("TT-NN-26", "NaN", [&] {
+      text.add({.logits = bad, .tokens = {0, 0}, .largest = {NAN, NAN}}, 0, here());
+    });
+  }
+  const GenerateOptions penalized{.sampling = {.repetition_penalty = 1.1}};
+  CHECK(Text(model, prompt, penalized, here()).choice_depends_on_tokens());
+  const GenerateOptions wrong{.sampling = {.top_p = 2}};
+  test::expect_error("TT-NN-25", "top_p", [&] { Text(model, prompt, wrong, here()); });
+}
+
+TEST_CASE("choices on a device give the text that the host samples, with every option") {
+  const tt::NoGrad no_grad;
+  const tt::Gpt2 model = test::small_gpt2();
+  const std::vector<int32_t> prompt = {1, 7, 3};
+  tt::manual_seed(8);
+  const GenerateOptions all[] = {
+      {.seed = 1},
+      {.sampling = {.temperature = 0}},
+      {.sampling = {.temperature = 0.8, .top_k = 9}, .seed = 2},
+      {.sampling = {.top_p = 0.8, .min_p = 0.05}, .seed = 3},
+      {.sampling = {.repetition_penalty = 1.6}, .seed = 4},
+      {.sampling = {.temperature = 0, .repetition_penalty = 1.3}},
+      {.logit_bias = {{5, 3.0}, {9, -50.0}, {5, 1.0}, {-1, 4.0}, {1000, 9.0}}, .seed = 5},
+      {.logprobs = 1, .seed = 6}};
+  constexpr int64_t kTexts = std::size(all);
+  std::vector<Text> host, device;
+  for (const GenerateOptions& options : all) {
+    host.emplace_back(model, prompt, options, here());
+    device.emplace_back(model, prompt, options, here());
+  }
+  for (int step = 0; step < 60; ++step) {
+    const tt::Tensor logits = tt::randn({kTexts, model.vocabulary()}) * 2;
+    tt::TokenChoices how{std::vector<tt::TokenChoice>(kTexts)};
+    for (int64_t i = 0; i < kTexts; ++i) device[static_cast<size_t>(i)].choose(how, i);
+    const tt::ChosenTokens chosen = tt::choose_tokens(tt::generation::step_of(logits), how);
+    const tt::generation::HostStep got = tt::generation::TokensOnTheWay(chosen).with(logits);
+    for (size_t i = 0; i < kTexts; ++i) {
+      host[i].add(logits.select(0, static_cast<int64_t>(i)).to(tt::cpu), here());
+      device[i].add(got, static_cast<int64_t>(i), here());
+      INFO("text ", i, ", step ", step);
+      CHECK(host[i].tokens().back() == device[i].tokens().back());
+    }
   }
 }

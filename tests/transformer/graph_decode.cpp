@@ -5,6 +5,7 @@
 #include <support/few.hpp>
 #include <tinytorch/kv_cache/contiguous.hpp>
 #include <tinytorch/kv_cache/paged.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
 
@@ -164,6 +165,60 @@ TEST_CASE("tokens may be those of the device: each step takes the best ones of t
   refused(counts, step.largest);
   refused({2, 0, 1, 0, 0}, step.best);
   refused({0, 0, 0, 0, 0}, tt::slice(step.best, 0, 0, 0));
+}
+
+TEST_CASE("passes with prompts and parts of them give the logits of plain passes" *
+          test::long_on_emulator()) {
+  const tt::NoGrad no_grad;
+  tt::Llama llama = small_llama();
+  tt::PagedCache cache(llama.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 400, .page = 8});
+  tt::ContiguousCache plain = plain_cache(llama);
+  constexpr int64_t kMost = 40;
+  tt::GraphDecode decode(llama, cache, kMost);
+  tt::Generator g(12);
+  double worst = 0;
+  for (int64_t step = 0; step < 60; ++step) {
+    std::vector<int64_t> counts, tokens, last;
+    for (int64_t b = 0; b < kSequences; ++b) {
+      if (cache.length(b) > 400) cache.truncate(b, 3), plain.truncate(b, 3);
+      const auto left = kMost - std::ssize(tokens);
+      const int64_t most = step % 3 == 0 ? 1 : 20,
+                    n = std::min(left, static_cast<int64_t>(g.below(2)) * most);
+      counts.push_back(most == 1 ? n : std::max<int64_t>(0, n - static_cast<int64_t>(g.below(8))));
+      for (int64_t i = 0; i < counts.back(); ++i)
+        tokens.push_back(static_cast<int64_t>(g.below(kVocabulary)));
+      if (counts.back() > 0) last.push_back(std::ssize(tokens) - 1);
+    }
+    if (tokens.empty()) continue;
+    const bool single = std::ssize(tokens) == std::ssize(last) && step % 2 == 0;
+    const tt::DecodeStep got = single ? decode(counts, tokens) : decode.pass(counts, tokens);
+    plain.begin(counts);
+    const tt::Tensor x = llama.features(tt::from_data(tokens, {1, std::ssize(tokens)}), &plain).select(0, 0);
+    const tt::Tensor wanted = llama.head(tt::index_select(x, 0, tt::from_data(last)));
+    REQUIRE(got.logits.shape() == wanted.shape());
+    worst = std::max(worst, static_cast<double>(tt::max(tt::abs(got.logits - wanted)).item()));
+    CHECK(got.best.to_vector<int64_t>() ==
+          tt::topk(got.logits, 1).indices.reshape({-1}).to_vector<int64_t>());
+    for (int64_t b = 0; b < kSequences; ++b) CHECK(cache.length(b) == plain.length(b));
+  }
+  CHECK(worst < 2e-4);
+  // Single tokens of 1, 2, 4 and 5 rows, passes of 8 to 64; up to 256 tokens and more.
+  CHECK(decode.captures() <= 16);
+  if (!llama.device().is_cpu()) CHECK(decode.captures() > 2);
+  const auto refused = [&](std::vector<int64_t> counts, size_t tokens) {
+    const int64_t before = cache.length(0);
+    test::expect_error("TT-KV-01", "a pass has the tokens",
+                       [&] { (void)decode.pass(counts, std::vector<int64_t>(tokens, 1)); });
+    CHECK(cache.length(0) == before);
+  };
+  refused({2, 0, 0, 0, 0}, 3);
+  refused({0, 0, 0, 0, 0}, 0);
+  refused({65, 0, 0, 0, 0}, 65);
+  tt::GraphDecode without(llama, cache);
+  test::expect_error("TT-KV-01", "a pass has the tokens", [&] {
+    (void)without.pass(std::vector<int64_t>{2, 0, 0, 0, 0}, std::vector<int64_t>{1, 1});
+  });
 }
 
 TEST_CASE("steps that are no steps of single tokens are refused") {

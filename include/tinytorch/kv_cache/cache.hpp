@@ -83,23 +83,33 @@ class KvCache : public AttentionCache {
 
   // Prepares the cache for graphs (transformer/graph_decode.hpp), which read the description of a step at the
   // same addresses in each replay: from now on begin() writes it to tensors that are never replaced.
-  void fix_addresses(TT_LOC) {
-    if (fixed_.defined()) return;
-    fixed_ = zeros({3 * sequences() + 1}, DType::i64, options_.device, loc);
+  // A step of a graph has at most `most_rows` rows. Throws TT-KV-01 if an earlier call allowed fewer.
+  void fix_addresses(int64_t most_rows, TT_LOC) {
+    if (fixed_.defined() && fixed_rows() >= most_rows) return;
+    if (fixed_.defined()) {
+      fail("TT-KV-01",
+           "fix_addresses: graphs know addresses for steps of " + std::to_string(fixed_rows()) +
+               " rows, fewer than " + std::to_string(most_rows) + "\n  hint: use the larger number first",
+           loc);
+    }
+    fixed_ = zeros({2 * sequences() + 1 + most_rows}, DType::i64, options_.device, loc);
     fix_table(loc);
   }
   // Pads the step after begin(): it has `rows` rows, of which those after the announced ones belong to no
-  // sequence, and its kernels are launched for sequences of up to `longest` tokens.
+  // sequence, and its kernels are launched for sequences of up to `longest` tokens. If the step has more rows
+  // than there are sequences, they are launched for any number of new tokens of each.
   void pad_step(int64_t rows, int64_t longest, TT_LOC) {
-    const bool valid = fixed_.defined() && explicit_ && step_.most_rows == 1 && rows >= rows_ &&
-                       rows <= sequences() && longest >= step_.longest;
+    const bool valid = fixed_.defined() && explicit_ && rows >= rows_ && rows <= fixed_rows() &&
+                       (step_.most_rows == 1 || rows > sequences()) && longest >= step_.longest;
     if (!valid) {
       fail("TT-KV-01",
-           "pad_step: needs fix_addresses(), then begin() with one token of each sequence, and at most " +
-               std::to_string(sequences()) + " rows, got " + std::to_string(rows),
+           "pad_step: needs fix_addresses(), then begin(), and from " + std::to_string(rows_) + " to " +
+               std::to_string(fixed_rows()) + " rows, got " + std::to_string(rows) +
+               "\n  rule: a step with several tokens of a sequence has more rows than there are sequences",
            loc);
     }
     rows_ = rows, step_.longest = longest;
+    if (rows > sequences()) step_.most_rows = rows;
   }
   // The tokens of the step belong to the cache. A pass of the model calls this by itself, a replay does not.
   void end_step() {
@@ -137,7 +147,7 @@ class KvCache : public AttentionCache {
   // One position for each token of the step, if begin() was called for it.
   Positions positions() const override {
     if (!explicit_) return position();
-    if (fixed_.defined() && step_.most_rows <= 1) {
+    if (fixed_.defined() && rows_ <= fixed_rows()) {
       const int64_t begin = 2 * sequences() + 1;
       return {slice(fixed_, 0, begin, begin + rows_), capacity()};
     }
@@ -329,6 +339,8 @@ class KvCache : public AttentionCache {
     return cat(parts, 2);
   }
 
+  int64_t fixed_rows() const { return fixed_.defined() ? fixed_.numel() - 2 * sequences() - 1 : 0; }
+
   void describe_step(const std::vector<int64_t>& after, Loc loc) {
     std::vector<int64_t> first(1, 0);
     for (const int64_t n : counts_) first.push_back(first.back() + n);
@@ -337,7 +349,7 @@ class KvCache : public AttentionCache {
       std::vector<int64_t> all = after;
       all.insert(all.end(), first.begin(), first.end());
       const std::vector<int64_t> each = positions_of_step();
-      if (each.size() <= after.size()) all.insert(all.end(), each.begin(), each.end());
+      if (std::ssize(each) <= fixed_rows()) all.insert(all.end(), each.begin(), each.end());
       all.resize(static_cast<size_t>(fixed_.numel()));
       fixed_.copy_(from_data(all, {fixed_.numel()}, cpu, loc));
       step_.lengths = slice(fixed_, 0, 0, sequences());
@@ -360,9 +372,10 @@ class KvCache : public AttentionCache {
 
   std::vector<int64_t> lengths_;  // of the sequences, without the running step
   std::vector<int64_t> counts_;   // of the running step
-  Tensor fixed_;                  // i64: lengths [B], first_row [B + 1], positions [B], after fix_addresses()
-  bool explicit_ = false;         // begin() was called for the next or the running step
-  int64_t rows_ = 0;              // of the running step
+  // i64: lengths [B], first_row [B + 1], positions [most rows], after fix_addresses()
+  Tensor fixed_;
+  bool explicit_ = false;  // begin() was called for the next or the running step
+  int64_t rows_ = 0;       // of the running step
 };
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -144,8 +144,9 @@ class Engine {
     ++steps_, tokens_ += step.tokens();
     keep_pages(step);
     std::vector<int64_t> over;
-    for (size_t row = 0; row < pass.sampling.size(); ++row) {
-      const int64_t id = pass.sampling[row];
+    for (size_t row = 0; row < pass.parts.size(); ++row) {
+      const int64_t id = pass.parts[row].id;
+      if (!pass.parts[row].samples) continue;
       if (std::optional<Ended> e = add_token(id, computed, static_cast<int64_t>(row), loc)) {
         ended.push_back(std::move(*e));
         over.push_back(id);
@@ -170,10 +171,10 @@ class Engine {
   };
   // The rows of a pass, in the order of the cache's sequences.
   struct Pass {
-    std::vector<int64_t> counts;    // rows of each sequence
-    std::vector<int64_t> tokens;    // of all rows
-    std::vector<int64_t> last;      // rows whose logits are wanted
-    std::vector<int64_t> sampling;  // and the requests that they belong to
+    std::vector<int64_t> counts;  // rows of each sequence
+    std::vector<int64_t> tokens;  // of all rows
+    std::vector<int64_t> last;    // the last row of each part, whose logits tell the next token
+    std::vector<StepPart> parts;
   };
   struct Flag {
     explicit Flag(bool& f) : flag(f) { flag = true; }
@@ -197,38 +198,43 @@ class Engine {
       const auto tokens = all.subspan(static_cast<size_t>(part->first), static_cast<size_t>(part->count));
       pass.counts[static_cast<size_t>(slot)] = part->count;
       pass.tokens.insert(pass.tokens.end(), tokens.begin(), tokens.end());
-      if (!part->samples) continue;
       pass.last.push_back(std::ssize(pass.tokens) - 1);
-      pass.sampling.push_back(part->id);
+      pass.parts.push_back(*part);
     }
     return pass;
   }
 
-  // Logits [sampling requests, V].
+  // Row i is that of part i. Parts that do not sample have no choice.
   generation::HostStep compute(const Pass& pass, Loc loc) {
     const NoGrad no_grad;
     const generation::EvaluationMode evaluation(model_);
     const backend::cpu::ProductsByRows by_rows(options_.batch_invariant);
     std::vector<int64_t> before;
     for (int64_t slot = 0; slot < cache_.sequences(); ++slot) before.push_back(cache_.length(slot));
-    const bool graph =
-        !model_.device().is_cpu() && model_.steps_fit_graphs() && pass.sampling.size() == pass.tokens.size();
+    std::vector<const generation::Text*> texts;
+    for (const StepPart& part : pass.parts)
+      texts.push_back(part.samples ? &entries_.at(part.id)->text : nullptr);
     try {
-      if (graph) {
-        if (!decode_) decode_.emplace(model_, cache_, loc);
-        return generation::to_host((*decode_)(pass.counts, pass.tokens, loc), all_take_best(pass));
-      }
+      if (const auto step = compute_by_graph(pass, loc)) return generation::host_step(*step, texts, loc);
       cache_.begin(pass.counts, loc);
       const Tensor input = from_data(pass.tokens, {1, std::ssize(pass.tokens)}, model_.device());
       const Tensor x = model_.features(input, &cache_).select(0, 0);
-      if (pass.last.empty()) return {};
       const Tensor rows = index_select(x, 0, from_data(pass.last, {std::ssize(pass.last)}, model_.device()));
-      return {model_.head(rows).to(cpu)};
+      return generation::host_step(model_.head(rows), texts, loc);
     } catch (...) {  // gives back the pages that the step took
       for (size_t slot = 0; slot < before.size(); ++slot)
         cache_.truncate(static_cast<int64_t>(slot), before[slot]);
       throw;
     }
+  }
+  // Nothing on a CPU, and for a pass that is large enough to hide the launches of its kernels.
+  std::optional<DecodeStep> compute_by_graph(const Pass& pass, Loc loc) {
+    constexpr int64_t kMostTokens = 1024;
+    const auto count = std::ssize(pass.tokens);
+    if (model_.device().is_cpu() || !model_.steps_fit_graphs() || count > kMostTokens) return std::nullopt;
+    if (!decode_) decode_.emplace(model_, cache_, std::min(options_.scheduler.budget, kMostTokens), loc);
+    if (pass.parts.size() == pass.tokens.size()) return (*decode_)(pass.counts, pass.tokens, loc);
+    return decode_->pass(pass.counts, pass.tokens, loc);
   }
 
   // Samples the next token of a request. Returns its text if it has ended.
@@ -244,9 +250,6 @@ class Engine {
     return Ended{id, std::move(entry.text).result()};
   }
 
-  bool all_take_best(const Pass& pass) const {
-    return std::ranges::all_of(pass.sampling, [&](int64_t id) { return entries_.at(id)->text.takes_best(); });
-  }
   void take_slot(Entry& entry) {
     if (entry.slot >= 0) return;
     entry.slot = free_slots_.back();

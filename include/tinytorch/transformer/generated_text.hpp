@@ -8,14 +8,15 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tinytorch/io/text.hpp>
-#include <tinytorch/transformer/graph_decode.hpp>
+#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/language_model.hpp>
-#include <tinytorch/transformer/sampling.hpp>
+#include <tinytorch/transformer/token_choice.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -149,6 +150,24 @@ inline TokenLogprobs logprobs_of(const Tensor& logits, int32_t token, int64_t co
   return out;
 }
 
+// What the host reads of a step: the tokens that its device has chosen for texts, or logits.
+struct HostStep {
+  Tensor logits;                  // [rows, V], on any device
+  std::vector<int64_t> tokens{};  // of each row; empty: texts sample them from the logits
+  std::vector<double> largest{};  // logit of each row
+};
+// Chosen tokens on their way to the host, which may queue more work meanwhile.
+class TokensOnTheWay {
+ public:
+  explicit TokensOnTheWay(const ChosenTokens& chosen) : tokens_(chosen.tokens), largest_(chosen.largest) {}
+  HostStep with(const Tensor& logits) {
+    return {logits, tokens_.get().to_vector<int64_t>(), largest_.get().to_vector<double>()};
+  }
+
+ private:
+  HostCopy tokens_, largest_;
+};
+
 // A text that grows: its tokens, and what each new one decides.
 class Text {
  public:
@@ -158,6 +177,7 @@ class Text {
         generator_(options.seed),
         stream_(std::make_unique<Stream>(options)),
         context_(model.context()),
+        vocabulary_(model.vocabulary()),
         given_(std::ssize(prompt)),
         all_(prompt.begin(), prompt.end()) {
     if (prompt.empty()) {
@@ -173,6 +193,7 @@ class Text {
                "\n  hint: cut it, or let at_context_end be slide, which uses the last ones",
            loc);
     }
+    sampling::require_options(options.sampling, loc);
     done_ = options.max_tokens <= 0;
   }
 
@@ -188,20 +209,26 @@ class Text {
 
   // Samples the next token from its logits [V].
   void add(const Tensor& logits, Loc loc) { take(sample(logits, loc), logits, loc); }
-  // True if the next token is the first of the largest logits, so that a device need not send all logits.
-  bool takes_best() const {
-    const SamplingOptions& s = options_.sampling;
-    return s.temperature == 0 && s.repetition_penalty == 1 && options_.logit_bias.empty() &&
-           options_.logprobs < 0;
+  // True if a device may choose tokens for this text, whose logits the host does not need then.
+  bool chosen_on_device() const { return options_.logprobs < 0; }
+  // True if the choice of a token depends on earlier ones, so that it cannot be queued before they are known.
+  bool choice_depends_on_tokens() const { return options_.sampling.repetition_penalty != 1; }
+  // Writes the choice of the next token as row `row`, which exists.
+  void choose(TokenChoices& how, int64_t row) const {
+    if (!chosen_on_device()) return;
+    TokenChoice& choice = how.rows[static_cast<size_t>(row)];
+    choice.sampling = options_.sampling;
+    if (options_.sampling.temperature > 0) choice.uniform = Generator(generator_).uniform();
+    add_edits(how.edits, row);
   }
-  // Takes the next token from row `row` of a step on a device; `host` has its logits if not all texts take
-  // the best.
+  // Takes the token of row `row` of a step that its device has chosen by choose(), or samples one from its
+  // logits.
   void add(const HostStep& step, int64_t row, Loc loc) {
     const auto i = static_cast<size_t>(row);
-    if (takes_best() && i < step.best.size() && std::isfinite(step.largest[i]))
-      take(static_cast<int32_t>(step.best[i]), {}, loc);
-    else
-      add((step.logits.device().is_cpu() ? step.logits : step.logits.to(cpu)).select(0, row), loc);
+    if (!chosen_on_device() || i >= step.tokens.size() || !std::isfinite(step.largest[i]))
+      return add(step.logits.select(0, row).to(cpu), loc);
+    if (options_.sampling.temperature > 0) (void)generator_.uniform();
+    take(static_cast<int32_t>(step.tokens[i]), {}, loc);
   }
   int32_t sample(const Tensor& logits, Loc loc) {
     return sample_token(biased(logits, options_.logit_bias), all_, options_.sampling, generator_, loc);
@@ -242,13 +269,28 @@ class Text {
   }
 
  private:
+  // The bias of tokens, and the penalty of those that the text has.
+  void add_edits(std::vector<LogitEdit>& edits, int64_t row) const {
+    std::map<int64_t, LogitEdit> of_token;
+    const auto edit = [&](int64_t token) -> LogitEdit* {
+      if (token < 0 || token >= vocabulary_) return nullptr;
+      return &of_token.try_emplace(token, LogitEdit{row, token}).first->second;
+    };
+    for (const auto& [token, bias] : options_.logit_bias)
+      if (LogitEdit* const e = edit(token)) e->bias += bias;
+    const double penalty = options_.sampling.repetition_penalty;
+    if (penalty != 1)
+      for (const int32_t token : all_)
+        if (LogitEdit* const e = edit(token)) e->penalty = penalty;
+    for (const auto& [token, e] : of_token) edits.push_back(e);
+  }
   bool stops() const { return options_.at_context_end == GenerateOptions::ContextEnd::stop; }
 
   const GenerateOptions& options_;
   std::vector<int64_t> end_tokens_;
   Generator generator_;
   std::unique_ptr<Stream> stream_;
-  int64_t context_, given_;
+  int64_t context_, vocabulary_, given_;
   std::vector<int32_t> all_;
   Generated out_;
   bool done_ = false;

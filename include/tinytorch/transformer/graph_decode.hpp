@@ -5,11 +5,13 @@
 //   DecodeStep step = decode(counts, tokens);    // counts[b]: 1 if sequence b has a token, else 0
 //   HostCopy best(step.best);                    // results are valid until the next call
 //   step = decode(counts, step.best);            // tokens of the device: the host need not have read them
+//   step = decode.pass({0, 7, 1}, tokens);       // a prompt of 7 tokens beside a text that goes on
 //
 // There is one graph for each power of two of rows and of tokens, so that 1,000 tokens need a handful of
-// captures. Rows beyond the sequences' tokens pad a step: they belong to no sequence and write nothing. A
-// graph reads tokens, positions, lengths and page tables from device memory, where the host writes them
-// before each replay; a replay allocates nothing. On the CPU the same steps run without graphs.
+// captures; passes have four numbers of rows for each power of two. Rows beyond the sequences' tokens pad a
+// step: they belong to no sequence and write nothing. A graph reads tokens, positions, lengths and page
+// tables from device memory, where the host writes them before each replay; a replay allocates nothing. On
+// the CPU the same steps run without graphs.
 #pragma once
 
 #include <bit>
@@ -18,7 +20,6 @@
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/kv_cache/cache.hpp>
 #include <tinytorch/tensor/observer.hpp>
-#include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -29,36 +30,15 @@ struct DecodeStep {
   Tensor largest;  // [rows]: its logit
 };
 
-namespace generation {
-// The part of a step's logits [rows, V] that the host needs.
-struct HostStep {
-  Tensor logits;                  // on the CPU if a text does not take the best token
-  std::vector<int64_t> best{};    // of each row: the first of the largest logits; empty on the CPU
-  std::vector<double> largest{};  // and its logit
-};
-// The choice of a step on its way to the host, which may queue more work meanwhile.
-class ChoiceOnTheWay {
- public:
-  explicit ChoiceOnTheWay(const DecodeStep& step) : best_(step.best), largest_(step.largest) {}
-  HostStep with(const Tensor& logits) {
-    return {logits, best_.get().to_vector<int64_t>(), largest_.get().to_vector<double>()};
-  }
-
- private:
-  HostCopy best_, largest_;
-};
-inline HostStep to_host(const DecodeStep& step, bool all_take_best) {
-  return ChoiceOnTheWay(step).with(all_take_best ? step.logits : step.logits.to(cpu));
-}
-}  // namespace generation
-
 // The model is in evaluation mode, and it and the cache outlive this object. Throws TT-KV-04 if the model's
 // steps do not fit graphs (LanguageModel::steps_fit_graphs). Graph is cuda::Graph, or a class
 // with the same functions: a check records steps on the CPU.
 template <class Graph>
 class BasicGraphDecode {
  public:
-  BasicGraphDecode(LanguageModel& model, KvCache& cache, TT_LOC) : model_(model), cache_(cache) {
+  // most_tokens: those of a pass(). Without passes, 0 is enough.
+  BasicGraphDecode(LanguageModel& model, KvCache& cache, int64_t most_tokens = 0, TT_LOC)
+      : model_(model), cache_(cache) {
     if (!model.steps_fit_graphs()) {
       fail(
           "TT-KV-04",
@@ -66,8 +46,10 @@ class BasicGraphDecode {
           "  hint: generate() and serving::Engine decode such a model step by step",
           loc);
     }
-    cache.fix_addresses(loc);
-    tokens_ = zeros({cache.sequences()}, DType::i64, model.device(), loc);
+    const int64_t most = std::max(cache.sequences(), most_tokens > 0 ? rows_of_pass(most_tokens) : 0);
+    cache.fix_addresses(most, loc);
+    tokens_ = zeros({most}, DType::i64, model.device(), loc);
+    last_ = zeros({cache.sequences()}, DType::i64, model.device(), loc);
   }
 
   DecodeStep operator()(std::span<const int64_t> counts, std::span<const int64_t> tokens, TT_LOC) {
@@ -81,9 +63,7 @@ class BasicGraphDecode {
     }
     const NoGrad no_grad;
     cache_.begin(counts, loc);
-    std::vector<int64_t> ids(tokens.begin(), tokens.end());
-    ids.resize(static_cast<size_t>(cache_.sequences()));
-    tokens_.copy_(from_data(ids, {cache_.sequences()}, cpu, loc));
+    write(tokens_, tokens, loc);
     const auto [rows, bound] = size_of_step(counts, count);
     cache_.pad_step(rows, bound, loc);
     return first_rows(run(rows, bound, loc), count);
@@ -109,6 +89,31 @@ class BasicGraphDecode {
     return first_rows(run(rows, bound, loc), count);
   }
 
+  // A step with any number of tokens of each sequence, such as prompts beside texts that go on. Its results
+  // are those of the last token of each sequence that has one.
+  DecodeStep pass(std::span<const int64_t> counts, std::span<const int64_t> tokens, TT_LOC) {
+    std::vector<int64_t> last;
+    int64_t count = 0;
+    for (const int64_t n : counts) {
+      count += n;
+      if (n > 0) last.push_back(count - 1);
+    }
+    if (count == 0 || count != std::ssize(tokens) || rows_of_pass(count) > tokens_.size(0)) {
+      fail("TT-KV-01",
+           "a pass has the tokens of some sequences, at most " + std::to_string(tokens_.size(0)) + ", got " +
+               std::to_string(tokens.size()) + " for " + std::to_string(count) +
+               "\n  hint: most_tokens of the constructor",
+           loc);
+    }
+    const NoGrad no_grad;
+    cache_.begin(counts, loc);
+    write(tokens_, tokens, loc);
+    write(last_, last, loc);
+    const int64_t rows = rows_of_pass(count), bound = size_of_step(counts, count).bound;
+    cache_.pad_step(rows, bound, loc);
+    return first_rows(run(rows, bound, loc), std::ssize(last));
+  }
+
   int64_t captures() const { return captures_; }
 
  private:
@@ -121,6 +126,18 @@ class BasicGraphDecode {
   };
 
   static int64_t bucket(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+  // A pass has more rows than there are sequences, which tells its graphs from those of single tokens. As its
+  // products take as long as their rows, padding adds at most a quarter.
+  int64_t rows_of_pass(int64_t count) const {
+    const int64_t rows = std::max(count, cache_.sequences() + 1);
+    return round_up(rows, std::max<int64_t>(1, bucket(rows) / 8));
+  }
+  // Writes values, and zeros behind them, to a tensor whose address graphs know.
+  static void write(Tensor& fixed, std::span<const int64_t> values, Loc loc) {
+    std::vector<int64_t> all(values.begin(), values.end());
+    all.resize(static_cast<size_t>(fixed.numel()));
+    fixed.copy_(from_data(all, fixed.shape(), cpu, loc));
+  }
 
   // The rows of the graph, and the length of the sequences that its kernels are launched for.
   struct StepSize {
@@ -138,7 +155,8 @@ class BasicGraphDecode {
   }
 
   DecodeStep compute(int64_t rows) {
-    const Tensor x = model_.features(slice(tokens_, 0, 0, rows).unsqueeze(0), &cache_).select(0, 0);
+    Tensor x = model_.features(slice(tokens_, 0, 0, rows).unsqueeze(0), &cache_).select(0, 0);
+    if (rows > cache_.sequences()) x = index_select(x, 0, last_);
     const Tensor logits = model_.head(x);  // [rows, V]
     const ValuesAndIndices best = topk(logits, 1);
     return {logits, best.indices.select(1, 0), best.values.select(1, 0)};
@@ -167,7 +185,8 @@ class BasicGraphDecode {
 
   LanguageModel& model_;
   KvCache& cache_;
-  Tensor tokens_;                                           // i64 [sequences]
+  Tensor tokens_;                                           // i64 [most rows of a step]
+  Tensor last_;                                             // i64 [sequences]: rows with results, of a pass
   std::map<std::pair<int64_t, int64_t>, Captured> graphs_;  // by rows and longest sequence
   int64_t captures_ = 0;
 };

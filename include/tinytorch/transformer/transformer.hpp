@@ -46,6 +46,7 @@
 #include <tinytorch/transformer/sampling.hpp>
 #include <tinytorch/transformer/sentencepiece.hpp>
 #include <tinytorch/transformer/speculative.hpp>
+#include <tinytorch/transformer/token_choice.hpp>
 #include <tinytorch/transformer/token_data.hpp>
 #include <tinytorch/transformer/token_tables.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>

@@ -15,13 +15,22 @@ namespace tinytorch::inline TT_BUILD {
 
 namespace generation {
 
-// Logits [rows, V] of the features [1, T, C] of the last `rows` tokens, on the CPU.
+// Logits [rows, V] of the features [1, T, C] of the last `rows` tokens.
 inline Tensor last_logits(LanguageModel& model, const Tensor& features, int64_t rows) {
   const int64_t T = features.size(1);
-  const Tensor last = rows == 1 ? features.select(1, -1) : slice(features, 1, T - rows, T).select(0, 0);
-  return model.head(last).to(cpu);
+  return model.head(rows == 1 ? features.select(1, -1) : slice(features, 1, T - rows, T).select(0, 0));
 }
 inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens, int64_t rows);  // task 9.3
+// The step of these texts, row by row, as the host needs it. A GPU chooses the tokens. A text may be null.
+inline HostStep host_step(const DecodeStep& step, std::span<const Text* const> texts, Loc loc) {
+  TokenChoices how{std::vector<TokenChoice>(texts.size())};
+  for (size_t row = 0; row < texts.size(); ++row)
+    if (texts[row]) texts[row]->choose(how, static_cast<int64_t>(row));
+  return TokensOnTheWay(choose_tokens(step, how, loc)).with(step.logits);
+}
+inline HostStep host_step(const Tensor& logits, std::span<const Text* const> texts, Loc loc) {
+  return logits.device().is_cpu() ? HostStep{logits} : host_step(step_of(logits), texts, loc);
+}
 
 // The cache that the options ask for. Its dtype is that of the model's first parameter if they name none.
 inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequences, int64_t capacity,
@@ -35,7 +44,7 @@ inline KvCacheOptions cache_options(const LanguageModel& model, int64_t sequence
           .format = options.cache_format};
 }
 
-// Logits of the tokens after a growing sequence, on the CPU.
+// Logits of the tokens after a growing sequence.
 class Continuation {
  public:
   // The sequence will have at most `longest` tokens.
@@ -46,26 +55,31 @@ class Continuation {
                    loc);
   }
   Tensor next(std::span<const int32_t> tokens);  // task 9.3
-  // Adds the next token to a text. On a GPU, the step after it is queued before its token is read, if the
-  // token is the best one, which the device knows.
+  // Adds the next token to a text. On a GPU, the step after it is queued before its token is read.
   void add_next(Text& text, Loc loc) {
     const std::span<const int32_t> tokens = text.tokens();
     const int64_t length = std::ssize(tokens);
-    const bool one = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
-    if (!one || model_.device().is_cpu() || !model_.steps_fit_graphs()) return text.add(next(tokens), loc);
-    if (!decode_) decode_.emplace(model_, *cache_, loc);
+    const Text* const one[] = {&text};
+    const bool single = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
+    if (!single || model_.device().is_cpu() || !model_.steps_fit_graphs())
+      return text.add(host_step(logits(tokens, 1), one, loc), 0, loc);
+    if (!decode_) decode_.emplace(model_, *cache_, 0, loc);
     const int64_t counts[] = {1}, added[] = {tokens.back()};
     const DecodeStep step =
         ahead_ ? *std::exchange(ahead_, std::nullopt) : (*decode_)(counts, std::span(added), loc);
-    if (!text.takes_best() || text.may_write() < 2 || length == cache_->capacity())
-      return text.add(to_host(step, text.takes_best()), 0, loc);
-    ChoiceOnTheWay choice(step);
-    ahead_ = (*decode_)(counts, step.best, loc);
-    const HostStep on_host = choice.with({});
+    if (!text.chosen_on_device() || text.choice_depends_on_tokens() || text.may_write() < 2 ||
+        length == cache_->capacity())
+      return text.add(host_step(step, one, loc), 0, loc);
+    TokenChoices how{std::vector<TokenChoice>(1)};
+    text.choose(how, 0);
+    const ChosenTokens chosen = choose_tokens(step, how, loc);
+    TokensOnTheWay on_the_way(chosen);
+    ahead_ = (*decode_)(counts, chosen.tokens, loc);
+    const HostStep on_host = on_the_way.with({});
     if (std::isfinite(on_host.largest[0])) return text.add(on_host, 0, loc);
-    forget_ahead();  // there is no best token: the text reports what is wrong with the logits
+    forget_ahead();  // no token was chosen: the text reports what is wrong with the logits
     cache_->truncate(0, length - 1);
-    text.add(to_host((*decode_)(counts, std::span(added), loc), false), 0, loc);
+    text.add(host_step((*decode_)(counts, std::span(added), loc), one, loc), 0, loc);
   }
   Tensor rows(std::span<const int32_t> tokens, int64_t count);  // task 9.3
   // The longest text of which the model sees every token.
@@ -78,6 +92,16 @@ class Continuation {
   }
 
  private:
+  // rows(), on the model's device.
+  Tensor logits(std::span<const int32_t> tokens, int64_t count) {
+    forget_ahead();
+    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
+    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
+    const std::vector<int64_t> ids(added.begin(), added.end());
+    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
+    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
+    return last_logits(model_, model_.features(input, &*cache_), count);
+  }
   // Takes the token of a step back that was queued before anyone asked for it.
   void forget_ahead() {
     if (std::exchange(ahead_, std::nullopt)) cache_->truncate(0, cached() - 1);
