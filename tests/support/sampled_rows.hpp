@@ -5,6 +5,7 @@
 #include <support/few.hpp>
 #include <support/fresh.hpp>
 #include <tinytorch/tinytorch.hpp>
+#include <tinytorch/transformer/sampling.hpp>
 
 namespace test {
 
@@ -137,7 +138,9 @@ struct SampledRows {
            out(i64, {3});
     kSample(out.view(), x.view(), first.view(), tops.view(), table.view());
     CHECK(out.values() == Doubles{1, 0, 1});
-    Memory none(f32, {0, 5}), no_best(i64, {0}), no_top(f32, {0}), no_table(f64, {0, 5}), nothing(i64, {0});
+    const Shape no_rows{0}, no_logits{0, 5};
+    Memory none(f32, no_logits), no_best(i64, no_rows), no_top(f32, no_rows), no_table(f64, no_logits),
+        nothing(i64, no_rows);
     kSample(nothing.view(), none.view(), no_best.view(), no_top.view(), no_table.view());
   }
 };

@@ -153,7 +153,7 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   call.heads = FastDivide(static_cast<uint32_t>(call.shared));
   call.page = FastDivide(static_cast<uint32_t>(x.kv.page));
   call.ring = FastDivide(static_cast<uint32_t>(std::max<int64_t>(1, x.kv.ring)));
-  call.arrivals = call.row_groups.one_each ? x.kv.arrivals : nullptr;
+  call.arrivals = call.row_groups.each == 1 ? x.kv.arrivals : nullptr;
   const int64_t spans = spans_of(call.splits, grid.span_shift);
   call.span_shift = grid.span_shift, call.spans = static_cast<unsigned>(lines * spans);
   call.by_section = Plan::kAddsSections && (spans == 1 || grid.span_shift >= kUnitShift + kSectionShift);
@@ -165,7 +165,7 @@ bool launch_decode_tensor(const DecodeOperands& x, DecodeCall call) {
   if (grid.blocks_each < most)
     config.shared_bytes = round_up(device.shared_per_multiprocessor / (grid.blocks_each + 1) + 1, 128);
   config.early = true;
-  const bool appends = x.k.data && call.row_groups.one_each;
+  const bool appends = x.k.data && call.row_groups.each == 1;
   if (x.k.data && !appends) kv_append(x.kv, x.k, x.v);
   DecodeStepRows step{StepRows<float>(x.out), StepRows<float>(x.q), StepRows<float>(appends ? x.k : x.q),
                       StepRows<float>(appends ? x.v : x.q)};

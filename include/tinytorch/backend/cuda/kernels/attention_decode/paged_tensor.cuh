@@ -235,7 +235,7 @@ __device__ __forceinline__ void scale_and_mask(float (&score)[Plan::kTokenTiles]
 }
 
 // The operands of a step. k and v: its own tokens, or null if they are in the cache already. A block appends
-// those that it reads, so its rows must be all rows of its sequence (call.row_groups.one_each).
+// those that it reads, so its rows must be all rows of its sequence (call.row_groups.each is 1).
 struct DecodeStepRows {
   StepRows<float> out, q, k, v;
 };
