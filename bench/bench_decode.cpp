@@ -40,8 +40,10 @@ json steps_at(tt::Gpt2& model, tt::DType dtype, int64_t length, int64_t rounds) 
                             {.capacity = model.context(), .device = tt::cpu, .dtype = dtype});
   if (length > 0) (void)model.features(tokens(length), &cache);
   const tt::Tensor next = tokens(1);
-  const int64_t weights = model.parameter_count() * 4 - model.position_embedding.weight.numel() * 4;
-  const int64_t bytes = weights + length * cache.bytes_per_token();
+  const tt::DType of_weights = model.position_embedding.weight.dtype();
+  const int64_t read = model.parameter_count() - model.position_embedding.weight.numel();
+  const int64_t bytes =
+      read * static_cast<int64_t>(tt::size_of(of_weights)) + length * cache.bytes_per_token();
   const tt::Tensor copy = tt::zeros({bytes}, tt::u8, tt::cpu);
   const std::vector<bench::Contender> contenders = {{"step",
                                                      [&] {
@@ -53,13 +55,19 @@ json steps_at(tt::Gpt2& model, tt::DType dtype, int64_t length, int64_t rounds) 
   const std::vector<double> shares = bench::quartiles(taken[1], taken[0]);
   const double seconds = tt::statistics::median(taken[0]);
   fmt::print(
-      "step after {:4} tokens, cache {:4}: {:7.2f} ms, {:6.1f} tokens/s, {:5.1f} GB/s, {:.2f} of reading "
-      "({:.2f}-{:.2f})\n",
-      length, tt::name_of(dtype), seconds * 1e3, 1 / seconds, static_cast<double>(bytes) / seconds * 1e-9,
-      shares[1], shares[0], shares[2]);
-  return {
-      {"after", length}, {"cache", tt::name_of(dtype)},   {"seconds", seconds}, {"tokens_per_s", 1 / seconds},
-      {"bytes", bytes},  {"share_of_reading", shares[1]}, {"quartiles", shares}};
+      "step after {:4} tokens, weights {:4}, cache {:4}: {:7.2f} ms, {:6.1f} tokens/s, {:5.1f} GB/s, {:.2f} "
+      "of "
+      "reading ({:.2f}-{:.2f})\n",
+      length, tt::name_of(of_weights), tt::name_of(dtype), seconds * 1e3, 1 / seconds,
+      static_cast<double>(bytes) / seconds * 1e-9, shares[1], shares[0], shares[2]);
+  return {{"after", length},
+          {"weights", tt::name_of(of_weights)},
+          {"cache", tt::name_of(dtype)},
+          {"seconds", seconds},
+          {"tokens_per_s", 1 / seconds},
+          {"bytes", bytes},
+          {"share_of_reading", shares[1]},
+          {"quartiles", shares}};
 }
 
 // A step of a model whose linear layers and head are packed, in turn with one of the f32 model.
@@ -363,6 +371,14 @@ int run(int argc, char** argv) {
       out["steps"].push_back(steps_at(model, dtype, length, rounds));
       file.keep(out);
     }
+  }
+  if (wanted("steps")) {
+    tt::Gpt2 narrow(tt::Gpt2Config{});
+    narrow.to(tt::bf16);
+    narrow.eval();
+    for (const int64_t length : {16, 512, 1000})
+      out["steps"].push_back(steps_at(narrow, tt::bf16, length, rounds));
+    file.keep(out);
   }
   if (wanted("prompt")) out["prompt"] = prompt_of(model, 512, std::min<int64_t>(rounds, 7));
   file.keep(out);
