@@ -8,6 +8,7 @@
 #include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
+#include <tinytorch/transformer/token_choice.hpp>
 
 namespace tt = tinytorch;
 
@@ -219,6 +220,28 @@ TEST_CASE("passes with prompts and parts of them give the logits of plain passes
   test::expect_error("TT-KV-01", "a pass has the tokens", [&] {
     (void)without.pass(std::vector<int64_t>{2, 0, 0, 0, 0}, std::vector<int64_t>{1, 1});
   });
+}
+
+TEST_CASE("a replay asks for no memory of the device, and sampling takes no more from its driver" *
+          test::long_on_emulator()) {
+  const tt::NoGrad no_grad;
+  tt::Gpt2 gpt2 = small_gpt2();
+  if (gpt2.device().is_cpu()) return;  // there are no replays
+  tt::PagedCache cache(gpt2.kv_shape(), {.sequences = kSequences, .capacity = kContext},
+                       {.pages = 200, .page = 16});
+  tt::GraphDecode decode(gpt2, cache);
+  const std::vector<int64_t> counts = {1, 0, 1, 1, 0}, tokens = {3, 1, 4};
+  const auto stats = [] { return tt::backend::cuda::memory_stats(0); };
+  for (int i = 0; i < 3; ++i) (void)decode(counts, tokens);
+  const auto before = stats();
+  for (int i = 0; i < 20; ++i) (void)decode(counts, tokens);
+  CHECK(stats().allocations == before.allocations);
+  const tt::TokenChoices sampled{std::vector<tt::TokenChoice>(3, {{.top_p = 0.9}, 0.4})};
+  (void)tt::choose_tokens(decode(counts, tokens), sampled);
+  const auto with_sampling = stats();
+  for (int i = 0; i < 20; ++i) (void)tt::choose_tokens(decode(counts, tokens), sampled);
+  CHECK(stats().allocations > with_sampling.allocations);  // they are counted
+  if (tt::backend::cuda::is_caching()) CHECK(stats().device_calls == with_sampling.device_calls);
 }
 
 TEST_CASE("steps that are no steps of single tokens are refused") {

@@ -65,7 +65,7 @@ class Continuation {
                    loc);
   }
   // [V], on the CPU: of the token after `tokens`.
-  Tensor next(std::span<const int32_t> tokens) { return rows(tokens, 1).select(0, 0); }
+  Tensor next(std::span<const int32_t> tokens) { return rows(tokens, 1).select(0, 0).to(cpu); }
   // Adds the next token to a text. On a GPU, the step after it is queued before its token is read.
   void add_next(Text& text, Loc loc) {
     const std::span<const int32_t> tokens = text.tokens();
@@ -73,7 +73,7 @@ class Continuation {
     const Text* const one[] = {&text};
     const bool single = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
     if (!single || model_.device().is_cpu() || !model_.steps_fit_graphs())
-      return text.add(host_step(logits(tokens, 1), one, loc), 0, loc);
+      return text.add(host_step(rows(tokens, 1), one, loc), 0, loc);
     if (!decode_) decode_.emplace(model_, *cache_, 0, loc);
     const int64_t counts[] = {1}, added[] = {tokens.back()};
     const DecodeStep step =
@@ -92,10 +92,18 @@ class Continuation {
     cache_->truncate(0, length - 1);
     text.add(host_step((*decode_)(counts, std::span(added), loc), one, loc), 0, loc);
   }
-  // [count, V], on the CPU: row i predicts the token after all but the last count - 1 - i tokens. Only tokens
-  // that are not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU,
-  // rows that are computed together have the bits that they would have one by one.
-  Tensor rows(std::span<const int32_t> tokens, int64_t count) { return logits(tokens, count).to(cpu); }
+  // [count, V]: row i predicts the token after all but the last count - 1 - i tokens. Only tokens that are
+  // not cached yet have rows, and a text longer than all_seen() has one. With a cache on the CPU, rows that
+  // are computed together have the bits that they would have one by one.
+  Tensor rows(std::span<const int32_t> tokens, int64_t count) {
+    forget_ahead();
+    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
+    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
+    const std::vector<int64_t> ids(added.begin(), added.end());
+    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
+    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
+    return last_logits(model_, model_.features(input, &*cache_), count);
+  }
   // The longest text of which the model sees every token.
   int64_t all_seen() const { return cache_ ? cache_->capacity() : model_.context(); }
   int64_t cached() const { return cache_ ? cache_->length(0) : 0; }
@@ -106,16 +114,6 @@ class Continuation {
   }
 
  private:
-  // rows(), on the model's device.
-  Tensor logits(std::span<const int32_t> tokens, int64_t count) {
-    forget_ahead();
-    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
-    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
-    const std::vector<int64_t> ids(added.begin(), added.end());
-    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
-    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
-    return last_logits(model_, model_.features(input, &*cache_), count);
-  }
   // Takes the token of a step back that was queued before anyone asked for it.
   void forget_ahead() {
     if (std::exchange(ahead_, std::nullopt)) cache_->truncate(0, cached() - 1);

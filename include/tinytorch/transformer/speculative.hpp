@@ -239,7 +239,7 @@ inline SpeculativeText generate_speculative(LanguageModel& model, std::span<cons
     std::vector<int32_t> asked(text.tokens().begin(), text.tokens().end());
     asked.insert(asked.end(), proposal.tokens.begin(), proposal.tokens.end());
     const int64_t proposed = std::ssize(proposal.tokens);
-    const Tensor logits = continuation.rows(asked, proposed + 1);
+    const Tensor logits = continuation.rows(asked, proposed + 1).to(cpu);
     const int64_t accepted = speculation::judge(text, logits, proposal, loc);
     continuation.truncate(std::ssize(text.tokens()) - 1);  // the last token has not been computed
     length.record(proposed, accepted);

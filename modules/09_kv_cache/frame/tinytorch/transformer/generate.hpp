@@ -62,7 +62,7 @@ class Continuation {
     const Text* const one[] = {&text};
     const bool single = cache_ && length <= cache_->capacity() && length == cached() + (ahead_ ? 0 : 1);
     if (!single || model_.device().is_cpu() || !model_.steps_fit_graphs())
-      return text.add(host_step(logits(tokens, 1), one, loc), 0, loc);
+      return text.add(host_step(rows(tokens, 1), one, loc), 0, loc);
     if (!decode_) decode_.emplace(model_, *cache_, 0, loc);
     const int64_t counts[] = {1}, added[] = {tokens.back()};
     const DecodeStep step =
@@ -92,16 +92,6 @@ class Continuation {
   }
 
  private:
-  // rows(), on the model's device.
-  Tensor logits(std::span<const int32_t> tokens, int64_t count) {
-    forget_ahead();
-    if (!cache_ || std::ssize(tokens) > cache_->capacity()) return next_logits(model_, tokens, count);
-    const std::span<const int32_t> added = tokens.subspan(static_cast<size_t>(cache_->length(0)));
-    const std::vector<int64_t> ids(added.begin(), added.end());
-    const Tensor input = from_data(ids, {1, std::ssize(ids)}, model_.device());
-    const backend::cpu::ProductsByRows by_rows(count > 1 || backend::cpu::products_by_rows());
-    return last_logits(model_, model_.features(input, &*cache_), count);
-  }
   // Takes the token of a step back that was queued before anyone asked for it.
   void forget_ahead() {
     if (std::exchange(ahead_, std::nullopt)) cache_->truncate(0, cached() - 1);

@@ -20,8 +20,11 @@ struct StepRows : Stored<A> {
   int64_t row, head, col;
   explicit StepRows(const View& x)
       : Stored<A>{x.data, x.dtype}, row(x.strides[0]), head(x.strides[1]), col(x.strides[2]) {}
+  __device__ __forceinline__ int64_t place(int64_t n, int64_t h, int64_t d) const {
+    return n * row + h * head + d * col;
+  }
   __device__ __forceinline__ A at(int64_t n, int64_t h, int64_t d) const {
-    return this->read(n * row + h * head + d * col);
+    return this->read(place(n, h, d));
   }
   // Reads elements at, at + step, ... of which `count` exist; the others become zeros. All loads are on the
   // way together, because the dtype is asked once.
@@ -97,12 +100,12 @@ __device__ __forceinline__ void append_int4(uint8_t* out, BFloat16* scales, cons
                                             int64_t n, int64_t g, int64_t D, bool is_key) {
   constexpr int kHalf = static_cast<int>(kKvGroup) / 2;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  A read[kMostGroups];
+  from.read_columns(read, from.place(n, g, lane), kKvGroup * from.col,
+                    static_cast<int>(ceil_div(D - lane, kKvGroup)));
   float x[kMostGroups];
 #pragma unroll
-  for (int j = 0; j < kMostGroups; ++j) {
-    const int64_t d = j * kKvGroup + lane;
-    x[j] = d < D ? static_cast<float>(from.at(n, g, d)) : 0;
-  }
+  for (int j = 0; j < kMostGroups; ++j) x[j] = static_cast<float>(read[j]);
   if (is_key) rotate_row(x, D);
 #pragma unroll
   for (int j = 0; j < kMostGroups; ++j) {
