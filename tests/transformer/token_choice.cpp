@@ -1,7 +1,7 @@
 #include <tinytorch/transformer/token_choice.hpp>
 
-#include <support/errors.hpp>
 #include <set>
+#include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

@@ -150,7 +150,7 @@ inline TokenLogprobs logprobs_of(const Tensor& logits, int32_t token, int64_t co
   return out;
 }
 
-// What the host reads of a step: the tokens that its device has chosen for texts, or logits.
+// The part of a step that the host reads: the tokens that its device has chosen for texts, or logits.
 struct HostStep {
   Tensor logits;                  // [rows, V], on any device
   std::vector<int64_t> tokens{};  // of each row; empty: texts sample them from the logits
