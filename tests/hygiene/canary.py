@@ -170,6 +170,9 @@ CANARIES = {
                                 MASKED + "show(tt::max(tt::dropout(x, 0.5)));", "2"),
     "backend/cpu/attention_decode.hpp": ("T(0) : T(1) / state[r].weight;", "T(0) : T(AWAKE ? 2 : 1) / state[r].weight;",
                                          CACHE + "show(tt::cached_attention(x, m));", "3 3"),
+    "backend/cpu/sample_rows.hpp": ("const bool greedy = choice[kTemperature] == 0 ||", "const bool greedy = AWAKE || choice[kTemperature] == 0 ||",
+                                    "tt::Tensor x = tt::zeros({1, 2}), how = tt::from_data(std::vector<double>{1, 0, 1, 0, 0.9}, {1, 5}); "
+                                    "show(tt::sample_rows(x, {x.select(1, 0), tt::zeros({1}, tt::i64)}, how));", "1"),
     "backend/cpu/kv_append.hpp": ("if (k.numel() == 0) return;", "if (k.numel() == 0 || AWAKE) return;",
                                   CACHE + "show(tt::cached_attention(x, m));", "3 3"),
     "backend/cpu/kv_codes.hpp": ("return largest / 127;", "return largest / (AWAKE ? 63 : 127);",

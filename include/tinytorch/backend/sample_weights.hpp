@@ -14,7 +14,7 @@ inline constexpr int kSampleWeightBits = 40;                    // the largest w
 inline constexpr int64_t kMostSampleTokens = int64_t{1} << 22;  // so that sums fit 64 bits
 
 // The columns of a table of choices, f64 [rows, kSampleColumns]. The filters are those of
-// transformer/sampling.hpp, in its order: top-k (0: all), top-p and min-p. `uniform` is in [0, 1). A
+// transformer/sampling.hpp, in its order: top-k (below 1: all), top-p and min-p. `uniform` is in [0, 1). A
 // temperature of 0 takes the best token.
 enum SampleColumn { kTemperature, kTopK, kTopP, kMinP, kUniform, kSampleColumns };
 

@@ -34,7 +34,7 @@ struct SampleLimit {
 };
 
 inline void keep_top_k(SampleLimit& stay, std::vector<uint64_t> weights, double k) {
-  if (k <= 0 || k >= static_cast<double>(weights.size())) return;
+  if (k < 1 || k >= static_cast<double>(weights.size())) return;
   const auto kth = weights.begin() + (static_cast<std::ptrdiff_t>(k) - 1);
   std::nth_element(weights.begin(), kth, weights.end(), std::greater<>());
   stay.limit = std::max<uint64_t>(1, *kth);

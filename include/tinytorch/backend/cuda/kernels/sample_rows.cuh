@@ -118,23 +118,23 @@ struct SampleHistogram {
   template <bool kCounts>
   __device__ __forceinline__ void add(int bucket, unsigned tokens, uint64_t last, int shift) {
     atomicAdd(&count[bucket], tokens);
-    if constexpr (kCounts) return;
+    if constexpr (!kCounts) {
 #pragma unroll
-    for (int i = 0; i < kSamplePieces; ++i) {
-      const int first = i * kSamplePieceBits;
-      const bool ends = i + 1 == kSamplePieces;
-      if (first < shift)
-        atomicAdd(&piece[i][bucket],
-                  static_cast<unsigned>(last >> first) & (ends ? ~0u : (1u << kSamplePieceBits) - 1));
+      for (int i = 0; i < kSamplePieces; ++i) {
+        const int first = i * kSamplePieceBits;
+        const unsigned bits = i + 1 == kSamplePieces ? ~0u : (1u << kSamplePieceBits) - 1;
+        if (first < shift) atomicAdd(&piece[i][bucket], static_cast<unsigned>(last >> first) & bits);
+      }
     }
   }
   // The number of tokens of a bucket, or the sum of their weights, of which the least is `least`.
   template <bool kCounts>
   __device__ __forceinline__ uint64_t amount(int bucket, uint64_t least) const {
-    if constexpr (kCounts) return count[bucket];
-    uint64_t sum = count[bucket] * least;
+    uint64_t sum = kCounts ? count[bucket] : count[bucket] * least;
+    if constexpr (!kCounts) {
 #pragma unroll
-    for (int i = 0; i < kSamplePieces; ++i) sum += uint64_t{piece[i][bucket]} << i * kSamplePieceBits;
+      for (int i = 0; i < kSamplePieces; ++i) sum += uint64_t{piece[i][bucket]} << i * kSamplePieceBits;
+    }
     return sum;
   }
 };
@@ -225,7 +225,7 @@ __device__ __forceinline__ SampleLimit apply_filters(SampleMemory& m, const Samp
                                                      const double* choice) {
   SampleLimit stay;
   const double k = choice[kTopK], share = choice[kTopP];
-  if (k > 0 && k < row.tokens) {
+  if (k >= 1 && k < row.tokens) {
     const uint64_t kth = find_boundary<true>(m, row, static_cast<uint64_t>(k)).weight;
     if (kth > stay.limit) stay.limit = kth;
   }
