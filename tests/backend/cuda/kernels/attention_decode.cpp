@@ -62,7 +62,7 @@ TEST_CASE("a block that computes several splits in turn changes no bit" * needs_
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
 
 TEST_CASE("a step moves at most 1.15 times the bytes of the keys and values that it attends to" *
-          needs_devices()) {
+          needs_devices() * test::long_on_emulator()) {
   namespace sim = tinytorch::backend::cuda::sim;
   struct Numbers {
     DType dtype;
