@@ -5,8 +5,9 @@
 // the token that is chosen. A token of less than 2^-41 of the largest probability is never chosen.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
-#include <tinytorch/core/config.hpp>
+#include <tinytorch/core/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
 
@@ -17,6 +18,23 @@ inline constexpr int64_t kMostSampleTokens = int64_t{1} << 22;  // so that sums 
 // transformer/sampling.hpp, in its order: top-k (below 1: all), top-p and min-p. `uniform` is in [0, 1). A
 // temperature of 0 takes the best token.
 enum SampleColumn { kTemperature, kTopK, kTopP, kMinP, kUniform, kSampleColumns };
+
+// The tokens that stay: those of a larger weight than `limit`, and the first `ties` of that weight.
+struct SampleLimit {
+  uint64_t limit = 1, ties = ~uint64_t{0};
+  // Tokens of less than this weight go.
+  TT_HOST_DEVICE void require(uint64_t weight) {
+    if (weight > limit) limit = weight, ties = ~uint64_t{0};
+  }
+  // Larger weights than this sum to `above`. So many tokens of this weight stay that the sum reaches `goal`.
+  TT_HOST_DEVICE void stop_at(uint64_t weight, uint64_t above, uint64_t goal) {
+    limit = weight, ties = ceil_div(goal - above, weight);
+  }
+};
+// The least weight that min-p leaves.
+TT_HOST_DEVICE inline uint64_t least_weight(double min_p) {
+  return static_cast<uint64_t>(std::ceil(min_p * static_cast<double>(uint64_t{1} << kSampleWeightBits)));
+}
 
 // The number that the weights of the tokens that stay must reach if they shall have this share of `total`.
 TT_HOST_DEVICE inline uint64_t share_of_weights(double share, uint64_t total) {

@@ -24,20 +24,11 @@ TT_API void sample_rows(const View& tokens, const View& logits, const View& best
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// The tokens that stay: those of a larger weight than `limit`, and the first `ties` of that weight.
-struct SampleLimit {
-  uint64_t limit = 1, ties = ~uint64_t{0};
-  bool keeps(uint64_t weight, uint64_t& ties_left) const {
-    if (weight != limit) return weight > limit;
-    return ties_left > 0 && ties_left-- > 0;
-  }
-};
-
 inline void keep_top_k(SampleLimit& stay, std::vector<uint64_t> weights, double k) {
   if (k < 1 || k >= static_cast<double>(weights.size())) return;
   const auto kth = weights.begin() + (static_cast<std::ptrdiff_t>(k) - 1);
   std::nth_element(weights.begin(), kth, weights.end(), std::greater<>());
-  stay.limit = std::max<uint64_t>(1, *kth);
+  stay.require(*kth);
 }
 // A token stays while the larger weights, and those of equal tokens before it, sum to less than the share.
 inline void keep_top_p(SampleLimit& stay, std::vector<uint64_t> weights, double share) {
@@ -51,16 +42,14 @@ inline void keep_top_p(SampleLimit& stay, std::vector<uint64_t> weights, double 
     size_t end = i;
     while (end < weights.size() && weights[end] == weights[i]) ++end;
     const uint64_t equal = weights[i] * (end - i);
-    if (above + equal >= goal) {
-      stay = {weights[i], (goal - above + weights[i] - 1) / weights[i]};
-      return;
-    }
+    if (above + equal >= goal) return stay.stop_at(weights[i], above, goal);
     above += equal, i = end;
   }
 }
-inline void keep_min_p(SampleLimit& stay, double share) {
-  const auto least = static_cast<uint64_t>(std::ceil(std::ldexp(share, kSampleWeightBits)));
-  if (least > stay.limit) stay = {least, ~uint64_t{0}};
+// Token by token in the order of the row: true if it stays.
+inline bool keeps(const SampleLimit& stay, uint64_t weight, uint64_t& ties_left) {
+  if (weight != stay.limit) return weight > stay.limit;
+  return ties_left > 0 && ties_left-- > 0;
 }
 
 template <class T>
@@ -74,9 +63,9 @@ int64_t sample_row(const T* row, int64_t V, double top, const double* choice) {
   SampleLimit stay;
   keep_top_k(stay, weights, choice[kTopK]);
   keep_top_p(stay, weights, choice[kTopP]);
-  keep_min_p(stay, choice[kMinP]);
+  stay.require(least_weight(choice[kMinP]));
   uint64_t total = 0, ties = stay.ties;
-  for (uint64_t& w : weights) total += w = stay.keeps(w, ties) ? w : 0;
+  for (uint64_t& w : weights) total += w = keeps(stay, w, ties) ? w : 0;
   const uint64_t drawn = drawn_weight(choice[kUniform], total);
   uint64_t sum = 0;
   int64_t i = 0;

@@ -1,5 +1,6 @@
 // Warp and block reductions: over a warp by shuffles, over a thread block by shared memory. Every thread gets
-// the result. The order of the operations depends only on the block size, so results are deterministic.
+// the result; and prefix sums over a warp. The order of the operations depends only on the block size, so
+// results are deterministic.
 #pragma once
 
 #include <cstring>
@@ -60,6 +61,18 @@ template <int kThreads = kWarp, class T, class Op>
 __device__ __forceinline__ T warp_reduce(T x, Op op) {
 #pragma unroll
   for (int step = kThreads / 2; step > 0; step /= 2) x = op(x, shuffle_xor(x, step));
+  return x;
+}
+
+// Inclusive prefix sum over the lanes of a warp. All lanes of the warp call it.
+template <class A>
+__device__ __forceinline__ A warp_scan(A x) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int step = 1; step < kWarp; step *= 2) {
+    const A below = __shfl_up_sync(kAllLanes, x, static_cast<unsigned>(step));
+    if (lane >= step) x += below;
+  }
   return x;
 }
 

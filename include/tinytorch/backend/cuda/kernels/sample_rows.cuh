@@ -24,18 +24,6 @@ inline constexpr int kSampleThreads = 1024, kSampleWarps = kSampleThreads / kWar
 inline constexpr int kSampleDigit = 11, kSampleBuckets = 1 << kSampleDigit;
 static_assert(kSampleBuckets == 2 * kSampleThreads && kSampleWarps == kWarp);
 
-// The sum over this lane and those before it. All lanes of the warp call it.
-__device__ __forceinline__ uint64_t sum_up_to_lane(uint64_t x) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const auto below = static_cast<uint64_t>(
-        __shfl_up_sync(kAllLanes, static_cast<unsigned long long>(x), static_cast<unsigned>(step)));
-    if (lane >= step) x += below;
-  }
-  return x;
-}
-
 // The weights of a row of logits.
 template <class T>
 struct SampleRow {
@@ -165,16 +153,14 @@ __device__ __forceinline__ SampleBoundary boundary_bucket(SampleMemory& m, Sampl
   const auto amount = [&](int bucket) {
     return m.histogram.amount<kCounts>(bucket, range.weight + (static_cast<uint64_t>(bucket) << shift));
   };
-  const uint64_t first = amount(high), both = first + amount(low), up_to = sum_up_to_lane(both);
+  const uint64_t first = amount(high), both = first + amount(low), up_to = warp_scan(both);
   if (lane == kWarp - 1) m.of_warp[warp] = up_to;
   if (thread == 0) m.bucket = 0;
   __syncthreads();
-  const uint64_t of_warps = sum_up_to_lane(m.of_warp[lane]);
-  const auto all = __shfl_sync(kAllLanes, static_cast<unsigned long long>(of_warps), kWarp - 1);
+  const uint64_t of_warps = warp_scan(m.of_warp[lane]);
+  const auto all = __shfl_sync(kAllLanes, of_warps, kWarp - 1);
   const uint64_t before =
-      range.above +
-      (warp == 0 ? 0 : __shfl_sync(kAllLanes, static_cast<unsigned long long>(of_warps), warp - 1)) + up_to -
-      both;
+      range.above + (warp == 0 ? 0 : __shfl_sync(kAllLanes, of_warps, warp - 1)) + up_to - both;
   if (thread == 0) m.above = range.above + all;
   __syncthreads();
   if (before < goal && before + both >= goal) {
@@ -215,29 +201,20 @@ __device__ __forceinline__ SampleBoundary find_boundary(SampleMemory& m, const S
   return at;
 }
 
-// The tokens that stay: those of a larger weight than `limit`, and the first `ties` of that weight.
-struct SampleLimit {
-  uint64_t limit = 1, ties = ~uint64_t{0};
-};
-
 template <class T>
 __device__ __forceinline__ SampleLimit apply_filters(SampleMemory& m, const SampleRow<T>& row,
                                                      const double* choice) {
   SampleLimit stay;
   const double k = choice[kTopK], share = choice[kTopP];
-  if (k >= 1 && k < row.tokens) {
-    const uint64_t kth = find_boundary<true>(m, row, static_cast<uint64_t>(k)).weight;
-    if (kth > stay.limit) stay.limit = kth;
-  }
+  if (k >= 1 && k < row.tokens) stay.require(find_boundary<true>(m, row, static_cast<uint64_t>(k)).weight);
   if (share < 1) {
     uint64_t total = 0;
     row.for_each([&](uint64_t weight) { total += weight >= stay.limit ? weight : 0; });
     const uint64_t goal = share_of_weights(share, block_reduce<kSampleThreads>(total, Sum()));
     const SampleBoundary at = find_boundary<false>(m, row, goal);
-    stay = {at.weight, (goal - at.above + at.weight - 1) / at.weight};
+    stay.stop_at(at.weight, at.above, goal);
   }
-  const auto least = static_cast<uint64_t>(ceil(choice[kMinP] * 0x1p40));
-  if (least > stay.limit) stay = {least, ~uint64_t{0}};
+  stay.require(least_weight(choice[kMinP]));
   return stay;
 }
 
@@ -279,18 +256,17 @@ __device__ __forceinline__ int find_token(SampleMemory& m, const SampleRow<T>& r
   for (;;) {
     const int each = (end - begin + kSampleWarps - 1) / kSampleWarps;
     const SamplePart part = sum_parts(m, row, stay.limit, begin, end, each);
-    const uint64_t ties_before = sum_up_to_lane(part.ties) - part.ties,
+    const uint64_t ties_before = warp_scan(part.ties) - part.ties,
                    ties_left = stay.ties > ties_before ? stay.ties - ties_before : 0,
                    ties = part.ties < ties_left ? part.ties : ties_left;
-    const uint64_t weight = part.weight + ties * stay.limit, up_to = sum_up_to_lane(weight);
+    const uint64_t weight = part.weight + ties * stay.limit, up_to = warp_scan(weight);
     if (!is_drawn) {
-      drawn =
-          drawn_weight(uniform, __shfl_sync(kAllLanes, static_cast<unsigned long long>(up_to), kWarp - 1));
+      drawn = drawn_weight(uniform, __shfl_sync(kAllLanes, up_to, kWarp - 1));
       is_drawn = true;
     }
     const int at = __ffs(static_cast<int>(__ballot_sync(kAllLanes, up_to > drawn))) - 1;
-    drawn -= __shfl_sync(kAllLanes, static_cast<unsigned long long>(up_to - weight), at);
-    stay.ties = __shfl_sync(kAllLanes, static_cast<unsigned long long>(ties_left), at);
+    drawn -= __shfl_sync(kAllLanes, up_to - weight, at);
+    stay.ties = __shfl_sync(kAllLanes, ties_left, at);
     begin += at * each;
     if (each == 1) return begin;
     end = begin + each < end ? begin + each : end;

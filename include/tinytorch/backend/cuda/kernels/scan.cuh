@@ -179,18 +179,6 @@ static __global__ void __launch_bounds__(kScanThreads) cumsum_lines(const __grid
   });
 }
 
-// Inclusive prefix sum over the lanes of a warp.
-template <class A>
-__device__ __forceinline__ A warp_scan(A x) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const A below = __shfl_up_sync(kAllLanes, x, static_cast<unsigned>(step));
-    if (lane >= step) x += below;
-  }
-  return x;
-}
-
 // Prefix sum of one chunk of a line, 4 elements per thread at a time. With write_out, it starts from the
 // totals of the chunks before; without, only the chunk's total is stored in `totals`.
 inline constexpr int kScanEach = 4;

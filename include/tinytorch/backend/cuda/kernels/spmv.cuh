@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/async_copy.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
 #include <tinytorch/backend/cuda/device/linear_result.cuh>
 #include <tinytorch/backend/cuda/kernels/rows/padded.cuh>
 #include <tinytorch/backend/cuda/launch.hpp>
@@ -121,18 +122,12 @@ struct BitmapRows {
   // Multiplies the numbers of a step with the lane's 8 numbers of x.
   __device__ __forceinline__ void add_step(float (&sum)[kRows], const unsigned (&byte)[kRows],
                                            const float (&x)[8]) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
     for (int pair = 0; pair < kRows; pair += 2) {
       // Two rows are counted in one word: a step has at most 256 numbers.
       const unsigned own =
           static_cast<unsigned>(__popc(byte[pair])) | static_cast<unsigned>(__popc(byte[pair + 1])) << 16;
-      unsigned upto = own;
-#pragma unroll
-      for (unsigned step = 1; step < kWarp; step *= 2) {
-        const unsigned before = __shfl_up_sync(0xffffffffu, upto, step);
-        if (lane >= static_cast<int>(step)) upto += before;
-      }
+      const unsigned upto = warp_scan(own);
       const unsigned all = __shfl_sync(0xffffffffu, upto, kWarp - 1), before = upto - own;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -55,14 +55,7 @@ struct GapStep {
 template <bool kCareful, class T>
 __device__ __forceinline__ void add_step(float (&sum)[2], const GapStep<T>& step, unsigned& column,
                                          const float* x) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const unsigned own = step.advance();
-  unsigned upto = own;
-#pragma unroll
-  for (unsigned distance = 1; distance < kWarp; distance *= 2) {
-    const unsigned before = __shfl_up_sync(0xffffffffu, upto, distance);
-    if (lane >= static_cast<int>(distance)) upto += before;
-  }
+  const unsigned own = step.advance(), upto = warp_scan(own);
   const float* at = x + (column + upto - own);
   column += __shfl_sync(0xffffffffu, upto, kWarp - 1);
 #pragma unroll
