@@ -110,7 +110,7 @@ TEST_CASE("choices on a device give the text that the host samples, with every o
     const tt::Tensor logits = tt::randn({kTexts, model.vocabulary()}) * 2;
     tt::TokenChoices how{std::vector<tt::TokenChoice>(kTexts)};
     for (int64_t i = 0; i < kTexts; ++i) device[static_cast<size_t>(i)].choose(how, i);
-    const tt::ChosenTokens chosen = tt::choose_tokens(tt::generation::step_of(logits), how);
+    const tt::ChosenTokens chosen = tt::choose_tokens(tt::decode_step(logits), how);
     const tt::generation::HostStep got = tt::generation::TokensOnTheWay(chosen).with(logits);
     for (size_t i = 0; i < kTexts; ++i) {
       host[i].add(logits.select(0, static_cast<int64_t>(i)).to(tt::cpu), here());

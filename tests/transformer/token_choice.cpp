@@ -17,7 +17,6 @@ int64_t sampled(const tt::Tensor& logits, const std::vector<int32_t>& seen,
     if ((sum += p[i]) > uniform) return static_cast<int64_t>(i);
   return -1;
 }
-tt::DecodeStep step_of(const tt::Tensor& logits) { return tt::generation::step_of(logits); }
 
 }  // namespace
 
@@ -36,7 +35,7 @@ TEST_CASE("rows with choices of their own get the tokens that the host samples")
     how.rows.push_back({options, g.uniform()});
     wanted.push_back(sampled(logits.select(0, r).to(tt::cpu), {}, options, how.rows.back().uniform));
   }
-  const tt::ChosenTokens chosen = tt::choose_tokens(step_of(logits), how);
+  const tt::ChosenTokens chosen = tt::choose_tokens(tt::decode_step(logits), how);
   CHECK(chosen.tokens.to_vector<int64_t>() == wanted);
   CHECK(chosen.largest.to_vector<float>() == tt::topk(logits, 1).values.to_vector<float>());
 }
@@ -67,17 +66,17 @@ TEST_CASE("edits are the bias and the penalty of the host") {
         how.edits.push_back({r, token, token == biased ? bias : 0, was_seen ? penalty : 1});
       }
     }
-    CHECK(tt::choose_tokens(step_of(logits), how).tokens.to_vector<int64_t>() == wanted);
+    CHECK(tt::choose_tokens(tt::decode_step(logits), how).tokens.to_vector<int64_t>() == wanted);
   }
   const double none = -std::numeric_limits<double>::infinity();
   const tt::Tensor logits = tt::from_data(std::vector<double>{none, 1, 2}, {1, 3});
   tt::TokenChoices how{{{}}, {{0, 0, 100}, {0, 2, -5}}};
-  CHECK(tt::choose_tokens(step_of(logits), how).tokens.item() == 1);  // -infinity has no bias
+  CHECK(tt::choose_tokens(tt::decode_step(logits), how).tokens.item() == 1);  // -infinity has no bias
 }
 
 TEST_CASE("the best tokens need no table; bad choices are refused") {
   const tt::Tensor logits = tt::from_data(std::vector<float>{1, 3, 2, 5, 4, 0}, {2, 3});
-  const tt::DecodeStep step = step_of(logits);
+  const tt::DecodeStep step = tt::decode_step(logits);
   const tt::ChosenTokens best = tt::choose_tokens(step, {{{}, {}}});
   CHECK(best.tokens.to_vector<int64_t>() == std::vector<int64_t>{1, 0});
   CHECK(best.tokens.storage() == step.best.storage());

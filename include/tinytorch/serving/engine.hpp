@@ -219,6 +219,7 @@ class Engine {
       cache_.begin(pass.counts, loc);
       const Tensor input = from_data(pass.tokens, {1, std::ssize(pass.tokens)}, model_.device());
       const Tensor x = model_.features(input, &cache_).select(0, 0);
+      if (std::ranges::none_of(pass.parts, &StepPart::samples)) return {};  // parts of prompts need no logits
       const Tensor rows = index_select(x, 0, from_data(pass.last, {std::ssize(pass.last)}, model_.device()));
       return generation::host_step(model_.head(rows), texts, loc);
     } catch (...) {  // gives back the pages that the step took

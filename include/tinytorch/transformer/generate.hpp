@@ -39,7 +39,7 @@ inline HostStep host_step(const DecodeStep& step, std::span<const Text* const> t
   return TokensOnTheWay(choose_tokens(step, how, loc)).with(step.logits);
 }
 inline HostStep host_step(const Tensor& logits, std::span<const Text* const> texts, Loc loc) {
-  return logits.device().is_cpu() ? HostStep{logits} : host_step(step_of(logits), texts, loc);
+  return logits.device().is_cpu() ? HostStep{logits} : host_step(decode_step(logits), texts, loc);
 }
 
 // The cache that the options ask for. Its dtype is that of the model's first parameter if they name none.

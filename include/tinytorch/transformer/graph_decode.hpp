@@ -30,6 +30,12 @@ struct DecodeStep {
   Tensor largest;  // [rows]: its logit
 };
 
+// A step of logits [rows, V].
+inline DecodeStep decode_step(const Tensor& logits) {
+  const ValuesAndIndices best = topk(logits, 1);
+  return {logits, best.indices.select(1, 0), best.values.select(1, 0)};
+}
+
 // The model is in evaluation mode, and it and the cache outlive this object. Throws TT-KV-04 if the model's
 // steps do not fit graphs (LanguageModel::steps_fit_graphs). Graph is cuda::Graph, or a class
 // with the same functions: a check records steps on the CPU.
@@ -157,9 +163,7 @@ class BasicGraphDecode {
   DecodeStep compute(int64_t rows) {
     Tensor x = model_.features(slice(tokens_, 0, 0, rows).unsqueeze(0), &cache_).select(0, 0);
     if (rows > cache_.sequences()) x = index_select(x, 0, last_);
-    const Tensor logits = model_.head(x);  // [rows, V]
-    const ValuesAndIndices best = topk(logits, 1);
-    return {logits, best.indices.select(1, 0), best.values.select(1, 0)};
+    return decode_step(model_.head(x));
   }
 
   // The first step of a bucket runs as it is, which makes what is made once. The second one is captured. A

@@ -75,12 +75,6 @@ inline Tensor edited_logits(const Tensor& logits, std::span<const LogitEdit> edi
   return scatter_add(all, 0, at, change).reshape(logits.shape());
 }
 
-// A step from logits [rows, V] that no graph has computed.
-inline DecodeStep step_of(const Tensor& logits) {
-  const ValuesAndIndices best = topk(logits, 1);
-  return {logits, best.indices.select(1, 0), best.values.select(1, 0)};
-}
-
 }  // namespace generation
 
 // The next token of each row of a step. Nothing is computed if all take the best one. Throws TT-NN-25 if an
@@ -95,7 +89,7 @@ inline ChosenTokens choose_tokens(const DecodeStep& step, const TokenChoices& ho
   if (how.all_take_best()) return {step.best, step.largest};
   const NoGrad no_grad;
   const DecodeStep rows =
-      how.edits.empty() ? step : generation::step_of(generation::edited_logits(step.logits, how.edits, loc));
+      how.edits.empty() ? step : decode_step(generation::edited_logits(step.logits, how.edits, loc));
   const Tensor table = generation::table_of_choices(how.rows, rows.logits.device(), loc);
   return {sample_rows(rows.logits, {rows.largest, rows.best}, table, loc), rows.largest};
 }
