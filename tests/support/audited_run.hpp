@@ -8,11 +8,12 @@
 
 namespace test {
 
-// The least quality of a made-up run of the scenario `generation`, which all its contenders reach.
+// The least quality of a made-up run in which texts are continued, which all its contenders reach.
 inline constexpr double kTextFloor = -2;
 
 // Replaces the evidence by that of passed audits of these turns, and the audits by those that follow from it.
 inline void add_evidence(tinymlperf::judge::ContenderRecord& c, tinymlperf::judge::Scenario s) {
+  using tinymlperf::judge::Scenario;
   c.evidence = {};
   c.evidence.answered = 400, c.evidence.compared = 90, c.evidence.least_seconds = 1e-9;
   c.evidence.clock.assign(24, 1e-4);
@@ -21,7 +22,14 @@ inline void add_evidence(tinymlperf::judge::ContenderRecord& c, tinymlperf::judg
     std::string& marks = c.evidence.first_time.emplace_back();
     for (size_t i = 0; i < turn.latencies.size(); ++i) marks += i % 2 ? '1' : '0';
   }
-  if (s == tinymlperf::judge::Scenario::generation) {
+  if (s == Scenario::server) c.evidence.beside = 80;
+  if (s == Scenario::shared_prefix) {
+    // Four kinds in turn, of which the first and two kinds of near misses are compared.
+    c.evidence.prefixes.swap(c.evidence.first_time);
+    for (std::string& marks : c.evidence.prefixes)
+      for (size_t i = 0; i < marks.size(); ++i) marks[i] = "0213"[i % 4];
+  }
+  if (generates(s)) {
     c.evidence.tokens = c.turns.at(0).tokens.at(0);
     c.evidence.text_bits.assign(300, 0.5);
   }
@@ -33,7 +41,7 @@ inline tinymlperf::judge::RunDocument audited_run(tinymlperf::judge::Scenario s)
   RunDocument d;
   d.benchmark = "dig", d.scenario = s, d.run_class = "smoke", d.hardware = "cpu-1t";
   d.date = "2026-01-31T12:00:00Z", d.seed = 7, d.hidden_samples = 400;
-  d.quality_metric = "accuracy", d.quality_floor = s == Scenario::generation ? kTextFloor : 0.8;
+  d.quality_metric = "accuracy", d.quality_floor = generates(s) ? kTextFloor : 0.8;
   d.machine = {{"cpu", "a processor"}, {"threads", 2}}, d.sandbox = {{"landlock", true}};
   tinytorch::Generator random(5);
   for (const char* name : {"base", "quick"}) {
@@ -46,7 +54,7 @@ inline tinymlperf::judge::RunDocument audited_run(tinymlperf::judge::Scenario s)
       for (int i = 0; i < 12; ++i) {
         t.latencies.push_back(random.uniform(0.9e-3, 1.1e-3));
         t.seconds += t.latencies.back(), ++t.samples;
-        if (s == Scenario::generation) t.tokens.push_back(8), t.to_first.push_back(t.latencies.back() / 4);
+        if (generates(s)) t.tokens.push_back(8), t.to_first.push_back(t.latencies.back() / 4);
       }
       if (s == Scenario::server) t.rate = random.uniform(900, 1100);
       c.turns.push_back(t);

@@ -50,8 +50,7 @@ inline tinymlperf::judge::RunDocument run_document(const std::pair<std::string, 
       Turn t{0, 0, {}};
       for (int i = 0; i < recipe.queries; ++i) {
         t.latencies.push_back(seconds * std::exp(recipe.noise * (random.uniform(0.0, 1.0) - 0.5)));
-        if (d.scenario == Scenario::generation)
-          t.tokens.push_back(8), t.to_first.push_back(t.latencies.back() / 4);
+        if (generates(d.scenario)) t.tokens.push_back(8), t.to_first.push_back(t.latencies.back() / 4);
         t.seconds += t.latencies.back(), ++t.samples;
       }
       c.turns.push_back(std::move(t));

@@ -1,6 +1,7 @@
 // A benchmark as the judge uses it: draws the hidden set, makes the inputs of queries, and grades answers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,29 +21,36 @@ struct Quality {
   tinytorch::statistics::PairWins wins = {};  // per sample, if quality is an area under the ROC curve
 };
 
-// The scenario `generation` of a benchmark of text: a prompt is continued token by token by the likeliest.
-// The inputs are two tensors, u8 [1, T] and the number of tokens, i64 [1]; each token is one u8, and the
-// answer is all of them.
+// The scenarios of a benchmark of text, in which prompts (prompt.hpp) are continued.
 class Generation {
  public:
   virtual ~Generation() = default;
-  virtual channel::Tensors prompt(int64_t sample) const = 0;
-  virtual int64_t tokens() const = 0;  // tokens of each continuation
-  // The continuation. Throws std::runtime_error unless so many tokens were streamed and equal the answer.
-  virtual std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
-                                     const channel::Tensors& answer) const = 0;
+  // The first `bytes` of a sample's text, at most kPromptBytes: no byte of them is graded.
+  virtual std::string beginning(int64_t sample, int64_t bytes) const = 0;
   // An untimed check of a token: the query for the text before it, in the form of Benchmark::inputs(); if the
   // answer calls the token the likeliest; and the bits that the token takes by the answer.
-  virtual channel::Tensors before(int64_t sample, std::span<const uint8_t> continuation,
-                                  size_t place) const = 0;
+  virtual channel::Tensors before(const std::string& text) const = 0;
   virtual bool likeliest(const Answer& scores, uint8_t token) const = 0;
   virtual double bits(const Answer& scores, uint8_t token) const = 0;
+};
+
+// The lengths of texts before a checked token: those of the prompts, and a place in a continuation.
+struct TextLengths {
+  int64_t least = 0, prompts = 1;  // bytes of the shortest prompt; number of lengths that prompts have
+  int64_t tokens = 0;              // of each continuation
 };
 
 // The place of a check in a continuation of n tokens, from 64 random bits. A quarter of the checks are of the
 // first token: all text before it is the judge's, so that nothing in it can be recognized.
 inline int64_t place_of(uint64_t bits, int64_t n) {
   return bits % 4 == 0 ? 0 : static_cast<int64_t>(bits / 4 % static_cast<uint64_t>(n));
+}
+
+// The bytes of a prompt beyond the shortest: one of so many lengths, half of them among the first two.
+template <class Random>
+int64_t length_drawn(Random& random, int64_t lengths) {
+  const int64_t few = random.below(2) == 0 ? std::min<int64_t>(lengths, 2) : lengths;
+  return static_cast<int64_t>(random.below(static_cast<uint64_t>(few)));
 }
 
 class Benchmark {
@@ -63,9 +71,9 @@ class Benchmark {
   virtual Quality quality(const std::vector<Answer>& answers) const = 0;
   // True if a timed answer agrees with the graded one.
   virtual bool agrees(const Answer& graded, const Answer& timed) const = 0;
-  // With true, the inputs of samples have different lengths: those of the text before the checked tokens of
+  // The inputs of samples get different lengths: those of the text before the checked tokens of
   // continuations, so that a question and a check have one form. Call it before the first inputs().
-  virtual void vary_lengths(bool) {}
+  virtual void vary_lengths(const TextLengths&) {}
   // The work of a sample relative to that of others.
   virtual double work(int64_t) const { return 1; }
   // nullptr for a benchmark that does not generate.

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <tinymlperf/benchmarks/descriptor.hpp>
+#include <tinymlperf/benchmarks/prompt.hpp>
 #include <tinymlperf/benchmarks/user_text.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/core/random.hpp>
@@ -53,7 +54,8 @@ class LanguageBenchmark : public Described, private Generation {
         throw std::logic_error("lm: samples of different lengths do not fit in one query");
       bytes += window(s, length(s));
     }
-    return {tensor_of(bytes, static_cast<int64_t>(samples.size()))};
+    const auto rows = static_cast<int64_t>(samples.size());
+    return {byte_tensor(bytes, {rows, std::ssize(bytes) / rows})};
   }
   int64_t answer_size() const override { return 256; }
 
@@ -76,7 +78,7 @@ class LanguageBenchmark : public Described, private Generation {
     return apart / 2 <= kTolerance;
   }
 
-  void vary_lengths(bool varied) override { varied_ = varied; }
+  void vary_lengths(const TextLengths& lengths) override { lengths_ = lengths; }
   double work(int64_t sample) const override { return static_cast<double>(length(sample)); }
   const Generation* generation() const override { return this; }
 
@@ -112,17 +114,13 @@ class LanguageBenchmark : public Described, private Generation {
 
   // Bytes of a sample before the one that is scored.
   int64_t length(int64_t sample) const {
-    if (!varied_) return kContextBytes;
+    if (lengths_.tokens == 0) return kContextBytes;
     tinytorch::Generator random(seed_ ^ (0x9E3779B97F4A7C15u * (static_cast<uint64_t>(sample) + 1)));
-    return kPromptBytes + place_of(random.below(uint64_t{1} << 32), kGeneratedBytes);
+    const int64_t place = place_of(random.below(uint64_t{1} << 32), lengths_.tokens);
+    return lengths_.least + length_drawn(random, lengths_.prompts) + place;
   }
   std::string window(int64_t sample, int64_t bytes) const {
     return text_.substr(static_cast<size_t>(sample * kStride), static_cast<size_t>(bytes));
-  }
-  static channel::Tensor tensor_of(const std::string& bytes, int64_t rows) {
-    const std::vector<uint8_t> values(bytes.begin(), bytes.end());
-    const auto columns = static_cast<int64_t>(bytes.size()) / rows;
-    return channel::make_tensor<uint8_t>(channel::DType::u8, {rows, columns}, values);
   }
   // The softmax; empty if there is none. A score of minus infinity is an impossible byte.
   static std::vector<double> distribution(const Answer& scores) {
@@ -137,37 +135,12 @@ class LanguageBenchmark : public Described, private Generation {
   }
 
   // ---- generation
-  channel::Tensors prompt(int64_t sample) const override {
-    constexpr int64_t kCount[] = {kGeneratedBytes};
-    return {tensor_of(window(sample, kPromptBytes), 1),
-            channel::make_tensor<int64_t>(channel::DType::i64, {1}, kCount)};
+  std::string beginning(int64_t sample, int64_t bytes) const override {
+    if (bytes > kPromptBytes) throw std::logic_error("lm: a graded byte must not be in a prompt");
+    return window(sample, bytes);
   }
-  int64_t tokens() const override { return kGeneratedBytes; }
-
-  std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
-                             const channel::Tensors& answer) const override {
-    const auto byte_tensor = [](const channel::Tensors& t, size_t count) {
-      return t.size() == 1 && t[0].dtype == channel::DType::u8 && t[0].bytes.size() == count;
-    };
-    if (!byte_tensor(answer, kGeneratedBytes))
-      throw std::runtime_error("a generation must end with one u8 tensor of " +
-                               std::to_string(kGeneratedBytes) + " bytes");
-    const auto bytes = answer[0].values<uint8_t>();
-    if (streamed.size() != bytes.size())
-      throw std::runtime_error("a generation must stream " + std::to_string(bytes.size()) +
-                               " tokens, one by one, found " + std::to_string(streamed.size()));
-    for (size_t i = 0; i < bytes.size(); ++i)
-      if (!byte_tensor(streamed[i], 1) || streamed[i][0].values<uint8_t>()[0] != bytes[i])
-        throw std::runtime_error("token " + std::to_string(i + 1) +
-                                 ": expected the byte of the answer that ends the generation");
-    return {bytes.begin(), bytes.end()};
-  }
-  channel::Tensors before(int64_t sample, std::span<const uint8_t> continuation,
-                          size_t place) const override {
-    const std::string bytes =
-        window(sample, kPromptBytes) +
-        std::string(continuation.begin(), continuation.begin() + static_cast<std::ptrdiff_t>(place));
-    return {tensor_of(bytes, 1)};
+  channel::Tensors before(const std::string& text) const override {
+    return {byte_tensor(text, {1, std::ssize(text)})};
   }
   bool likeliest(const Answer& scores, uint8_t token) const override {
     const std::vector<double> p = distribution(scores);
@@ -182,7 +155,7 @@ class LanguageBenchmark : public Described, private Generation {
   std::string text_;
   int64_t graded_ = 0;
   uint64_t seed_ = 0;
-  bool varied_ = false;
+  TextLengths lengths_;
 };
 
 }  // namespace judge

@@ -34,6 +34,9 @@ struct Task {
 // Windows of a language model: bytes of context that are scored; and the bytes of a prompt and of its
 // continuation.
 constexpr int64_t kContextBytes = 64, kPromptBytes = 32, kGeneratedBytes = 32;
+// In the scenario shared_prefix: bytes that the prompts of a group share, the most bytes of a user behind
+// them, and the bytes of the continuation.
+constexpr int64_t kSharedBytes = 48, kUserBytes = 12, kSharedGeneratedBytes = 4;
 
 // The benchmark of kernels, op by op. It has no model, and a division of its own.
 inline constexpr const char *kKernelBenchmark = "krn", *kKernelDivision = "kernel";

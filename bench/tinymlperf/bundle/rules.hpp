@@ -15,6 +15,7 @@
 #include <tinymlperf/entries/static_rules.hpp>
 #include <tinymlperf/entries/text_model.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
+#include <tinymlperf/judge/scenarios/scenario_rules.hpp>
 #include <tinymlperf/ops/tasks.hpp>
 #include <tinytorch/benchmarking/submission.hpp>
 
@@ -83,10 +84,14 @@ inline void check_names(const Manifest& m) {
     } catch (const std::invalid_argument& e) {
       throw Refusal(kManifestFile, "scenario", "a known scenario", e.what());
     }
-    for (const std::string& b : m.benchmarks)
+    for (const std::string& b : m.benchmarks) {
       if (is_training(b) != (s == judge::name_of(judge::Scenario::time_to_quality)))
         throw Refusal(kManifestFile, "scenario",
                       "time_to_quality for training benchmarks (ttq-...), and only for them", b + " in " + s);
+      const std::string wrong =
+          scenario_complaint(judge::scenario_named(s), *judge::make_benchmark(b), m.division);
+      if (!wrong.empty()) throw Refusal(kManifestFile, "scenario", "another than " + s + ": " + wrong, s);
+    }
   }
 }
 

@@ -78,9 +78,10 @@ inline Action run_command(CLI::App& command) {
                       ", ttq: what the first entry learns, or krn: kernels, op by op. `run-training` and "
                       "`run-kernels` are the commands for the last two; these spellings go on working")
       ->capture_default_str();
-  command.add_option("--scenario", o->scenario,
-                     "single_stream (default), multi_stream, offline, server or generation; of ttq "
-                     "time_to_quality (default)");
+  command.add_option(
+      "--scenario", o->scenario,
+      "single_stream (default), multi_stream, offline, server, generation or shared_prefix; of ttq "
+      "time_to_quality (default)");
   detail::division_option(command, *o);
   detail::ops_option(command, *o, "of krn: these alone, joined by commas (default: all)");
   detail::worker_option(command, *o);

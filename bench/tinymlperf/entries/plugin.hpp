@@ -6,11 +6,15 @@
 //       return {my_model(query.inputs.at(0))};
 //     });
 //   }
+// serve_together() answers all queries that wait, at once, which pays for a model that is faster by batches.
+// An answer must not depend on the queries beside it (audit A15).
+//
 // serve() communicates with the judge through standard input and output. What the plugin itself prints goes
 // to the error output, which the judge keeps. The judge measures the time; a plugin reports no results.
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +36,8 @@ struct Query {
 };
 
 using Respond = std::function<Tensors(const Query&)>;
+// One answer for each query, in their order.
+using RespondTogether = std::function<std::vector<Tensors>(std::span<const Query>)>;
 // Called before the first query with a text of the judge, such as the name of the benchmark. It is not timed.
 using Prepare = std::function<void(std::string_view)>;
 
@@ -55,11 +61,13 @@ class Line {
       if (now > 0) sent += static_cast<size_t>(now);
     }
   }
-  // Returns nothing at the end of the input.
-  std::optional<channel::Frame> receive() {
+  // Returns nothing at the end of the input, or if nothing has arrived and `wait` is false.
+  std::optional<channel::Frame> receive(bool wait = true) {
     channel::Bytes piece(1 << 16);
     for (;;) {
       if (auto frame = reader_.next()) return frame;
+      pollfd arrived{in_, POLLIN, 0};
+      if (!wait && poll(&arrived, 1, 0) <= 0) return std::nullopt;
       const ssize_t got = read(in_, piece.data(), piece.size());
       if (got == 0) return std::nullopt;
       if (got < 0 && errno != EINTR) throw channel::ProtocolError("cannot read from the judge");
@@ -73,7 +81,30 @@ class Line {
       channel::Limits{uint64_t{1} << 40, uint64_t{1} << 30}};  // large, since the judge is trusted
 };
 
-inline void answer_all(Line& line, const Respond& respond, const Prepare& prepare) {
+inline Query query_of(Line& line, const channel::Frame& frame) {
+  const uint64_t id = frame.id;
+  return {id, channel::parse_tensors(frame.payload), [&line, id](const Tensor& piece) {
+            line.send(channel::Kind::token, id, channel::encode(std::span(&piece, 1)));
+          }};
+}
+
+// Answers the query of a frame together with those that wait behind it, `most` in all. The judge sends
+// nothing but queries while one is open.
+inline void answer_waiting(Line& line, const channel::Frame& first, const RespondTogether& respond,
+                           size_t most) {
+  std::vector<Query> queries{query_of(line, first)};
+  while (queries.size() < most) {
+    const auto next = line.receive(false);
+    if (!next) break;
+    queries.push_back(query_of(line, *next));
+  }
+  const std::vector<Tensors> answers = respond(queries);
+  if (answers.size() != queries.size()) throw std::runtime_error("expected one answer for each query");
+  for (size_t i = 0; i < answers.size(); ++i)
+    line.send(channel::Kind::answer, queries[i].id, channel::encode(answers[i]));
+}
+
+inline void answer_all(Line& line, const RespondTogether& respond, size_t most, const Prepare& prepare) {
   using channel::Kind;
   channel::Bytes version;
   channel::detail::append(version, channel::kVersion);
@@ -84,23 +115,20 @@ inline void answer_all(Line& line, const Respond& respond, const Prepare& prepar
       if (prepare) prepare(channel::text_of(frame->payload));
       line.send(Kind::ready, 0, {});
     } else {
-      const uint64_t id = frame->id;
-      const Query query{id, channel::parse_tensors(frame->payload), [&line, id](const Tensor& piece) {
-                          line.send(Kind::token, id, channel::encode(std::span(&piece, 1)));
-                        }};
-      line.send(Kind::answer, id, channel::encode(respond(query)));
+      answer_waiting(line, *frame, respond, most);
     }
   }
 }
 
 }  // namespace detail
 
-// Answers the judge's queries in order, until the judge sends done or closes the channel. Returns the exit
-// status for main(): 0, or 1 after an exception, whose text is sent to the judge.
-inline int serve(const Respond& respond, const Prepare& prepare = {}) {
+// Answers the judge's queries, those that wait together, at most `most` of them, until the judge sends done
+// or closes the channel. Returns the exit status for main(): 0, or 1 after an exception, whose text is sent
+// to the judge.
+inline int serve_together(const RespondTogether& respond, size_t most = 64, const Prepare& prepare = {}) {
   detail::Line line;
   try {
-    detail::answer_all(line, respond, prepare);
+    detail::answer_all(line, respond, most, prepare);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "plugin: %s\n", error.what());
@@ -110,6 +138,12 @@ inline int serve(const Respond& respond, const Prepare& prepare = {}) {
     }
     return 1;
   }
+}
+
+// Answers the judge's queries one by one, in order.
+inline int serve(const Respond& respond, const Prepare& prepare = {}) {
+  return serve_together(
+      [&](std::span<const Query> one) { return std::vector<Tensors>{respond(one.front())}; }, 1, prepare);
 }
 
 }  // namespace tinymlperf

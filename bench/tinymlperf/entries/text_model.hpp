@@ -1,11 +1,14 @@
 // The language model of an entry: the library's GPT-2 with its weights. It scores the byte after each of many
-// windows, or continues a prompt byte by byte with greedy decoding.
+// windows, or continues a prompt byte by byte with greedy decoding. What it computes for a prompt with a salt
+// is kept for later prompts with the same one.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <tinymlperf/entries/kept_prefixes.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinytorch/transformer/generate.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
@@ -54,11 +57,22 @@ class TextModel {
   // The logits of a part of score().
   tt::Tensor next(const tt::Tensor& windows) const { return next_logits(*gpt_, windows); }
 
-  // Calls token(byte) for each byte as soon as it is computed. Returns all of them.
+  // Calls token(byte) for each byte as soon as it is computed. Returns all of them. Without a salt nothing is
+  // kept.
   std::vector<uint8_t> continue_prompt(std::span<const uint8_t> prompt, int64_t bytes,
-                                       const std::function<void(uint8_t)>& token) const {
+                                       const std::function<void(uint8_t)>& token,
+                                       std::string_view salt = {}) {
     require_length(static_cast<int64_t>(prompt.size()) + bytes);
     const std::vector<int32_t> start(prompt.begin(), prompt.end());
+    if (!salt.empty()) {
+      if (!kept_) kept_ = std::make_unique<KeptPrefixes>(*gpt_);
+      std::vector<uint8_t> all;
+      kept_->continue_prompt(start, bytes, salt, [&](int32_t next) {
+        all.push_back(static_cast<uint8_t>(next));
+        token(all.back());
+      });
+      return all;
+    }
     const tt::Generated out = tt::generate(*gpt_, start,
                                            {.max_tokens = bytes,
                                             .sampling = {.temperature = 0},
@@ -77,6 +91,7 @@ class TextModel {
   }
   EntrySpec spec_;
   std::shared_ptr<tt::Gpt2> gpt_;
+  std::unique_ptr<KeptPrefixes> kept_;
 };
 
 // Loads a language model from the folder of its entry. Throws like load_entry().

@@ -43,9 +43,6 @@ Answer favour(size_t byte, float by) {
   a[byte] += by;
   return a;
 }
-channel::Tensor bytes_of(std::vector<uint8_t> bytes) {
-  return channel::make_tensor<uint8_t>(channel::DType::u8, {static_cast<int64_t>(bytes.size())}, bytes);
-}
 
 }  // namespace
 
@@ -109,46 +106,19 @@ TEST_CASE("windows follow from the seed, and the byte that is asked is not in th
     CHECK_THROWS_AS(other.draw(4, published), std::invalid_argument);
 }
 
-TEST_CASE("a generation: its prompt, that what was streamed is the answer, and each token the likeliest") {
+TEST_CASE(
+    "a generation: the beginnings of samples, the question before a token, and which is the likeliest") {
   const Drawn& d = drawn();
   const Generation* g = d.benchmark.generation();
   REQUIRE(g != nullptr);
   const size_t T = kContextBytes;
-  const auto prompt = g->prompt(2);
-  REQUIRE(prompt.size() == 2);
-  CHECK(prompt[0].shape == std::vector<int64_t>{1, kPromptBytes});
-  CHECK(prompt[1].values<int64_t>()[0] == g->tokens());
-  const auto first = prompt[0].values<uint8_t>();
-  CHECK(std::string(first.begin(), first.end()) == d.text.substr(2 * (T + 1), kPromptBytes));
-  CHECK(kPromptBytes + g->tokens() <= kContextBytes);
-
-  std::vector<uint8_t> continuation;
-  std::vector<channel::Tensors> streamed;
-  for (int64_t i = 0; i < g->tokens(); ++i) {
-    continuation.push_back(static_cast<uint8_t>('a' + i % 26));
-    streamed.push_back({bytes_of({continuation.back()})});
-  }
-  CHECK(g->check(streamed, {bytes_of(continuation)}) == continuation);
-  const auto refused = [&](std::vector<channel::Tensors> tokens, const channel::Tensors& answer) {
-    CHECK_THROWS_AS(g->check(tokens, answer), std::runtime_error);
-  };
-  auto fewer = streamed;
-  fewer.pop_back();
-  refused(fewer, {bytes_of(continuation)});                       // one not streamed
-  refused({{bytes_of(continuation)}}, {bytes_of(continuation)});  // all at once
-  auto other = streamed;
-  other[3] = {bytes_of({0})};
-  refused(other, {bytes_of(continuation)});  // another than in the answer
-  auto short_one = continuation;
-  short_one.pop_back();
-  refused(fewer, {bytes_of(short_one)});  // both shorter than asked
-  refused(streamed, {});
-  refused(streamed, {channel::make_tensor({1}, std::vector<float>{1})});
-
-  const auto before = g->before(2, continuation, 3);
+  CHECK(g->beginning(2, kPromptBytes) == d.text.substr(2 * (T + 1), kPromptBytes));
+  CHECK(g->beginning(2, 5) == d.text.substr(2 * (T + 1), 5));
+  CHECK_THROWS_AS((void)g->beginning(2, kPromptBytes + 1), std::logic_error);
+  const auto before = g->before("some text abc");
   const auto values = before.at(0).values<uint8_t>();
-  CHECK(std::string(values.begin(), values.end()) == d.text.substr(2 * (T + 1), kPromptBytes) + "abc");
-  CHECK(before.at(0).shape == std::vector<int64_t>{1, kPromptBytes + 3});
+  CHECK(std::string(values.begin(), values.end()) == "some text abc");
+  CHECK(before.at(0).shape == std::vector<int64_t>{1, 13});
   CHECK(g->likeliest(favour('d', 3), 'd'));
   CHECK_FALSE(g->likeliest(favour('d', 3), 'e'));
   CHECK(g->likeliest(uniform(), 'e'));  // as likely as any
@@ -162,7 +132,7 @@ TEST_CASE("a generation: its prompt, that what was streamed is the answer, and e
 TEST_CASE(
     "windows of varied lengths have those of the text before a checked token, and another byte is asked") {
   LanguageBenchmark b;
-  b.vary_lengths(true);
+  b.vary_lengths({kPromptBytes, 1, kGeneratedBytes});
   b.draw(2000, kSeed);
   const std::string text = tinytorch::grammar::text(2000 * (kContextBytes + 1), kSeed);
   std::vector<Answer> right, last;
@@ -189,8 +159,20 @@ TEST_CASE(
   const auto other = std::ranges::find_if(lengths, [&](int64_t n) { return n != lengths[0]; });
   const std::vector<int64_t> two{0, other - lengths.begin()};
   CHECK_THROWS_AS(b.inputs(two), std::logic_error);
-  b.vary_lengths(false);
+  b.vary_lengths({});
   CHECK(b.inputs(two).at(0).shape == std::vector<int64_t>{2, kContextBytes});
+  // Prompts of several lengths: half of them have one of the first two.
+  b.vary_lengths({kSharedBytes + 1, kUserBytes, kSharedGeneratedBytes});
+  int64_t few = 0;
+  for (int64_t s = 0; s < 2000; ++s) {
+    const std::vector<int64_t> one{s};
+    const int64_t n = b.inputs(one).at(0).shape.at(1);
+    CHECK(n > kSharedBytes);
+    CHECK(n < kContextBytes);
+    few += n <= kSharedBytes + 2 + kSharedGeneratedBytes - 1;
+  }
+  CHECK(few > 1000);
+  CHECK(few < 1800);
 }
 
 namespace {

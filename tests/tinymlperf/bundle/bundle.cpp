@@ -106,6 +106,10 @@ TEST_CASE("tier T0: a submission holds a model, its weights, and text files") {
   CHECK(holds(rules_refusal(m, files), "scenario"));
   m.scenarios = {"time_to_quality"};
   CHECK(holds(rules_refusal(m, files), "for training benchmarks"));
+  m.scenarios = {"generation"};
+  CHECK(holds(rules_refusal(m, files), "dig generates nothing"));
+  m.benchmarks = {"lm"}, m.division = "closed", m.scenarios = {"offline", "shared_prefix"};
+  CHECK(holds(rules_refusal(m, files), "it is for the division open"));
   m = test::manifest("mlp");
   // A plugin is refused, although the manifest declares tier T0.
   files.push_back({"plugin.cpp", "int main() {}\n"});

@@ -15,8 +15,10 @@
 //                    closed division are the baseline's (replay.hpp)
 //   A13 repeated     within the timed turns, repeated samples are answered no faster than new ones
 //   A14 text         generated text is likely by the baseline's scores (text_checks.hpp)
+//   A15 invariance   a server's answers do not depend on the queries that wait beside them (beside.hpp)
+//   A16 near misses  what is kept of a prompt serves no other prompt and no other salt
 //
-// A1 to A7, A13 and A14 of models are decided by results/measured_audits.hpp.
+// A1 to A7 and A13 to A16 of models are decided by results/measured_audits.hpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -28,12 +28,14 @@
 #include <tinymlperf/benchmarks/benchmark.hpp>
 #include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/match/audits.hpp>
+#include <tinymlperf/judge/match/beside.hpp>
 #include <tinymlperf/judge/match/cache_control.hpp>
 #include <tinymlperf/judge/match/compared_questions.hpp>
 #include <tinymlperf/judge/match/contender_process.hpp>
 #include <tinymlperf/judge/match/progress.hpp>
+#include <tinymlperf/judge/match/rate_search.hpp>
 #include <tinymlperf/judge/match/run_class.hpp>
-#include <tinymlperf/judge/match/text_checks.hpp>
+#include <tinymlperf/judge/match/text_turns.hpp>
 #include <tinymlperf/judge/scenarios/mixed_stream.hpp>
 #include <tinymlperf/judge/scenarios/plugin_system.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
@@ -49,8 +51,10 @@ struct Contender {
   double budget = 0;  // seconds for which its processes may still run
   // Answers by sample of the hidden set; empty: not answered yet.
   std::vector<Answer> graded;
-  std::optional<MixedStream> stream, prompts;  // prompts are not graded: they must not use up what is
-  TextChecks texts{0};
+  std::optional<MixedStream> stream;
+  std::optional<TextTurns> texts;  // where texts are continued; prompts are not graded
+  AnswersBeside beside{0};
+  double rate = 0;                     // of a server, in its last turn
   std::string marks;                   // per query of the present run: '1' if it was new
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
@@ -78,12 +82,12 @@ class Match {
   }
 
   void operator()(std::vector<Contender>& contenders) {
-    for (Benchmark* set : {&sets_.main, &sets_.fresh}) set->vary_lengths(scenario_ == Scenario::generation);
+    for (Benchmark* set : {&sets_.main, &sets_.fresh}) set->vary_lengths(lengths_in(scenario_));
     for (Contender& c : contenders) {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
       c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
-      c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
-      c.texts = TextChecks(seed_ ^ 0xA0761D6478BD642Fu);
+      if (generates(scenario_)) c.texts.emplace(scenario_, sets_.main, seed_);
+      c.beside = AnswersBeside(seed_ ^ 0x8EBC6AF09C88C6E3u);
       c.budget = budget_of(class_, scenario_ == Scenario::server);
       attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
@@ -99,7 +103,7 @@ class Match {
     }
     for (Contender& c : contenders) {
       tell({scenario_, step++, steps, 0, class_.blocks, c.record.name});
-      if (scenario_ == Scenario::generation) attempt(c, [&] { check_text(c); });
+      attempt(c, [&] { check_in_fresh_process(c); });
       attempt(c, [&] { conclude(c, contenders.front()); });
     }
     for (Contender& c : contenders) end_process(c);
@@ -175,8 +179,9 @@ class Match {
     const int64_t before = turn > 0 ? static_cast<int64_t>(c.record.turns.back().latencies.size()) : 0;
     c.stream->only_new(offline);
     const int64_t least = std::max<int64_t>(class_.queries / static_cast<int64_t>(rounds_), 3);
-    for (std::optional<MixedStream>* s : {&c.stream, &c.prompts})
-      (*s)->spread(due(turn), std::max(before, rounds_ > 1 ? least : class_.queries));
+    const int64_t queries = std::max(before, rounds_ > 1 ? least : class_.queries);
+    c.stream->spread(due(turn), queries);
+    if (c.texts) c.texts->spread(due(turn), queries);
     Plan plan{.scenario = scenario_,
               .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks * rounds_)),
               .queries = offline       ? 1
@@ -184,15 +189,20 @@ class Match {
                                        : class_.queries,
               .seed = seed_ + turn};
     c.marks.clear();
-    c.record.turns.push_back(scenario_ == Scenario::server       ? server_turn(c, questions, plan)
-                             : scenario_ == Scenario::generation ? generation_turn(c, plan)
-                                                                 : turn_of(run(c, questions, plan)));
-    if (!offline) c.record.evidence.first_time.push_back(c.marks);
+    c.record.turns.push_back(scenario_ == Scenario::server ? server_turn(c, questions, plan)
+                             : c.texts                     ? text_turn(c, plan)
+                                                           : turn_of(run(c, questions, plan)));
+    if (!offline) marks_of_turns(c).push_back(c.marks);
     c.stream->only_new(true);
     if (c.answered < due(turn))
       ask(c, questions, (due(turn) - c.answered + samples_per_query() - 1) / samples_per_query());
     c.stream->only_new(false);
     c.session->hold();
+  }
+
+  std::vector<std::string>& marks_of_turns(Contender& c) const {
+    Evidence& e = c.record.evidence;
+    return scenario_ == Scenario::shared_prefix ? e.prefixes : e.first_time;
   }
 
   // Queries that are not timed, in the same form as those that are.
@@ -213,62 +223,45 @@ class Match {
           if (last) answers[id] = tensors;
         });
     RunRecord record = run_scenario(system, plan);
+    const std::vector<bool> beside = asked_beside_others(record.queries);
     for (size_t q = 0; q < record.queries.size(); ++q) {
       const std::vector<int64_t>& samples = record.queries[q].samples;
       const std::vector<Answer> rows = rows_of(questions.set, answers[q], samples.size());
       for (size_t i = 0; i < rows.size(); ++i) questions.answered(samples[i], rows[i]);
+      if (plan.scenario == Scenario::server && beside[q]) c.beside.add(samples[0], rows[0]);
     }
     return record;
   }
 
-  static Turn turn_of(const RunRecord& record) {
-    Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
-    for (const QueryRecord& q : record.queries) {
-      if (q.tokens.empty()) continue;
-      turn.tokens.push_back(static_cast<int64_t>(q.tokens.size()));
-      turn.to_first.push_back(q.tokens.front() - q.due);
-    }
-    return turn;
-  }
-  // Prompts that are continued token by token. The text is checked after the last turn (check_text).
-  Turn generation_turn(Contender& c, Plan plan) {
-    const Generation& text = *sets_.main.generation();
-    plan.samples = sets_.main.size();
+  // Prompts that are continued token by token. The text is checked after the last turn.
+  Turn text_turn(Contender& c, Plan plan) {
     plan.patience = class_.patience;
-    plan.next_samples = [&c](int64_t k) { return next_of(c, *c.prompts, k); };
-    std::vector<std::vector<channel::Tensors>> streamed;
-    std::vector<channel::Tensors> answers;
-    PluginSystem system(
-        *c.session, [&](std::span<const int64_t> samples) { return text.prompt(samples.front()); },
-        [&](uint64_t id, bool last, const channel::Tensors& tensors) {
-          streamed.resize(std::max<size_t>(streamed.size(), id + 1));
-          answers.resize(streamed.size());
-          last ? void(answers[id] = tensors) : streamed[id].push_back(tensors);
-        });
-    const RunRecord record = run_scenario(system, plan);
-    for (size_t q = 0; q < record.queries.size(); ++q)
-      c.texts.add(record.queries[q].samples.front(), checked_text(c.record, text, streamed[q], answers[q]));
-    return turn_of(record);
+    return turn_of(c.texts->run(*c.session, plan, c.record, c.marks));
   }
-  // Asks for the text again in a process that saw no prompt.
-  void check_text(Contender& c) {
+  // Asks a process that has seen no prompt and no load about texts, and about answers of a server.
+  void check_in_fresh_process(Contender& c) {
+    if (!c.texts && scenario_ != Scenario::server) return;
     replace_process(
         c, [&](Contender& fresh) { fresh.session->prepare(sets_.main.id(), 30), fresh.session->hold(); });
     c.session->resume();
-    check_texts(*c.session, sets_.main, c.texts.kept(), class_.patience, seed_,
-                [&](int64_t sample, const Answer& answer) { grade(c, sample, answer); });
-    c.compared += static_cast<int64_t>(c.texts.kept().size());
+    if (c.texts) {
+      check_texts(*c.session, sets_.main, c.texts->kept(), class_.patience, seed_,
+                  [&](int64_t sample, const Answer& answer) { grade(c, sample, answer); });
+      c.compared += std::ssize(c.texts->kept());
+    } else {
+      check_alone(*c.session, sets_.main, c.beside.kept(), class_.patience, c.record);
+    }
     c.session->hold();
   }
   // Returns the floor of audit A14. A baseline that fails here is out.
   std::optional<double> score_text(Contender& c, Contender& baseline) {
-    if (scenario_ != Scenario::generation) return {};
+    if (!c.texts) return {};
     const auto floor = text_floor(sets_.main.floor(), c.record, baseline.record);
     if (!floor) return {};
     attempt(baseline, [&] {
       baseline.session->resume();
       c.record.evidence.text_bits =
-          bits_of_texts(*baseline.session, sets_.main, c.texts.kept(), class_.patience);
+          bits_of_texts(*baseline.session, sets_.main, c.texts->kept(), class_.patience);
       baseline.session->hold();
     });
     if (!baseline.record.out.empty())
@@ -280,24 +273,23 @@ class Match {
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
     const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
     plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
+    if (!(c.rate > 0)) {
+      const RunRecord alone = run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = 5});
+      c.rate = 2 * easy_rate(tinytorch::statistics::median(latencies(alone)));
+    }
     Turn best;
     std::string marks;
-    best.rate = highest_rate(
-        [&](double rate) {
-          plan.rate = rate;
-          ++plan.seed;
-          c.marks.clear();
-          const int64_t left = due(c.record.turns.size()) - c.stream->asked();  // each run gets new samples
-          c.stream->spread(c.stream->asked() + std::max<int64_t>(left / 4, 0), plan.queries);
-          const RunRecord record = run(c, questions, plan);
-          const bool good = keeps_bound(record, percent, sets_.main.server_bound());
-          if (good || best.latencies.empty()) {
-            const double rate_before = best.rate;
-            best = turn_of(record), best.rate = rate_before, marks = c.marks;
-          }
-          return good;
-        },
-        1, 1e6, 0.05);
+    best.rate = c.rate = highest_rate_near(std::max(1.0, c.rate / 2), [&](double rate) {
+      plan.rate = rate;
+      ++plan.seed;
+      c.marks.clear();
+      const int64_t left = due(c.record.turns.size()) - c.stream->asked();  // each run gets new samples
+      c.stream->spread(c.stream->asked() + std::max<int64_t>(left / 4, 0), plan.queries);
+      const RunRecord record = run(c, questions, plan);
+      const bool good = keeps_bound(record, percent, sets_.main.server_bound());
+      if (good || best.latencies.empty()) best = turn_of(record), marks = c.marks;
+      return good;
+    });
     if (!(best.rate > 0))
       throw std::runtime_error(fmt::format("one query per second is not answered within {:g} s (p{:g})",
                                            sets_.main.server_bound(), percent));
@@ -316,7 +308,7 @@ class Match {
     c.record.wins = quality.wins;
     Evidence& evidence = c.record.evidence;
     evidence.clock = reference_;
-    if (scenario_ == Scenario::generation) evidence.tokens = sets_.main.generation()->tokens();
+    if (c.texts) evidence.tokens = c.texts->tokens();
     const std::vector<int64_t> first{0};
     double bytes = 0;
     for (const channel::Tensor& t : sets_.main.inputs(first)) bytes += static_cast<double>(t.bytes.size());
@@ -354,11 +346,18 @@ class Match {
       std::vector<AuditResult> all =
           measured_audits(scenario_, c.record.turns, c.record.evidence, text_floor);
       const bool open = std::ranges::any_of(
-          all, [](const AuditResult& a) { return !is_decided(a) && (a.id == "A2" || a.id == "A3"); });
+          all, [](const AuditResult& a) { return !is_decided(a) && is_asked_again(a.id); });
       if (!open || look == kLooks || clock() - start > std::max(3.0, class_.seconds)) return all;
       // No sample of a fresh set may repeat.
       sets_.fresh.draw(sets_.fresh.size(), seed_ ^ (0xE7037ED1A0B428DBu * static_cast<uint64_t>(look)));
     }
+  }
+
+  // Prompts for audit A16.
+  void more_prompts(Contender& c) {
+    c.marks.clear();
+    c.record.evidence.prompts.push_back(text_turn(c, {.scenario = scenario_, .seconds = 0, .queries = 300}));
+    c.record.evidence.prefixes.push_back(c.marks);
   }
 
   void compare_questions(Contender& c, uint64_t look) {
@@ -370,6 +369,7 @@ class Match {
           if (form != Scenario::offline) ask(c, questions, 1);
           return turn_of(run(c, questions, {.scenario = form, .seconds = 0, .queries = queries}));
         });
+    if (scenario_ == Scenario::shared_prefix && look > 1) more_prompts(c);
     c.session->hold();
   }
 

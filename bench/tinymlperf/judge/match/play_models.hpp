@@ -10,6 +10,7 @@
 #include <tinymlperf/judge/match/peak_memory.hpp>
 #include <tinymlperf/judge/match/replay.hpp>
 #include <tinymlperf/judge/match/run_setup.hpp>
+#include <tinymlperf/judge/scenarios/scenario_rules.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -74,8 +75,8 @@ inline judge::RunDocument play_models(const RunOptions& o) {
     return judge::make_benchmark(o.benchmark);
   };
   const auto benchmark = make();
-  if (scenario == judge::Scenario::generation && !benchmark->generation())
-    throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
+  if (const std::string wrong = scenario_complaint(scenario, *benchmark, o.division); !wrong.empty())
+    throw std::invalid_argument("--scenario " + o.scenario + ": " + wrong);
   const sandbox::Offers offers = sandbox_of_machine(o.real_time);
   const uint64_t seed = seed_of(o);
   const int64_t hidden = o.hidden.value_or(run_class.hidden);

@@ -30,8 +30,8 @@ inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512},
 inline size_t rounds_of(const RunClass& c, Scenario s) {
   return s == Scenario::offline || s == Scenario::server ? 1 : c.rounds;
 }
-// The budget of a contender. In each of its turns a server is asked at 1, 2, 4, ... queries a second until it
-// is too slow; the first of these rates take two seconds for each query.
+// The budget of a contender. In each of its turns a server that is slow is asked at 1, 2, 4, ... queries a
+// second until it is too slow; the first of these rates take two seconds for each query.
 inline double budget_of(const RunClass& c, bool server) {
   using tinytorch::statistics::samples_to_certify;
   const int64_t certified = samples_to_certify(c.queries >= samples_to_certify(99) ? 99 : 90);

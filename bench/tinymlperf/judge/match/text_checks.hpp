@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <tinymlperf/benchmarks/benchmark.hpp>
+#include <tinymlperf/benchmarks/prompt.hpp>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
@@ -27,11 +28,11 @@
 namespace tinymlperf::judge {
 
 // The continuation of a streamed answer; a failure is audit A4.
-inline std::vector<uint8_t> checked_text(ContenderRecord& record, const Generation& text,
-                                         const std::vector<channel::Tensors>& streamed,
-                                         const channel::Tensors& answer) {
+inline std::string checked_text(ContenderRecord& record, int64_t tokens,
+                                const std::vector<channel::Tensors>& streamed,
+                                const channel::Tensors& answer) {
   try {
-    return text.check(streamed, answer);
+    return continuation_of(tokens, streamed, answer);
   } catch (const std::runtime_error& e) {
     record.audits.push_back({"A4", "output length", false, e.what()});
     throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
@@ -39,11 +40,11 @@ inline std::vector<uint8_t> checked_text(ContenderRecord& record, const Generati
 }
 
 struct TextCheck {
-  int64_t sample;  // whose prompt was continued
-  std::vector<uint8_t> continuation;
+  std::string prompt, continuation;
   size_t place;  // of the checked token in the continuation
 
-  uint8_t token() const { return continuation[place]; }
+  uint8_t token() const { return static_cast<uint8_t>(continuation[place]); }
+  std::string before() const { return prompt + continuation.substr(0, place); }
 };
 
 // One place of each continuation; of many continuations, a random selection.
@@ -51,11 +52,11 @@ class TextChecks {
  public:
   explicit TextChecks(uint64_t seed) : random_(seed) {}
 
-  void add(int64_t sample, std::vector<uint8_t> continuation) {
+  void add(std::string prompt, std::string continuation) {
     constexpr uint64_t kMost = 512;
     const auto place = static_cast<size_t>(
         place_of(random_.below(uint64_t{1} << 32), static_cast<int64_t>(continuation.size())));
-    TextCheck check{sample, std::move(continuation), place};
+    TextCheck check{std::move(prompt), std::move(continuation), place};
     ++seen_;
     if (kept_.size() < kMost) return kept_.push_back(std::move(check));
     if (const uint64_t at = random_.below(seen_); at < kMost) kept_[at] = std::move(check);
@@ -92,8 +93,7 @@ inline void check_texts(channel::Session& session, const Benchmark& set, std::sp
       continue;
     }
     const TextCheck& c = checks[order[id]];
-    const Answer scores =
-        answer_of(session, id, set, text.before(c.sample, c.continuation, c.place), patience);
+    const Answer scores = answer_of(session, id, set, text.before(c.before()), patience);
     if (!text.likeliest(scores, c.token()))
       throw std::runtime_error("token " + std::to_string(c.place + 1) +
                                " of a continuation is not the one that it calls the likeliest");
@@ -105,10 +105,9 @@ inline std::vector<double> bits_of_texts(channel::Session& session, const Benchm
                                          std::span<const TextCheck> checks, double patience) {
   const Generation& text = *set.generation();
   std::vector<double> out;
-  for (const TextCheck& c : checks) {
-    const auto question = text.before(c.sample, c.continuation, c.place);
-    out.push_back(text.bits(answer_of(session, out.size(), set, question, patience), c.token()));
-  }
+  for (const TextCheck& c : checks)
+    out.push_back(
+        text.bits(answer_of(session, out.size(), set, text.before(c.before()), patience), c.token()));
   return out;
 }
 

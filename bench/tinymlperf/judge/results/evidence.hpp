@@ -3,14 +3,16 @@
 // In run.json, for a contender that was audited:
 //   "evidence": {"answered": 512, "compared": 900, "tokens": 0, "least_seconds": 1e-7, "clock": [1e-4, ...],
 //                "known": [turn, ...], "same": [turn, ...], "fresh": [turn, ...],
-//                "first_time": ["100110", ...], "text_bits": [],
+//                "first_time": ["100110", ...], "text_bits": [], "beside": 256, "prefixes": ["0112", ...],
 //                "caches": {"bytes": 268435456, "fresh": [2e-4, ...], "again": [...], "known": [...]}}
-// "caches" is there only if repeated samples were so much faster that a control was measured.
+// "beside" is there only for a server, "prefixes" and "prompts" (turns) only in the scenario shared_prefix,
+// and "caches" only if repeated samples were so much faster that a control was measured.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tinymlperf/support/json_fields.hpp>
@@ -32,15 +34,22 @@ struct CacheEffect {
 
 struct Evidence {
   int64_t answered = 0, compared = 0;  // samples with an answer; later answers that were compared with it
-  int64_t tokens = 0;                  // tokens of a continuation, in the scenario `generation`; otherwise 0
+  int64_t tokens = 0;                  // tokens of a continuation, where texts are continued; otherwise 0
   double least_seconds = 0;            // what a sample takes at the machine's measured peak; 0: not known
   std::vector<double> clock = {};      // seconds of a fixed piece of work, before each turn of the match
   std::vector<Turn> known = {}, same = {}, fresh = {};  // turns of the audits A2 and A3
   // Each turn of the match has a text with a character for each query: '1' if it held a sample that was never
   // asked before (audit A13).
   std::vector<std::string> first_time = {};
-  // In the scenario `generation`, these are the bits of some tokens by the baseline's scores (audit A14).
+  // Where texts are continued, these are the bits of some tokens by the baseline's scores (audit A14).
   std::vector<double> text_bits = {};
+  // The number of a server's answers beside other queries that were compared with those of a process that was
+  // asked alone (audit A15).
+  std::optional<int64_t> beside = {};
+  // In the scenario shared_prefix: the PrefixMarks of each turn of the match, and then of each turn of
+  // `prompts`, which audit A16 asked on top.
+  std::vector<std::string> prefixes = {};
+  std::vector<Turn> prompts = {};
   CacheEffect caches = {};
 
   bool empty() const { return answered == 0 && known.empty(); }
@@ -74,9 +83,9 @@ inline Turn read_turn(const Json& j, const std::string& of) {
   return t;
 }
 
-inline constexpr const char* kEvidenceTurns[] = {"known", "same", "fresh"};
+inline constexpr const char* kEvidenceTurns[] = {"known", "same", "fresh", "prompts"};
 inline constexpr std::vector<Turn> Evidence::*kEvidenceMembers[] = {&Evidence::known, &Evidence::same,
-                                                                    &Evidence::fresh};
+                                                                    &Evidence::fresh, &Evidence::prompts};
 
 }  // namespace detail
 
@@ -84,7 +93,10 @@ inline Json to_json(const Evidence& e) {
   Json out{{"answered", e.answered},           {"compared", e.compared}, {"tokens", e.tokens},
            {"least_seconds", e.least_seconds}, {"clock", e.clock},       {"first_time", e.first_time},
            {"text_bits", e.text_bits}};
-  for (size_t i = 0; i < 3; ++i) {
+  if (e.beside) out["beside"] = *e.beside;
+  if (!e.prefixes.empty()) out["prefixes"] = e.prefixes;
+  for (size_t i = 0; i < 4; ++i) {
+    if (i == 3 && e.prefixes.empty()) continue;
     Json turns = Json::array();
     for (const Turn& t : e.*detail::kEvidenceMembers[i]) turns.push_back(to_json(t));
     out[detail::kEvidenceTurns[i]] = turns;
@@ -124,8 +136,12 @@ inline Evidence read_evidence(const Json& j, const std::string& of) {
   e.text_bits = j.at("text_bits").get<std::vector<double>>();
   if (!std::ranges::all_of(e.text_bits, [](double x) { return x >= 0 && std::isfinite(x); }))
     throw std::invalid_argument("run file: " + of + ": bits of a text are numbers from 0 on");
-  for (size_t i = 0; i < 3; ++i)
-    for (const Json& t : j.at(detail::kEvidenceTurns[i]))
+  if (j.contains("beside")) e.beside = whole(j.at("beside"));
+  if (e.beside.value_or(0) < 0)
+    throw std::invalid_argument("run file: " + of + ": its evidence holds impossible numbers");
+  e.prefixes = j.value("prefixes", e.prefixes);
+  for (size_t i = 0; i < 4; ++i)
+    for (const Json& t : i == 3 && e.prefixes.empty() ? Json::array() : j.at(detail::kEvidenceTurns[i]))
       (e.*detail::kEvidenceMembers[i]).push_back(detail::read_turn(t, of));
   if (j.contains("caches")) e.caches = detail::read_caches(j.at("caches"), of);
   return e;

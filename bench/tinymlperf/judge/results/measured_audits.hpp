@@ -1,16 +1,16 @@
-// The audits A1 to A7, A13 and A14 of a match of models, decided from numbers that the run holds
+// The audits A1 to A7 and A13 to A16 of a match of models, decided from numbers that the run holds
 // (evidence.hpp). The judge and `verify` call the same functions, so an audit that was edited, added or
 // removed is found.
 //
-// A2, A3 and A13 measure a gain, and compare its interval with a bound (MLPerf's: inference_policies,
+// A2, A3, A13 and A16 measure a gain, and compare its interval with a bound (MLPerf's: inference_policies,
 // compliance TEST04 and TEST05). There are three outcomes:
 //
 //   failed        the whole interval is above the bound, and above what the machine's caches alone can
 //                 gain: neither noise nor a large table accuses anybody
 //   passed        a gain of a tenth more than the bound is excluded
-//   not decided   the samples are too few for this noise. The match measures A2 and A3 again, up to kLooks
-//                 times, and their turns are pooled. What is still not decided is held for review, and so
-//                 is a gain that caches can explain
+//   not decided   the samples are too few for this noise. The match measures A2, A3 and A16 again, up to
+//                 kLooks times, and their turns are pooled. What is still not decided is held for review, and
+//                 so is a gain that caches can explain
 //
 // Repeated samples of an honest program are faster, too, if its table is larger than the caches. So a
 // suspicion is compared with an honest control of the same size (match/cache_control.hpp).
@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <tinymlperf/judge/results/run_document.hpp>
+#include <tinymlperf/judge/scenarios/shared_prompts.hpp>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
 #include <utility>
 #include <vector>
@@ -194,6 +195,58 @@ inline AuditResult text_audit(const std::vector<double>& bits, double floor) {
   return out;
 }
 
+// The answers of a server that were given beside other queries, by how many of them were compared with those
+// of a process that was asked alone. Each that differed put its contender out (match/beside.hpp).
+inline AuditResult invariance_audit(int64_t compared) {
+  AuditResult out{"A15", "batch invariance", compared > 0, ""};
+  out.detail = compared > 0 ? fmt::format(
+                                  "{} answers that were given beside other queries are those of a "
+                                  "process that was asked alone",
+                                  compared)
+                            : std::string(kNotMade) + "no query waited beside another";
+  return out;
+}
+
+// Seconds to the first token, of the first prompts of groups beside near misses of one kind.
+inline detail::Pairs near_miss_pairs(const std::vector<const Turn*>& turns,
+                                     const std::vector<std::string>& prefixes, char kind) {
+  detail::Pairs pairs;
+  for (size_t t = 0; t < turns.size(); ++t) {
+    std::vector<double> seconds;
+    std::string marks;
+    for (size_t q = 0; q < prefixes[t].size(); ++q) {
+      if (prefixes[t][q] != PrefixMark::kFirst && prefixes[t][q] != kind) continue;
+      seconds.push_back(turns[t]->to_first[q]), marks += prefixes[t][q] == kind ? '0' : '1';
+    }
+    pairs.add(seconds, marks);
+  }
+  pairs.shrink(300);
+  return pairs;
+}
+
+// Near misses that share no beginning with what their salt has seen: whoever has their first token sooner
+// than that of the first prompts of groups reuses what another prompt or another salt has left.
+inline AuditResult near_miss_audit(const std::vector<Turn>& turns, const Evidence& e) {
+  AuditResult out{"A16", "near misses", false, "its marks do not fit its turns"};
+  std::vector<const Turn*> all;
+  for (const std::vector<Turn>* some : {&turns, &e.prompts})
+    for (const Turn& t : *some) all.push_back(&t);
+  if (e.prefixes.size() != all.size()) return out;
+  for (size_t t = 0; t < all.size(); ++t)
+    if (e.prefixes[t].size() != all[t]->to_first.size()) return out;
+  const auto of_kind = [&](char kind, const std::string& what) {
+    const detail::Pairs pairs = near_miss_pairs(all, e.prefixes, kind);
+    std::optional<Interval> gain;
+    if (!pairs.fresh.empty())
+      gain = tinytorch::statistics::paired_ratio(pairs.fresh, pairs.again, kConfidence);
+    return decide(out.id, out.name, gain, 1.2, what + " have their first token", {});
+  };
+  const AuditResult start = of_kind(PrefixMark::kOtherStart, "prompts with another first byte"),
+                    salt = of_kind(PrefixMark::kOtherSalt, "prompts with another salt");
+  const bool start_is_worse = !start.passed && (salt.passed || is_decided(start));
+  return start_is_worse ? start : salt;
+}
+
 // An answer over a pipe has left its sender and cannot change.
 inline AuditResult fingerprint_audit(int64_t answers) {
   return {"A5", "output fingerprint", answers > 0,
@@ -227,7 +280,7 @@ inline AuditResult clock_audit(std::span<const double> reference_seconds) {
 
 // The questions of A2 and A3 are asked one by one where a scenario's own timing or question does not fit.
 inline Scenario audited_form(Scenario s) {
-  return s == Scenario::server || s == Scenario::generation ? Scenario::single_stream : s;
+  return s == Scenario::server || generates(s) ? Scenario::single_stream : s;
 }
 
 // True if it puts its contender out. The clock describes the machine.
@@ -238,8 +291,11 @@ inline bool accuses(const AuditResult& a) {
 // True if it puts its contender out unless caches explain the gain.
 inline bool is_about_gain(const AuditResult& a) { return a.id == "A2" || a.id == "A3" || a.id == "A13"; }
 
+// True if the match asks its questions again while it is not decided.
+inline bool is_asked_again(const std::string& id) { return id == "A2" || id == "A3" || id == "A16"; }
+
 // Computes the measured audits in the order in which a record holds them. `floor` is that of text_floor(),
-// for the scenario `generation`.
+// where texts are continued.
 inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Turn>& turns, const Evidence& e,
                                                 std::optional<double> floor) {
   const Scenario form = audited_form(s);
@@ -248,12 +304,15 @@ inline std::vector<AuditResult> measured_audits(Scenario s, const std::vector<Tu
     out.push_back(same_sample_audit(form, e.known, e.same, e.caches));
     out.push_back(other_seed_audit(form, e.known, e.fresh, e.caches));
   }
-  if (s == Scenario::generation) out.push_back(length_audit(turns, e.tokens));
+  if (generates(s)) out.push_back(length_audit(turns, e.tokens));
   out.push_back(fingerprint_audit(e.answered + e.compared));
   out.push_back(floor_audit(turns, e.least_seconds));
   out.push_back(clock_audit(e.clock));
-  if (s != Scenario::offline) out.push_back(repeated_audit(turns, e.first_time, e.caches));
-  if (s == Scenario::generation && floor) out.push_back(text_audit(e.text_bits, *floor));
+  const bool keeps = s == Scenario::shared_prefix;  // what was kept may be used again
+  if (s != Scenario::offline && !keeps) out.push_back(repeated_audit(turns, e.first_time, e.caches));
+  if (generates(s) && floor) out.push_back(text_audit(e.text_bits, *floor));
+  if (e.beside) out.push_back(invariance_audit(*e.beside));
+  if (keeps) out.push_back(near_miss_audit(turns, e));
   return out;
 }
 

@@ -69,6 +69,8 @@ inline Measure measure_of(Scenario s) {
       return {"rate within the bound", "queries/s", true};
     case Scenario::generation:
       return {"time per token", "s", false};
+    case Scenario::shared_prefix:
+      return {"time per token with its prompt", "s", false};
     case Scenario::time_to_quality:
       return {"time to quality", "s", false};
   }
@@ -82,7 +84,7 @@ inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   if (s == Scenario::offline) return Quantity::throughput;
   if (s == Scenario::server) return Quantity::rate;
   if (s == Scenario::multi_stream) return Quantity::p99_latency;
-  return s == Scenario::generation ? Quantity::time_per_token : Quantity::p90_latency;
+  return generates(s) ? Quantity::time_per_token : Quantity::p90_latency;
 }
 
 inline double value_of(Scenario s, const Turn& turn) {
@@ -190,11 +192,11 @@ inline std::vector<double> values_of(Scenario s, const ContenderRecord& c) {
 
 inline Scenario scenario_named(const std::string& name) {
   for (const auto s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline, Scenario::server,
-                       Scenario::generation, Scenario::time_to_quality})
+                       Scenario::generation, Scenario::shared_prefix, Scenario::time_to_quality})
     if (name == name_of(s)) return s;
   throw std::invalid_argument("there is no scenario \"" + name +
                               "\"; there are single_stream, multi_stream, offline, server, generation, "
-                              "time_to_quality");
+                              "shared_prefix, time_to_quality");
 }
 
 inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord& baseline) {

@@ -1,6 +1,6 @@
 // Recomputes the published numbers of a run.json from its samples, for models and for kernels.
 //
-// Values, ratios, qualities with their intervals, and the audits A1 to A7, A13 and A14 follow from the
+// Values, ratios, qualities with their intervals, and the audits A1 to A7 and A13 to A16 follow from the
 // samples and from the evidence. Everything else is covered by the chain of digests alone (hash_chain.hpp).
 #pragma once
 
@@ -32,7 +32,8 @@ inline std::optional<judge::Interval> quality_from_samples(const judge::Contende
 }
 
 inline bool is_measured_audit(const std::string& id) {
-  return id == "A13" || id == "A14" || (id.size() == 2 && id[0] == 'A' && id[1] >= '1' && id[1] <= '7');
+  const bool late = id.size() == 3 && id.starts_with("A1") && id[2] >= '3' && id[2] <= '6';
+  return late || (id.size() == 2 && id[0] == 'A' && id[1] >= '1' && id[1] <= '7');
 }
 
 // A failed audit other than the clock's puts its contender out, and the reason names it.
@@ -109,6 +110,8 @@ inline std::string unfounded(const Json& document) {
   for (const judge::ContenderRecord& c : d->contenders) {
     if (!c.out.empty()) continue;
     if (c.evidence.empty()) return Json(c.name).dump() + ": it takes part without the evidence of its audits";
+    if (d->scenario == judge::Scenario::server && !c.evidence.beside)
+      return Json(c.name).dump() + ": it takes part without the evidence of audit A15";
     if (c.credit.empty() && c.minus_bits.empty() && c.wins.positives.empty())
       return Json(c.name).dump() + ": its quality has no samples";
   }

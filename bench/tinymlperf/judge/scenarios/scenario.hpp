@@ -5,6 +5,7 @@
 //   offline          everything at once                                 samples per second
 //   server           one sample at random moments (a Poisson process)   most queries per second in a bound
 //   generation       one prompt, answered token by token                time to first token and per token
+//   shared_prefix    the same, for prompts that begin alike             the same (shared_prompts.hpp)
 //   time_to_quality  data to learn from (match/training_match.hpp)      seconds to the quality
 //
 // The latency of a server's query counts from the moment it was due, not from when it could be sent: a system
@@ -20,16 +21,27 @@
 #include <string>
 #include <tinytorch/benchmarking/open_loop.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
+#include <tinytorch/benchmarking/turns.hpp>
 #include <unordered_map>
 #include <vector>
 
 namespace tinymlperf::judge {
 
-enum class Scenario { single_stream, multi_stream, offline, server, generation, time_to_quality };
+enum class Scenario {
+  single_stream,
+  multi_stream,
+  offline,
+  server,
+  generation,
+  shared_prefix,
+  time_to_quality
+};
+// The scenarios in which texts are continued.
+inline bool generates(Scenario s) { return s == Scenario::generation || s == Scenario::shared_prefix; }
 
 inline const char* name_of(Scenario s) {
-  constexpr const char* kNames[] = {"single_stream", "multi_stream", "offline",
-                                    "server",        "generation",   "time_to_quality"};
+  constexpr const char* kNames[] = {"single_stream", "multi_stream",  "offline",        "server",
+                                    "generation",    "shared_prefix", "time_to_quality"};
   return kNames[static_cast<int>(s)];
 }
 
@@ -202,6 +214,17 @@ inline int64_t samples_answered(const RunRecord& run) {
   int64_t samples = 0;
   for (const QueryRecord& q : run.queries) samples += static_cast<int64_t>(q.samples.size());
   return samples;
+}
+
+// The run as a turn of a match.
+inline tinytorch::benchmarking::Turn turn_of(const RunRecord& run) {
+  tinytorch::benchmarking::Turn turn{run.seconds, samples_answered(run), latencies(run), 0, {}, {}};
+  for (const QueryRecord& q : run.queries) {
+    if (q.tokens.empty()) continue;
+    turn.tokens.push_back(static_cast<int64_t>(q.tokens.size()));
+    turn.to_first.push_back(q.tokens.front() - q.due);
+  }
+  return turn;
 }
 
 // Seconds to the first token of each query, and from there per further token.

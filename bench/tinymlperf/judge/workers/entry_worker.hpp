@@ -48,8 +48,9 @@ inline tt::Tensor answer_of(const EntrySpec& spec, const Forward& forward, const
   return restoration_errors(forward, windows).to(tt::DType::f32).reshape({x.size(0), 1});
 }
 
-// Windows of bytes are scored; a prompt with a number of tokens is continued by as many tokens.
-inline Tensors answer_of(const TextModel& model, const Forward& next, const Query& query) {
+// Windows of bytes are scored; a prompt with a number of tokens is continued by as many tokens, and what is
+// computed for it is kept if it has a salt.
+inline Tensors answer_of(TextModel& model, const Forward& next, const Query& query) {
   const channel::Tensor& bytes = query.inputs.at(0);
   if (query.inputs.size() == 1) {
     const auto values = bytes.values<uint8_t>();
@@ -59,10 +60,13 @@ inline Tensors answer_of(const TextModel& model, const Forward& next, const Quer
   if (model.spec().compile)
     throw std::invalid_argument(
         "model.json: compile: a text is continued token by token, which is not compiled\n  hint: take the "
-        "option out for the scenario generation");
+        "option out for the scenarios generation and shared_prefix");
+  std::string salt;
+  if (query.inputs.size() > 2)
+    for (const uint8_t byte : query.inputs[2].values<uint8_t>()) salt += static_cast<char>(byte);
   const std::vector<uint8_t> out = model.continue_prompt(
       bytes.values<uint8_t>(), query.inputs[1].values<int64_t>()[0],
-      [&](uint8_t byte) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&byte, 1))); });
+      [&](uint8_t byte) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&byte, 1))); }, salt);
   return {make_tensor<uint8_t>(DType::u8, {static_cast<int64_t>(out.size())}, out)};
 }
 

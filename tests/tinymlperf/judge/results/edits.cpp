@@ -53,7 +53,7 @@ void alter(Json& leaf) {
 
 TEST_CASE("a run as its judge writes it is verified, in every scenario of turns") {
   for (const Scenario s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline,
-                           Scenario::server, Scenario::generation}) {
+                           Scenario::server, Scenario::generation, Scenario::shared_prefix}) {
     CAPTURE(name_of(s));
     const Json file = to_json(test::audited_run(s));
     CHECK(tinymlperf::detail::file_complaint(file.dump(1) + "\n", file, "") == "");
@@ -150,6 +150,64 @@ TEST_CASE("the bits of generated text cannot be edited or left out") {
                     doctest::Contains("bits of a text are numbers from 0 on"));
   CHECK_THROWS_WITH(found([](Json& c) { c["evidence"].erase("text_bits"); }), doctest::Contains("text_bits"));
   CHECK(says(found([](Json& c) { c["audits"].erase(c["audits"].size() - 1); }), "audit A14 is missing"));
+}
+
+TEST_CASE(
+    "a server that was never asked alone takes part nowhere, and near misses cannot be edited or left out") {
+  const Json server = to_json(test::audited_run(Scenario::server));
+  const auto of_server = [&](const std::function<void(Json&)>& edit) {
+    return resealed(server, [&](Json& j) { edit(j["contenders"][1]); });
+  };
+  CHECK(of_server([](Json&) {}) == "");
+  CHECK(says(of_server([](Json& c) { c["evidence"]["beside"] = 81; }), "audit A15"));
+  CHECK(says(of_server([](Json& c) { c["audits"].erase(c["audits"].size() - 1); }), "audit A15 is missing"));
+  CHECK(says(of_server([](Json& c) { c["evidence"].erase("beside"); }), "audit A15 does not follow"));
+  CHECK(says(
+      of_server([](Json& c) { c["evidence"].erase("beside"), c["audits"].erase(c["audits"].size() - 1); }),
+      "without the evidence of audit A15"));
+  CHECK_THROWS_WITH(of_server([](Json& c) { c["evidence"]["beside"] = -1; }),
+                    doctest::Contains("impossible"));
+
+  const Json shared = to_json(test::audited_run(Scenario::shared_prefix));
+  const auto of_shared = [&](const std::function<void(Json&)>& edit) {
+    return resealed(shared, [&](Json& j) { edit(j["contenders"][1]); });
+  };
+  CHECK(of_shared([](Json&) {}) == "");
+  CHECK(says(of_shared([](Json& c) { c["evidence"]["prefixes"].erase(3); }), "audit A16"));
+  CHECK(says(of_shared([](Json& c) { c["evidence"]["prefixes"][0] = "0213"; }), "audit A16"));
+  CHECK(says(of_shared([](Json& c) { c["audits"].erase(c["audits"].size() - 1); }), "audit A16 is missing"));
+  CHECK(of_shared([](Json& c) { c["evidence"].erase("prefixes"); }) != "");
+}
+
+TEST_CASE("near misses of either kind that are fast fail, and later prompts and other ends may be fast") {
+  RunDocument d = test::audited_run(Scenario::shared_prefix);
+  ContenderRecord& c = d.contenders[1];
+  const auto with_fast = [&](const std::string& kinds) {
+    std::vector<Turn> turns = c.turns;
+    for (size_t t = 0; t < turns.size(); ++t)
+      for (size_t q = 0; q < turns[t].to_first.size(); ++q)
+        if (kinds.find(c.evidence.prefixes[t][q]) != std::string::npos) turns[t].to_first[q] /= 1.6;
+    return near_miss_audit(turns, c.evidence);
+  };
+  CHECK_MESSAGE(with_fast("").passed, with_fast("").detail);
+  CHECK(with_fast("14").passed);
+  CHECK(accuses(with_fast("2")));
+  CHECK(says(with_fast("2").detail, "another first byte"));
+  CHECK(accuses(with_fast("3")));
+  CHECK(says(with_fast("3").detail, "another salt"));
+  CHECK(accuses(with_fast("23")));
+  CHECK_FALSE(accuses(with_fast("0")));
+  // Turns that were asked on top count, too; one that has no marks does not.
+  Evidence more = c.evidence;
+  more.prompts = c.turns;
+  CHECK_FALSE(near_miss_audit(c.turns, more).passed);
+  more.prefixes.insert(more.prefixes.end(), c.evidence.prefixes.begin(), c.evidence.prefixes.end());
+  CHECK(near_miss_audit(c.turns, more).passed);
+  Evidence none = c.evidence;
+  for (std::string& marks : none.prefixes) marks.assign(marks.size(), PrefixMark::kLater);
+  CHECK_FALSE(is_decided(near_miss_audit(c.turns, none)));
+  CHECK(was_made(invariance_audit(1)));
+  CHECK_FALSE(was_made(invariance_audit(0)));
 }
 
 TEST_CASE("generated text that is too unlikely fails; below the least quality it is not looked at") {

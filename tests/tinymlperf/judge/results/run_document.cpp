@@ -22,7 +22,7 @@ RunDocument run(Scenario s) {
     for (int i = 0; i < 12; ++i) c.turns.push_back(turn(latency * (1 + 0.01 * (i / 2))));
     for (Turn& t : c.turns) {
       if (s == Scenario::server) t.rate = 1 / t.latencies[0];
-      if (s == Scenario::generation) t.tokens = {4, 4, 4, 4}, t.to_first = {1e-4, 1e-4, 1e-4, 1e-4};
+      if (generates(s)) t.tokens = {4, 4, 4, 4}, t.to_first = {1e-4, 1e-4, 1e-4, 1e-4};
     }
     c.audits.push_back({"A1", "agreement", true, "12 answers"});
     d.contenders.push_back(c);
@@ -35,7 +35,7 @@ RunDocument run(Scenario s) {
 
 TEST_CASE("twice as fast is twice as good in every scenario, and the file says so") {
   for (const Scenario s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline,
-                           Scenario::server, Scenario::generation}) {
+                           Scenario::server, Scenario::generation, Scenario::shared_prefix}) {
     CAPTURE(name_of(s));
     const RunDocument d = run(s);
     const auto ratio = times_the_baseline(s, d.contenders[1], d.contenders[0]);

@@ -61,28 +61,38 @@ TEST_CASE("a prompt is continued token by token, each the likeliest by the entry
   benchmark->draw(10, 77);
   const Generation& generation = *benchmark->generation();
   Worker worker(scene, "lm");
-  std::vector<std::vector<channel::Tensors>> streamed(3);
-  std::vector<channel::Tensors> answers(3);
+  std::vector<std::vector<channel::Tensors>> streamed(4);
+  std::vector<channel::Tensors> answers(4);
+  // The third prompt is the second one with a salt, and the last one begins like both.
+  const auto prompt = [&](int64_t sample) -> Prompt {
+    const std::string text = generation.beginning(sample == 0 ? 0 : 1, kPromptBytes);
+    if (sample < 2) return {text, kGeneratedBytes};
+    return {text + (sample == 3 ? "tail" : ""), kGeneratedBytes - 4, "salt"};
+  };
   PluginSystem system(
-      *worker.session, [&](std::span<const int64_t> samples) { return generation.prompt(samples[0]); },
+      *worker.session, [&](std::span<const int64_t> samples) { return to_tensors(prompt(samples[0])); },
       [&](uint64_t id, bool last, const channel::Tensors& tensors) {
         if (last)
           answers.at(id) = tensors;
         else
           streamed.at(id).push_back(tensors);
       });
-  const RunRecord run =
-      run_scenario(system, {.scenario = Scenario::generation, .seconds = 0, .queries = 3, .samples = 10});
-  CHECK(token_times(run).to_first.size() == 3);
+  int64_t next = 0;
+  const RunRecord run = run_scenario(system, {.scenario = Scenario::generation,
+                                              .seconds = 0,
+                                              .queries = 4,
+                                              .samples = 10,
+                                              .next_samples = [&](int64_t) { return std::vector{next++}; }});
+  CHECK(token_times(run).to_first.size() == 4);
   uint64_t id = 1000;
-  for (size_t q = 0; q < 3; ++q) {
-    const auto continuation = generation.check(streamed[q], answers[q]);
-    REQUIRE(continuation.size() == kGeneratedBytes);
+  for (size_t q = 0; q < 4; ++q) {
+    const Prompt p = prompt(run.queries[q].samples[0]);
+    const std::string continuation = continuation_of(p.tokens, streamed[q], answers[q]);
+    REQUIRE(std::ssize(continuation) == p.tokens);
     for (const size_t place : {size_t{0}, size_t{7}, continuation.size() - 1}) {
-      const auto scores =
-          worker.answer(++id, generation.before(run.queries[q].samples[0], continuation, place));
+      const auto scores = worker.answer(++id, generation.before(p.text + continuation.substr(0, place)));
       const auto values = scores.at(0).values<float>();
-      CHECK(generation.likeliest({values.begin(), values.end()}, continuation[place]));
+      CHECK(generation.likeliest({values.begin(), values.end()}, static_cast<uint8_t>(continuation[place])));
     }
   }
   CHECK(worker.session->finish(5).ending == sandbox::Ending::exited);

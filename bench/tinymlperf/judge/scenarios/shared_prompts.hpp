@@ -1,0 +1,105 @@
+// The prompts of the scenario shared_prefix: groups of users, and the prompts of a group begin alike.
+//
+//   a group    a system prompt and a salt. The first of its users finds nothing that was kept; the later ones
+//              find their common beginning, if the contender keeps it
+//   a user     a few bytes behind the system prompt. No two users of a group are alike
+//   near miss  a prompt that is almost one of a group: another byte at the start of the system prompt or at
+//              its end, or the salt of another group. Whoever takes it for one of the group answers a prompt
+//              that nobody asked (audit of texts), or breaks the promise of salts (audit A16)
+//
+// Several groups are open at a time, and their prompts and near misses are mixed at random. A group whose
+// users were all asked is replaced by a new one.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tinymlperf/benchmarks/benchmark.hpp>
+#include <tinymlperf/benchmarks/prompt.hpp>
+#include <tinymlperf/benchmarks/task.hpp>
+#include <tinytorch/core/random.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+// A character for each prompt, in the marks of a turn (results/evidence.hpp).
+struct PrefixMark {
+  static constexpr char kFirst = '0', kLater = '1';                            // of a group
+  static constexpr char kOtherStart = '2', kOtherSalt = '3', kOtherEnd = '4';  // near misses
+};
+
+class SharedPrompts {
+ public:
+  // Texts are put together from the beginnings of `samples` samples.
+  SharedPrompts(const Generation& text, int64_t samples, uint64_t seed)
+      : text_(text), samples_(samples), random_(seed) {
+    if (samples < 2) throw std::invalid_argument("shared prompts need at least two samples");
+    for (Group& g : groups_) g = new_group();
+  }
+
+  Prompt next() {
+    Group& g = groups_[random_.below(kGroups)];
+    mark_ = g.users.empty() ? PrefixMark::kFirst : PrefixMark::kLater;
+    if (!g.users.empty() && random_.below(kMissesOf) == 0)
+      mark_ = static_cast<char>(PrefixMark::kOtherStart + static_cast<char>(random_.below(3)));
+    Prompt out{g.system + new_user(g), kSharedGeneratedBytes, g.salt};
+    if (mark_ == PrefixMark::kOtherStart) change(out.text[0]);
+    if (mark_ == PrefixMark::kOtherEnd) change(out.text[kSharedBytes - 1]);
+    if (mark_ == PrefixMark::kOtherSalt) out.salt = other_than(g).salt;
+    if (std::ssize(g.users) == kUsers) g = new_group();
+    return out;
+  }
+  // What the last prompt was: a PrefixMark.
+  char mark() const { return mark_; }
+
+  static TextLengths lengths() { return {kSharedBytes + 1, kUserBytes, kSharedGeneratedBytes}; }
+
+ private:
+  static constexpr uint64_t kGroups = 3,
+                            kMissesOf = 4;  // after the first, one prompt of so many is a near miss
+  static constexpr int64_t kUsers = 10, kSaltBytes = 8;
+
+  struct Group {
+    std::string system, salt;
+    std::set<std::string> users;  // texts that were asked, also of near misses
+  };
+
+  std::string some_text(int64_t bytes) {
+    return text_.beginning(static_cast<int64_t>(random_.below(static_cast<uint64_t>(samples_))), bytes);
+  }
+  Group new_group() {
+    Group g;
+    g.system = some_text(kPromptBytes) + some_text(kSharedBytes - kPromptBytes);
+    for (int64_t i = 0; i < kSaltBytes; ++i) g.salt += static_cast<char>(random_.below(256));
+    return g;
+  }
+  // Short texts repeat soon, so that another one may have to be longer.
+  std::string new_user(Group& g) {
+    for (int64_t tries = 0;; ++tries) {
+      const int64_t bytes = tries < 20 ? 1 + length_drawn(random_, kUserBytes) : kUserBytes;
+      const std::string some = some_text(kPromptBytes);
+      const auto from = random_.below(static_cast<uint64_t>(kPromptBytes - bytes + 1));
+      std::string user = some.substr(from, static_cast<size_t>(bytes));
+      if (g.users.insert(user).second || tries == 40) return user;
+    }
+  }
+  const Group& other_than(const Group& g) const { return &g == &groups_[0] ? groups_[1] : groups_[0]; }
+  // Another byte of the texts, so that a near miss does not look like one.
+  void change(char& byte) {
+    for (int tries = 0; tries < 1000; ++tries) {
+      const std::string some = some_text(kPromptBytes);
+      const char other = some[random_.below(some.size())];
+      if (other != byte) return void(byte = other);
+    }
+    byte = static_cast<char>(byte ^ 1);  // texts of one letter
+  }
+
+  const Generation& text_;
+  int64_t samples_;
+  tinytorch::Generator random_;
+  Group groups_[kGroups];
+  char mark_ = PrefixMark::kFirst;
+};
+
+}  // namespace tinymlperf::judge
