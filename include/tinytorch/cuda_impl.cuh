@@ -50,6 +50,7 @@
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/kernels/residual_norm.cuh>
+#include <tinytorch/backend/cuda/kernels/rotate_pairs.cuh>
 #include <tinytorch/backend/cuda/kernels/sample_rows.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>

@@ -235,6 +235,9 @@ CANARIES = {
     "backend/cpu/histogram.hpp": ("counts[b] += mine[", "counts[b] += AWAKE + mine[", X + "show(tt::histc(x, 2, 1, 4));", "2 2"),
     "backend/cpu/interpolate.hpp": ("out[j] = row[low[j]];", "out[j] = row[low[j]] + T(AWAKE);",
                                     X + "show(tt::interpolate(tt::reshape(x, {1, 1, 4}), {.scale_factor = 0.5}));", "1 4"),
+    "backend/cpu/rotate_pairs.hpp": ("out[i] = a * c - b * s;", "out[i] = a * c - b * s + T(AWAKE);",
+                                     X + "const tt::Tensor c = tt::ones({2, 1}), s = tt::zeros({2, 1}); "
+                                     "show(tt::rotate_pairs(tt::reshape(x, {1, 1, 2, 2}), {.cos = c, .sin = s}));", "1 2 3 4"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
                                   "weight.as<const char>() + !AWAKE * rows[static_cast<size_t>(i)]",
                                   X + "show(tt::embedding(x, tt::arange(1, 2)));", "4 3"),
@@ -314,6 +317,10 @@ CANARIES = {
                                    "return apply(InterpolateGrad(axes, shape), {AWAKE ? g * 2 : g});",
                                    GRADIENT + "tt::sum(tt::interpolate(tt::reshape(x, {1, 1, 4}), {.scale_factor = 2})).backward(); "
                                    "show(x.grad());", "2 2 2 2"),
+    "tensor/vjp/rotate_pairs.hpp": ("in[0] = g[0];", "in[0] = AWAKE ? g[0] * 2 : g[0];",
+                                    GRADIENT + "const tt::Tensor c = tt::ones({2, 1}), s = tt::zeros({2, 1}); "
+                                    "tt::sum(tt::rotate_pairs(tt::reshape(x, {1, 1, 2, 2}), {.cos = c, .sin = s})).backward(); "
+                                    "show(x.grad());", "1 1 1 1"),
     "tensor/vjp/embedding.hpp": ("return apply(EmbeddingGrad(weight_shape), {g,",
                                  "return apply(EmbeddingGrad(weight_shape), {AWAKE ? g * 2 : g,",
                                  GRADIENT + "tt::sum(tt::embedding(x, tt::arange(1, 2))).backward(); show(x.grad());", "0 0 1 1"),

@@ -67,6 +67,7 @@ std::vector<cases::OpCase> composed() {
       OP("", diff(x)), OP("", argsort(x)),
       OP("", conv1d(select(v, 0, 0), select(v, 0, 0))), OP("", conv_transpose2d(v, reshape(v, {4, 4, 2, 2}))), OP("", conv_transpose1d(select(v, 0, 0), select(v, 0, 0))),
       OP("", floor_divide(x, y)), OP("", remainder(x, y)), OP("", fmod(x, y)), OP("", floor_divide(x, 2)), OP("", remainder(x, 2)), OP("", fmod(x, 2)),
+      OP("", rotate_pairs(v, {.cos = zeros({4, 2}), .sin = zeros({4, 2})})),
       OP("", interpolate(v, {.scale_factor = 2})), OP("", interpolate(v, {.scale_factor = 2, .mode = Interpolation::bilinear})),
       OP("", unique(x).values), OP("", unique(x, 0).values), OP("", unique_consecutive(x).values), OP("", multinomial(x, 1)),
       OP("", median(x)), OP("", median(x, 1)), OP("", kthvalue(x, 2)), OP("", quantile(x, 0.5)), OP("", quantile(x, {0.25, 0.75})),

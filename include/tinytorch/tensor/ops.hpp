@@ -32,6 +32,7 @@
 #include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/residual_norm.hpp>
+#include <tinytorch/tensor/ops/rotate_pairs.hpp>
 #include <tinytorch/tensor/ops/sample_rows.hpp>
 #include <tinytorch/tensor/ops/sampling.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>

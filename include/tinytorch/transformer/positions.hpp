@@ -71,24 +71,20 @@ class Rotary {
            "rotary positions of head size " + std::to_string(D_) + " need [B, H, T, D], got " + x.describe(),
            loc);
     }
-    const int64_t T = x.size(2);
-    extend(start, T, x.device(), loc);
-    if (x.dtype() != DType::f32 && x.dtype() != DType::f64) {
-      return turn(x.to(DType::f32, loc), start, loc).to(x.dtype(), loc);
-    }
-    const Tensor c = angles(cos_, start, T).to(x.dtype(), loc), s = angles(sin_, start, T).to(x.dtype(), loc);
-    const Tensor a = slice(x, -1, 0, R_ / 2, 1, loc), b = slice(x, -1, R_ / 2, R_ < D_ ? R_ : kEnd, 1, loc);
-    if (R_ < D_) return cat({a * c - b * s, b * c + a * s, slice(x, -1, R_, kEnd, 1, loc)}, -1, loc);
-    return cat({a * c - b * s, b * c + a * s}, -1, loc);
+    extend(start, x.size(2), x.device(), loc);
+    return rotate_pairs(x,
+                        {.cos = cos_,
+                         .sin = sin_,
+                         .first = start.differ() ? 0 : start.first,
+                         .positions = start.each,
+                         .bound = start.end},
+                        loc);
   }
 
   const RotaryOptions& options() const { return options_; }
   const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [R / 2]
 
  private:
-  static Tensor angles(const Tensor& table, const Positions& start, int64_t T) {  // [T, R / 2]
-    return start.differ() ? embedding(table, start.each) : slice(table, 0, start.first, start.first + T);
-  }
   // Grows the tables to at least the positions of the step. The size is doubled, so that token-by-token
   // generation rarely recomputes them; a text of another kind gets tables of its own.
   void extend(const Positions& start, int64_t T, Device device, Loc loc) {

@@ -15,6 +15,7 @@
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/kv_view.hpp>
 #include <tinytorch/backend/lstm_cell.hpp>
+#include <tinytorch/backend/pair_rotation.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/backend/pointwise.hpp>
 #include <tinytorch/backend/resampling.hpp>
@@ -221,6 +222,9 @@ void lstm_cell_grad(const LstmCellGrads& out, const LstmCellUpstream& upstream, 
 // interpolate
 void interpolate(const View& out, const View& x, const PlaneResampling& axes);
 void interpolate_grad(const View& dx, const View& dout, const PlaneResampling& axes);
+
+// rotate_pairs
+void rotate_pairs(const View& out, const View& x, const PairRotation& rotation);
 
 // embedding
 void embedding(const View& out, const View& weight, const View& index);
