@@ -1,6 +1,6 @@
 // A prompt that a contender continues, token by token, by the likeliest.
 //
-// As a query it is two tensors: its text, u8 [1, T], and the number of tokens, i64 [1]. With a salt there is
+// A query has two tensors of it: its text, u8 [1, T], and the number of tokens, i64 [1]. With a salt there is
 // a third one, u8 [S]: whatever the contender keeps of the prompt may serve later prompts of the same salt,
 // and no others. Each token is one u8, and the answer is all of them.
 #pragma once

@@ -1,4 +1,4 @@
-// Which angle each token of a rotation of pairs has, for both devices.
+// The angle that each token has in a rotation of pairs, for both devices.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>

@@ -18,8 +18,8 @@
 
 namespace tinymlperf::judge {
 
-// For each query of a run: true if another one was open before it was answered. Queries are in the order in
-// which they were asked.
+// Returns true for each query of a run beside which another one was open before it was answered. Queries are
+// in the order in which they were asked.
 inline std::vector<bool> asked_beside_others(const std::vector<QueryRecord>& queries) {
   std::vector<bool> out(queries.size());
   double answered = 0;  // when all earlier queries were

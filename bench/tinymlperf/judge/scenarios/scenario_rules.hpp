@@ -1,4 +1,4 @@
-// Which scenarios a benchmark and a division have.
+// The rules that say which scenarios a benchmark and a division have.
 #pragma once
 
 #include <string>

@@ -50,7 +50,7 @@ class SharedPrompts {
     if (std::ssize(g.users) == kUsers) g = new_group();
     return out;
   }
-  // What the last prompt was: a PrefixMark.
+  // The PrefixMark of the last prompt.
   char mark() const { return mark_; }
 
   static TextLengths lengths() { return {kSharedBytes + 1, kUserBytes, kSharedGeneratedBytes}; }

@@ -1,5 +1,5 @@
-// Which queries were beside others, which answers are kept, and that each is compared with one that was given
-// alone.
+// The answers of a server beside other queries: they are found, some are kept, and each of these is compared
+// with one that was given alone.
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
