@@ -1,6 +1,8 @@
-// Decoding with GPT-2 124M on a GPU: steps of one token per sequence, replayed as CUDA graphs.
+// Decoding with GPT-2 124M or a Llama of 1.2 billion parameters on a GPU: steps of one token per sequence,
+// replayed as CUDA graphs.
 //
 //   bench_decode_cuda                B = 1, 8 and 64 sequences of 512 tokens, bf16
+//   bench_decode_cuda --model llama  the same with the Llama
 //   bench_decode_cuda --serve        answers requests on stdin; bench/compare_decode_cuda.py alternates it
 //   with a peer
 // A step reads all weights and the cached keys and values once. The time is that of the host's whole loop, as
@@ -17,6 +19,7 @@
 #include <tinytorch/tensor/ops/host_copy.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/graph_decode.hpp>
+#include <tinytorch/transformer/llama.hpp>
 
 #include <common/gpu_results.hpp>
 #include <common/guarded.hpp>
@@ -31,7 +34,7 @@ class Decoding {
  public:
   static constexpr int64_t kContext = 1024, kPage = 64;
 
-  Decoding(tt::Gpt2& model, int64_t batch, int64_t after)
+  Decoding(tt::LanguageModel& model, int64_t batch, int64_t after)
       : batch_(batch),
         after_(after),
         cache_(model.kv_shape(),
@@ -86,22 +89,36 @@ class Decoding {
   std::vector<int64_t> ones_;
 };
 
+// The sizes of Llama 3.2 1B.
+std::unique_ptr<tt::LanguageModel> model_named(const std::string& name) {
+  if (name == "gpt2") return std::make_unique<tt::Gpt2>(tt::Gpt2Config{.vocabulary = 50304});
+  return std::make_unique<tt::Llama>(tt::LlamaConfig{.vocabulary = 128256,
+                                                     .context = Decoding::kContext,
+                                                     .features = 2048,
+                                                     .layers = 16,
+                                                     .heads = 32,
+                                                     .groups = 8,
+                                                     .hidden = 8192,
+                                                     .rotary = {.theta = 500000},
+                                                     .eps = 1e-5,
+                                                     .tied = true});
+}
+
 class Bench {
  public:
-  explicit Bench(tt::Device device) : model_(tt::Gpt2Config{.vocabulary = 50304}) {
-    model_.to(device);
-    model_.to(tt::bf16);
-    model_.eval();
+  explicit Bench(std::unique_ptr<tt::LanguageModel> model) : model_(std::move(model)) {
+    model_->to(tt::bf16);
+    model_->eval();
   }
   double seconds(int64_t batch, int64_t after, int64_t steps) {
     auto& decoding = decodings_[{batch, after}];
-    if (!decoding) decoding = std::make_unique<Decoding>(model_, batch, after);
+    if (!decoding) decoding = std::make_unique<Decoding>(*model_, batch, after);
     return (*decoding)(steps);
   }
   int64_t captures(int64_t batch, int64_t after) { return decodings_.at({batch, after})->captures(); }
 
  private:
-  tt::Gpt2 model_;
+  std::unique_ptr<tt::LanguageModel> model_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Decoding>> decodings_;
 };
 
@@ -117,15 +134,18 @@ int serve(Bench& bench) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Decoding with GPT-2 124M on a GPU, as CUDA graphs"};
+  CLI::App app{"Decoding on a GPU, as CUDA graphs"};
   bool serving = false;
   int64_t steps = 256;
+  std::string model = "gpt2";
+  app.add_option("--model", model, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}));
   app.add_flag("--serve", serving, "answer requests on standard input");
   app.add_option("--steps", steps, "steps of each measurement")->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
   bench::require_gpu("bench_decode measures the CPU");
   tt::manual_seed(1);
-  Bench bench(tt::cuda);
+  tt::set_default_device(tt::cuda);  // weights are drawn where they are used
+  Bench bench(model_named(model));
   if (serving) return serve(bench);
   for (const int64_t batch : {1, 8, 64}) {
     const double seconds = bench.seconds(batch, 512, steps);
