@@ -44,9 +44,9 @@ class SharedPrompts {
     if (!g.users.empty() && random_.below(kMissesOf) == 0)
       mark_ = static_cast<char>(PrefixMark::kOtherStart + static_cast<char>(random_.below(3)));
     Prompt out{g.system + new_user(g), kSharedGeneratedBytes, g.salt};
-    if (mark_ == PrefixMark::kOtherStart) change(out.text[0]);
-    if (mark_ == PrefixMark::kOtherEnd) change(out.text[kSharedBytes - 1]);
-    if (mark_ == PrefixMark::kOtherSalt) out.salt = other_than(g).salt;
+    if (mark_ == PrefixMark::kOtherStart) make_new(g, out, [&] { change(out.text[0], g.system[0]); });
+    if (mark_ == PrefixMark::kOtherEnd) change(out.text[kSharedBytes - 1], g.system.back());
+    if (mark_ == PrefixMark::kOtherSalt) make_new(g, out, [&] { out.salt = other_salt(g); });
     if (std::ssize(g.users) == kUsers) g = new_group();
     return out;
   }
@@ -62,7 +62,8 @@ class SharedPrompts {
 
   struct Group {
     std::string system, salt;
-    std::set<std::string> users;  // texts that were asked, also of near misses
+    std::set<std::string> users;   // texts that were asked, also of near misses
+    std::set<std::string> misses;  // salts and beginnings of near misses
   };
 
   std::string some_text(int64_t bytes) {
@@ -71,8 +72,13 @@ class SharedPrompts {
   Group new_group() {
     Group g;
     g.system = some_text(kPromptBytes) + some_text(kSharedBytes - kPromptBytes);
-    for (int64_t i = 0; i < kSaltBytes; ++i) g.salt += static_cast<char>(random_.below(256));
+    g.salt = new_salt();
     return g;
+  }
+  std::string new_salt() {
+    std::string out;
+    for (int64_t i = 0; i < kSaltBytes; ++i) out += static_cast<char>(random_.below(256));
+    return out;
   }
   // Short texts repeat soon, so that another one may have to be longer.
   std::string new_user(Group& g) {
@@ -84,15 +90,26 @@ class SharedPrompts {
       if (g.users.insert(user).second || tries == 40) return user;
     }
   }
-  const Group& other_than(const Group& g) const { return &g == &groups_[0] ? groups_[1] : groups_[0]; }
-  // Another byte of the texts, so that a near miss does not look like one.
-  void change(char& byte) {
-    for (int tries = 0; tries < 1000; ++tries) {
+  // The salt of a group that is open, or of nobody.
+  std::string other_salt(const Group& g) {
+    const Group& some = groups_[random_.below(kGroups)];
+    return &some == &g ? new_salt() : some.salt;
+  }
+  // Repeats change() until no near miss of the group had this salt with this beginning: what was kept for an
+  // earlier one may serve a later one.
+  template <class Change>
+  void make_new(Group& g, Prompt& prompt, Change&& change) {
+    do change();
+    while (!g.misses.insert(prompt.salt + prompt.text.substr(0, kSharedBytes)).second);
+  }
+  // Replaces a byte by another one of the texts, so that a near miss does not look like one, or by any byte
+  // where the texts have few.
+  void change(char& byte, char right) {
+    do {
       const std::string some = some_text(kPromptBytes);
-      const char other = some[random_.below(some.size())];
-      if (other != byte) return void(byte = other);
-    }
-    byte = static_cast<char>(byte ^ 1);  // texts of one letter
+      byte =
+          random_.below(16) == 0 ? static_cast<char>(random_.below(256)) : some[random_.below(some.size())];
+    } while (byte == right);
   }
 
   const Generation& text_;

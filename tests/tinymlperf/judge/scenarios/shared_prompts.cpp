@@ -2,7 +2,9 @@
 // nothing in a prompt is graded.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <map>
+#include <set>
 #include <tinymlperf/benchmarks/language.hpp>
 #include <tinymlperf/judge/scenarios/scenario_rules.hpp>
 #include <tinymlperf/judge/scenarios/shared_prompts.hpp>
@@ -56,9 +58,11 @@ TEST_CASE(
       CHECK(first.try_emplace(a.prompt.salt, a.beginning()).second);
       continue;
     }
-    if (a.mark == PrefixMark::kOtherSalt) {  // of a group that is open, whose first prompt may still come
+    if (a.mark == PrefixMark::kOtherSalt) {  // of a group that is open, or of nobody
+      int elsewhere = 0;
       for (const auto& [salt, beginning] : first)
-        found_elsewhere += beginning == a.beginning() && salt != a.prompt.salt;
+        elsewhere += beginning == a.beginning() && salt != a.prompt.salt;
+      found_elsewhere += elsewhere > 0;
       CHECK((first.count(a.prompt.salt) == 0 || first[a.prompt.salt] != a.beginning()));
       continue;
     }
@@ -80,6 +84,22 @@ TEST_CASE(
   CHECK(kinds[PrefixMark::kLater] > 2000);
   for (const char miss : {PrefixMark::kOtherStart, PrefixMark::kOtherSalt, PrefixMark::kOtherEnd})
     CHECK(kinds[miss] > 200);
+}
+
+TEST_CASE(
+    "what an honest contender keeps serves later prompts, and never a first one or a near miss at the "
+    "start") {
+  std::set<std::string> kept;
+  std::map<char, std::array<int, 2>> found;  // by mark
+  for (const Asked& a : asked(9, 20000)) {
+    const bool is_new = kept.insert(a.prompt.salt + a.beginning()).second;
+    ++found[a.mark][is_new ? 0 : 1];
+  }
+  for (const char cold : {PrefixMark::kFirst, PrefixMark::kOtherStart, PrefixMark::kOtherSalt}) {
+    CHECK(found[cold][0] > 500);
+    CHECK(found[cold][1] == 0);
+  }
+  CHECK(found[PrefixMark::kLater][0] == 0);
 }
 
 TEST_CASE("no prompt repeats within a group, lengths tell nothing of the kind, and the seed decides all") {
