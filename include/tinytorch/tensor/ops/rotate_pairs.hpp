@@ -27,6 +27,7 @@ TT_API Tensor rotate_pairs(const Tensor& x, const RotationTables& tables, TT_LOC
 #if TT_BODIES(TENSOR)
 #include <string>
 #include <tinytorch/backend/cpu/embedding.hpp>
+#include <tinytorch/backend/cuda/device/fault.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/rotate_pairs.hpp>
