@@ -25,8 +25,10 @@ struct Quality {
 class Generation {
  public:
   virtual ~Generation() = default;
-  // The first `bytes` of a sample's text, at most kPromptBytes: no byte of them is graded.
-  virtual std::string beginning(int64_t sample, int64_t bytes) const = 0;
+  // The prompt of a sample, the first kPromptBytes of its text: no byte of them is graded.
+  virtual std::string beginning(int64_t sample) const = 0;
+  // Other text of the same kind, of which no sample has a part.
+  virtual std::string other_text(int64_t bytes, uint64_t seed) const = 0;
   // An untimed check of a token: the query for the text before it, in the form of Benchmark::inputs(); if the
   // answer calls the token the likeliest; and the bits that the token takes by the answer.
   virtual channel::Tensors before(const std::string& text) const = 0;

@@ -135,9 +135,15 @@ class LanguageBenchmark : public Described, private Generation {
   }
 
   // ---- generation
-  std::string beginning(int64_t sample, int64_t bytes) const override {
-    if (bytes > kPromptBytes) throw std::logic_error("lm: a graded byte must not be in a prompt");
-    return window(sample, bytes);
+  std::string beginning(int64_t sample) const override { return window(sample, kPromptBytes); }
+  // Of a user's text it is the part that may be learned, from a random place on and then from its beginning.
+  std::string other_text(int64_t bytes, uint64_t seed) const override {
+    if (!own_) return tinytorch::grammar::text(bytes, seed);
+    const std::string& text = own_->to_learn;
+    size_t at = tinytorch::Generator(seed).below(text.size());
+    std::string out;
+    for (; std::ssize(out) < bytes; at = (at + 1) % text.size()) out += text[at];
+    return out;
   }
   channel::Tensors before(const std::string& text) const override {
     return {byte_tensor(text, {1, std::ssize(text)})};

@@ -67,6 +67,16 @@ inline void check_kernels(const Manifest& m) {
   if (m.tier == "T0") throw Refusal(kManifestFile, "tier", "T1 or T2, since a kernel is code", m.tier);
 }
 
+// At least one benchmark of the manifest must have the scenario.
+inline void check_scenario(const Manifest& m, const std::string& scenario) {
+  std::string wrong;
+  for (const std::string& b : m.benchmarks) {
+    wrong = scenario_complaint(judge::scenario_named(scenario), *judge::make_benchmark(b), m.division);
+    if (wrong.empty()) return;
+  }
+  throw Refusal(kManifestFile, "scenario", "another than " + scenario + ": " + wrong, scenario);
+}
+
 inline void check_names(const Manifest& m) {
   if (m.division == kKernelDivision || std::ranges::count(m.benchmarks, kKernelBenchmark) > 0)
     return check_kernels(m);
@@ -84,14 +94,11 @@ inline void check_names(const Manifest& m) {
     } catch (const std::invalid_argument& e) {
       throw Refusal(kManifestFile, "scenario", "a known scenario", e.what());
     }
-    for (const std::string& b : m.benchmarks) {
+    for (const std::string& b : m.benchmarks)
       if (is_training(b) != (s == judge::name_of(judge::Scenario::time_to_quality)))
         throw Refusal(kManifestFile, "scenario",
                       "time_to_quality for training benchmarks (ttq-...), and only for them", b + " in " + s);
-      const std::string wrong =
-          scenario_complaint(judge::scenario_named(s), *judge::make_benchmark(b), m.division);
-      if (!wrong.empty()) throw Refusal(kManifestFile, "scenario", "another than " + s + ": " + wrong, s);
-    }
+    check_scenario(m, s);
   }
 }
 

@@ -31,9 +31,9 @@ class KeptPrefixes {
     cache_.clear();
     const int64_t known = prefix_.match(0, prompt, salt);
     int32_t next = likeliest_after(prompt.subspan(static_cast<size_t>(known)));
-    prefix_.keep(0, prompt, salt);
     for (int64_t i = 0; i < count; ++i) {
       token(next);
+      if (i == 0) prefix_.keep(0, prompt, salt);
       if (i + 1 < count) next = likeliest_after(std::span(&next, 1));
     }
   }

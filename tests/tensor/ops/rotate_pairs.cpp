@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
+#include <tinytorch/acceleration/compiled.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -52,6 +53,16 @@ TEST_CASE("16-bit vectors are rotated in f32 and rounded once; heads of a packed
   }
 }
 
+TEST_CASE("a compiled rotation checks the positions of every call") {
+  const Tensor cos = tt::ones({4, 3}), sin = tt::zeros({4, 3}), x = tt::ones({1, 1, 2, 6});
+  auto f = tt::compile([&](const tt::Tensors& in) {
+    return tt::rotate_pairs(in[0], {.cos = cos, .sin = sin, .positions = in[1]});
+  });
+  const auto places = [](int64_t last) { return tt::from_data(std::vector<int64_t>{0, last}); };
+  for (int i = 0; i < 6; ++i) CHECK(tt::equal(f(tt::Tensors{x, places(1)}), x));
+  CHECK(thrown_by([&] { f(tt::Tensors{x, places(1000000000)}); }).code == "TT-RANGE-05");
+}
+
 TEST_CASE("tables, positions and dtypes that do not fit are refused") {
   const Tensor cos = tt::zeros({4, 3}), x = tt::zeros({1, 2, 3, 6});
   const auto code = [&](const Tensor& of, const tt::RotationTables& t) {
@@ -65,6 +76,7 @@ TEST_CASE("tables, positions and dtypes that do not fit are refused") {
   CHECK(code(x.to(tt::i32), {.cos = cos, .sin = cos}) == "TT-DTYPE-02");
   CHECK(code(x, {.cos = cos, .sin = cos, .first = 2}) == "TT-RANGE-05");
   CHECK(code(x, {.cos = cos, .sin = cos, .first = -1}) == "TT-RANGE-05");
+  CHECK(code(x, {.cos = cos, .sin = cos, .first = INT64_MAX}) == "TT-RANGE-05");
   const auto outside = thrown_by([&] {
     tt::rotate_pairs(x, {.cos = cos, .sin = cos, .positions = tt::from_data(std::vector<int64_t>{0, 4, 1})});
   });

@@ -108,6 +108,8 @@ TEST_CASE("tier T0: a submission holds a model, its weights, and text files") {
   CHECK(holds(rules_refusal(m, files), "for training benchmarks"));
   m.scenarios = {"generation"};
   CHECK(holds(rules_refusal(m, files), "dig generates nothing"));
+  m.benchmarks = {"dig", "lm"};  // where one of them generates, the others are not asked in the scenario
+  CHECK(!holds(rules_refusal(m, files), "scenario"));
   m.benchmarks = {"lm"}, m.division = "closed", m.scenarios = {"offline", "shared_prefix"};
   CHECK(holds(rules_refusal(m, files), "it is for the division open"));
   m = test::manifest("mlp");

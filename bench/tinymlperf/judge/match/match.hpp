@@ -9,6 +9,7 @@
 //   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden
 //             set needs. A contender cannot tell which are timed: all have one form, and new samples and
 //             repeated ones are mixed at random (mixed_stream.hpp). Offline, no timed sample repeats
+//             Where texts are continued, prompts are timed (text_turns.hpp), and samples are not
 //   grading   the first answer to each sample counts; every later one must agree with it
 //   audits    the times of new and of repeated samples in the timed turns themselves; and further turns on
 //             samples asked before, on one sample repeated, and on a set that nobody saw
@@ -54,8 +55,8 @@ struct Contender {
   std::optional<MixedStream> stream;
   std::optional<TextTurns> texts;  // where texts are continued; prompts are not graded
   AnswersBeside beside{0};
-  double rate = 0;                     // of a server, in its last turn
-  std::string marks;                   // per query of the present run: '1' if it was new
+  double rate = 0;    // of a server, in its last turn
+  std::string marks;  // per query of the present run: '1' if it was new and else '0', or its PrefixMark
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
 
@@ -136,6 +137,10 @@ class Match {
   void prepare(Contender& c) {
     c.session->prepare(sets_.main.id(), 30);
     if (scenario_ != Scenario::offline) warm_up(c);
+    if (c.texts) {  // memory that the first prompt needs is there before the first one that is timed
+      std::string marks;
+      c.texts->run(*c.session, {.scenario = scenario_, .seconds = 0, .queries = 4}, c.record, marks);
+    }
     c.session->hold();
   }
   // Runs until two windows of queries have the same median. On a noisy machine a time limit ends it; in a
@@ -346,18 +351,11 @@ class Match {
       std::vector<AuditResult> all =
           measured_audits(scenario_, c.record.turns, c.record.evidence, text_floor);
       const bool open = std::ranges::any_of(
-          all, [](const AuditResult& a) { return !is_decided(a) && is_asked_again(a.id); });
+          all, [](const AuditResult& a) { return !is_decided(a) && (a.id == "A2" || a.id == "A3"); });
       if (!open || look == kLooks || clock() - start > std::max(3.0, class_.seconds)) return all;
       // No sample of a fresh set may repeat.
       sets_.fresh.draw(sets_.fresh.size(), seed_ ^ (0xE7037ED1A0B428DBu * static_cast<uint64_t>(look)));
     }
-  }
-
-  // Prompts for audit A16.
-  void more_prompts(Contender& c) {
-    c.marks.clear();
-    c.record.evidence.prompts.push_back(text_turn(c, {.scenario = scenario_, .seconds = 0, .queries = 300}));
-    c.record.evidence.prefixes.push_back(c.marks);
   }
 
   void compare_questions(Contender& c, uint64_t look) {
@@ -369,7 +367,6 @@ class Match {
           if (form != Scenario::offline) ask(c, questions, 1);
           return turn_of(run(c, questions, {.scenario = form, .seconds = 0, .queries = queries}));
         });
-    if (scenario_ == Scenario::shared_prefix && look > 1) more_prompts(c);
     c.session->hold();
   }
 

@@ -29,7 +29,7 @@ class TextTurns {
       : set_(set), tokens_(lengths_in(scenario).tokens), checks_(seed ^ 0xA0761D6478BD642Fu) {
     const uint64_t order = seed ^ 0xE7037ED1A0B428DBu;
     if (scenario == Scenario::shared_prefix)
-      shared_.emplace(*set.generation(), set.size(), order);
+      shared_.emplace(*set.generation(), order);
     else
       stream_.emplace(set.size(), order);
   }
@@ -78,7 +78,7 @@ class TextTurns {
     }
     const int64_t sample = stream_->next(1).front();
     marks += stream_->was_new() ? '1' : '0';
-    return {set_.generation()->beginning(sample, kPromptBytes), tokens_};
+    return {set_.generation()->beginning(sample), tokens_};
   }
 
   const Benchmark& set_;

@@ -5,8 +5,8 @@
 //                "known": [turn, ...], "same": [turn, ...], "fresh": [turn, ...],
 //                "first_time": ["100110", ...], "text_bits": [], "beside": 256, "prefixes": ["0112", ...],
 //                "caches": {"bytes": 268435456, "fresh": [2e-4, ...], "again": [...], "known": [...]}}
-// "beside" is there only for a server, "prefixes" and "prompts" (turns) only in the scenario shared_prefix,
-// and "caches" only if repeated samples were so much faster that a control was measured.
+// "beside" is there only for a server, "prefixes" only in the scenario shared_prefix, and "caches" only if
+// repeated samples were so much faster that a control was measured.
 #pragma once
 
 #include <algorithm>
@@ -46,10 +46,8 @@ struct Evidence {
   // The number of a server's answers beside other queries that were compared with those of a process that was
   // asked alone (audit A15).
   std::optional<int64_t> beside = {};
-  // In the scenario shared_prefix: the PrefixMarks of each turn of the match, and then of each turn of
-  // `prompts`, which audit A16 asked on top.
+  // The PrefixMarks of each turn's prompts, in the scenario shared_prefix (audit A16).
   std::vector<std::string> prefixes = {};
-  std::vector<Turn> prompts = {};
   CacheEffect caches = {};
 
   bool empty() const { return answered == 0 && known.empty(); }
@@ -78,14 +76,15 @@ inline Turn read_turn(const Json& j, const std::string& of) {
   const auto positive = [](auto x) { return x > 0; };
   const bool good = t.seconds > 0 && t.samples > 0 && t.rate >= 0 && !t.latencies.empty() &&
                     std::ranges::all_of(t.latencies, positive) && std::ranges::all_of(t.tokens, positive) &&
-                    (t.tokens.empty() || t.tokens.size() == t.latencies.size());
+                    (t.tokens.empty() || t.tokens.size() == t.latencies.size()) &&
+                    t.to_first.size() == t.tokens.size() && std::ranges::all_of(t.to_first, positive);
   if (!good) throw std::invalid_argument("run file: " + of + ": a turn needs samples and positive times");
   return t;
 }
 
-inline constexpr const char* kEvidenceTurns[] = {"known", "same", "fresh", "prompts"};
+inline constexpr const char* kEvidenceTurns[] = {"known", "same", "fresh"};
 inline constexpr std::vector<Turn> Evidence::*kEvidenceMembers[] = {&Evidence::known, &Evidence::same,
-                                                                    &Evidence::fresh, &Evidence::prompts};
+                                                                    &Evidence::fresh};
 
 }  // namespace detail
 
@@ -95,8 +94,7 @@ inline Json to_json(const Evidence& e) {
            {"text_bits", e.text_bits}};
   if (e.beside) out["beside"] = *e.beside;
   if (!e.prefixes.empty()) out["prefixes"] = e.prefixes;
-  for (size_t i = 0; i < 4; ++i) {
-    if (i == 3 && e.prefixes.empty()) continue;
+  for (size_t i = 0; i < 3; ++i) {
     Json turns = Json::array();
     for (const Turn& t : e.*detail::kEvidenceMembers[i]) turns.push_back(to_json(t));
     out[detail::kEvidenceTurns[i]] = turns;
@@ -140,8 +138,11 @@ inline Evidence read_evidence(const Json& j, const std::string& of) {
   if (e.beside.value_or(0) < 0)
     throw std::invalid_argument("run file: " + of + ": its evidence holds impossible numbers");
   e.prefixes = j.value("prefixes", e.prefixes);
-  for (size_t i = 0; i < 4; ++i)
-    for (const Json& t : i == 3 && e.prefixes.empty() ? Json::array() : j.at(detail::kEvidenceTurns[i]))
+  for (const std::string& marks : e.prefixes)
+    if (marks.find_first_not_of("01234") != std::string::npos)
+      throw std::invalid_argument("run file: " + of + ": a prompt has an unknown mark");
+  for (size_t i = 0; i < 3; ++i)
+    for (const Json& t : j.at(detail::kEvidenceTurns[i]))
       (e.*detail::kEvidenceMembers[i]).push_back(detail::read_turn(t, of));
   if (j.contains("caches")) e.caches = detail::read_caches(j.at("caches"), of);
   return e;

@@ -8,8 +8,8 @@
 //   failed        the whole interval is above the bound, and above what the machine's caches alone can
 //                 gain: neither noise nor a large table accuses anybody
 //   passed        a gain of a tenth more than the bound is excluded
-//   not decided   the samples are too few for this noise. The match measures A2, A3 and A16 again, up to
-//                 kLooks times, and their turns are pooled. What is still not decided is held for review, and
+//   not decided   the samples are too few for this noise. The match measures A2 and A3 again, up to kLooks
+//                 times, and their turns are pooled. What is still not decided is held for review, and
 //                 so is a gain that caches can explain
 //
 // Repeated samples of an honest program are faster, too, if its table is larger than the caches. So a
@@ -162,7 +162,7 @@ inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
                          "samples that were asked before are answered", cache_gain(caches, caches.known));
 }
 
-// Each continuation was compared with its length and its stream when it ended (Generation::check); a
+// Each continuation was compared with its length and its stream when it ended (continuation_of); a
 // contender that failed there is out.
 inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
   int64_t continuations = 0, tokens = 0;
@@ -208,15 +208,15 @@ inline AuditResult invariance_audit(int64_t compared) {
 }
 
 // Seconds to the first token, of the first prompts of groups beside near misses of one kind.
-inline detail::Pairs near_miss_pairs(const std::vector<const Turn*>& turns,
-                                     const std::vector<std::string>& prefixes, char kind) {
+inline detail::Pairs near_miss_pairs(const std::vector<Turn>& turns, const std::vector<std::string>& prefixes,
+                                     char kind) {
   detail::Pairs pairs;
   for (size_t t = 0; t < turns.size(); ++t) {
     std::vector<double> seconds;
     std::string marks;
     for (size_t q = 0; q < prefixes[t].size(); ++q) {
       if (prefixes[t][q] != PrefixMark::kFirst && prefixes[t][q] != kind) continue;
-      seconds.push_back(turns[t]->to_first[q]), marks += prefixes[t][q] == kind ? '0' : '1';
+      seconds.push_back(turns[t].to_first[q]), marks += prefixes[t][q] == kind ? '0' : '1';
     }
     pairs.add(seconds, marks);
   }
@@ -228,14 +228,11 @@ inline detail::Pairs near_miss_pairs(const std::vector<const Turn*>& turns,
 // than that of the first prompts of groups reuses what another prompt or another salt has left.
 inline AuditResult near_miss_audit(const std::vector<Turn>& turns, const Evidence& e) {
   AuditResult out{"A16", "near misses", false, "its marks do not fit its turns"};
-  std::vector<const Turn*> all;
-  for (const std::vector<Turn>* some : {&turns, &e.prompts})
-    for (const Turn& t : *some) all.push_back(&t);
-  if (e.prefixes.size() != all.size()) return out;
-  for (size_t t = 0; t < all.size(); ++t)
-    if (e.prefixes[t].size() != all[t]->to_first.size()) return out;
+  if (e.prefixes.size() != turns.size()) return out;
+  for (size_t t = 0; t < turns.size(); ++t)
+    if (e.prefixes[t].size() != turns[t].to_first.size()) return out;
   const auto of_kind = [&](char kind, const std::string& what) {
-    const detail::Pairs pairs = near_miss_pairs(all, e.prefixes, kind);
+    const detail::Pairs pairs = near_miss_pairs(turns, e.prefixes, kind);
     std::optional<Interval> gain;
     if (!pairs.fresh.empty())
       gain = tinytorch::statistics::paired_ratio(pairs.fresh, pairs.again, kConfidence);
@@ -290,9 +287,6 @@ inline bool accuses(const AuditResult& a) {
 
 // True if it puts its contender out unless caches explain the gain.
 inline bool is_about_gain(const AuditResult& a) { return a.id == "A2" || a.id == "A3" || a.id == "A13"; }
-
-// True if the match asks its questions again while it is not decided.
-inline bool is_asked_again(const std::string& id) { return id == "A2" || id == "A3" || id == "A16"; }
 
 // Computes the measured audits in the order in which a record holds them. `floor` is that of text_floor(),
 // where texts are continued.

@@ -70,7 +70,7 @@ inline Measure measure_of(Scenario s) {
     case Scenario::generation:
       return {"time per token", "s", false};
     case Scenario::shared_prefix:
-      return {"time per token with its prompt", "s", false};
+      return {"prompts answered", "prompts/s", true};
     case Scenario::time_to_quality:
       return {"time to quality", "s", false};
   }
@@ -81,10 +81,11 @@ inline Measure measure_of(Scenario s) {
 inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   using tinytorch::benchmarking::Quantity;
   if (s == Scenario::time_to_quality) throw std::logic_error("training runs are not turns");
-  if (s == Scenario::offline) return Quantity::throughput;
+  // A mean, so that in shared_prefix those prompts count, too, that find nothing that was kept.
+  if (s == Scenario::offline || s == Scenario::shared_prefix) return Quantity::throughput;
   if (s == Scenario::server) return Quantity::rate;
   if (s == Scenario::multi_stream) return Quantity::p99_latency;
-  return generates(s) ? Quantity::time_per_token : Quantity::p90_latency;
+  return s == Scenario::generation ? Quantity::time_per_token : Quantity::p90_latency;
 }
 
 inline double value_of(Scenario s, const Turn& turn) {

@@ -4,8 +4,9 @@
 //              find their common beginning, if the contender keeps it
 //   a user     a few bytes behind the system prompt. No two users of a group are alike
 //   near miss  a prompt that is almost one of a group: another byte at the start of the system prompt or at
-//              its end, or the salt of another group. Whoever takes it for one of the group answers a prompt
-//              that nobody asked (audit of texts), or breaks the promise of salts (audit A16)
+//              its end, or the salt of another group or of nobody. Whoever takes it for one of the group
+//              answers a prompt that nobody asked (audit of texts), or breaks the promise of salts (audit
+//              A16)
 //
 // Several groups are open at a time, and their prompts and near misses are mixed at random. A group whose
 // users were all asked is replaced by a new one.
@@ -13,7 +14,6 @@
 
 #include <cstdint>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <tinymlperf/benchmarks/benchmark.hpp>
 #include <tinymlperf/benchmarks/prompt.hpp>
@@ -31,10 +31,10 @@ struct PrefixMark {
 
 class SharedPrompts {
  public:
-  // Texts are put together from the beginnings of `samples` samples.
-  SharedPrompts(const Generation& text, int64_t samples, uint64_t seed)
-      : text_(text), samples_(samples), random_(seed) {
-    if (samples < 2) throw std::invalid_argument("shared prompts need at least two samples");
+  // All texts are parts of one that no sample shares, so that nothing that was kept of a sample, or learned
+  // from it, serves a prompt.
+  SharedPrompts(const Generation& text, uint64_t seed)
+      : text_(text.other_text(kTextBytes, seed ^ 0x589965CC75374CC3u)), random_(seed) {
     for (Group& g : groups_) g = new_group();
   }
 
@@ -58,7 +58,7 @@ class SharedPrompts {
  private:
   static constexpr uint64_t kGroups = 3,
                             kMissesOf = 4;  // after the first, one prompt of so many is a near miss
-  static constexpr int64_t kUsers = 10, kSaltBytes = 8;
+  static constexpr int64_t kUsers = 10, kSaltBytes = 8, kTextBytes = 1 << 18;
 
   struct Group {
     std::string system, salt;
@@ -67,11 +67,11 @@ class SharedPrompts {
   };
 
   std::string some_text(int64_t bytes) {
-    return text_.beginning(static_cast<int64_t>(random_.below(static_cast<uint64_t>(samples_))), bytes);
+    return text_.substr(random_.below(static_cast<uint64_t>(kTextBytes - bytes)), static_cast<size_t>(bytes));
   }
   Group new_group() {
     Group g;
-    g.system = some_text(kPromptBytes) + some_text(kSharedBytes - kPromptBytes);
+    g.system = some_text(kSharedBytes);
     g.salt = new_salt();
     return g;
   }
@@ -84,9 +84,7 @@ class SharedPrompts {
   std::string new_user(Group& g) {
     for (int64_t tries = 0;; ++tries) {
       const int64_t bytes = tries < 20 ? 1 + length_drawn(random_, kUserBytes) : kUserBytes;
-      const std::string some = some_text(kPromptBytes);
-      const auto from = random_.below(static_cast<uint64_t>(kPromptBytes - bytes + 1));
-      std::string user = some.substr(from, static_cast<size_t>(bytes));
+      std::string user = some_text(bytes);
       if (g.users.insert(user).second || tries == 40) return user;
     }
   }
@@ -106,14 +104,11 @@ class SharedPrompts {
   // where the texts have few.
   void change(char& byte, char right) {
     do {
-      const std::string some = some_text(kPromptBytes);
-      byte =
-          random_.below(16) == 0 ? static_cast<char>(random_.below(256)) : some[random_.below(some.size())];
+      byte = random_.below(16) == 0 ? static_cast<char>(random_.below(256)) : some_text(1)[0];
     } while (byte == right);
   }
 
-  const Generation& text_;
-  int64_t samples_;
+  std::string text_;
   tinytorch::Generator random_;
   Group groups_[kGroups];
   char mark_ = PrefixMark::kFirst;

@@ -65,7 +65,7 @@ TEST_CASE("a prompt is continued token by token, each the likeliest by the entry
   std::vector<channel::Tensors> answers(4);
   // The third prompt is the second one with a salt, and the last one begins like both.
   const auto prompt = [&](int64_t sample) -> Prompt {
-    const std::string text = generation.beginning(sample == 0 ? 0 : 1, kPromptBytes);
+    const std::string text = generation.beginning(sample == 0 ? 0 : 1);
     if (sample < 2) return {text, kGeneratedBytes};
     return {text + (sample == 3 ? "tail" : ""), kGeneratedBytes - 4, "salt"};
   };

@@ -1,8 +1,8 @@
 // Rotation of pairs, one launch for all heads and tokens (contract: backend/cpu/rotate_pairs.hpp).
 //
-// A thread rotates kVector neighbouring pairs, which are two accesses of 16 bytes where strides and sizes
-// allow it. Vectors of 0 elements beyond R are copied by further threads of the same row. A position outside
-// of the tables gives a vector of NaN, since nothing beyond the tables may be read.
+// A thread rotates kVector neighbouring pairs, which it reads and writes in accesses of 16 bytes where
+// strides and sizes allow it. Elements beyond R are copied by further threads of the same row. A position
+// outside of the tables gives NaN, since nothing beyond the tables may be read.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
