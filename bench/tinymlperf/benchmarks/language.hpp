@@ -136,7 +136,7 @@ class LanguageBenchmark : public Described, private Generation {
 
   // ---- generation
   std::string beginning(int64_t sample) const override { return window(sample, kPromptBytes); }
-  // Of a user's text it is the part that may be learned, from a random place on and then from its beginning.
+  // The part of a user's text that may be learned, from a random place on and then from its beginning.
   std::string other_text(int64_t bytes, uint64_t seed) const override {
     if (!own_) return tinytorch::grammar::text(bytes, seed);
     const std::string& text = own_->to_learn;
