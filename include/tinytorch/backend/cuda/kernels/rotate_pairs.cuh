@@ -67,8 +67,9 @@ bool rotates_by(const RotatedVectors<T>& v, int64_t count) {
   const auto address = reinterpret_cast<uintptr_t>(v.x) | reinterpret_cast<uintptr_t>(v.out);
   const bool aligned = address % (static_cast<size_t>(count) * sizeof(T)) == 0 &&
                        (reinterpret_cast<uintptr_t>(v.cos) | reinterpret_cast<uintptr_t>(v.sin)) % 16 == 0;
+  const int64_t spans[] = {v.half, v.size, v.batch, v.head, v.token};
   bool divides = true;
-  for (const int64_t k : {v.half, v.size, v.batch, v.head, v.token}) divides = divides && k % count == 0;
+  for (const int64_t span : spans) divides = divides && span % count == 0;
   return aligned && divides;
 }
 
