@@ -237,7 +237,7 @@ CANARIES = {
                                     X + "show(tt::interpolate(tt::reshape(x, {1, 1, 4}), {.scale_factor = 0.5}));", "1 4"),
     "backend/cpu/rotate_pairs.hpp": ("out[i] = a * c - b * s;", "out[i] = a * c - b * s + T(AWAKE);",
                                      X + "const tt::Tensor c = tt::ones({2, 1}), s = tt::zeros({2, 1}); "
-                                     "show(tt::rotate_pairs(tt::reshape(x, {1, 1, 2, 2}), {.cos = c, .sin = s}));", "1 2 3 4"),
+                                     "show(tt::rotate_pairs(tt::reshape(x, {1, 1, 2, 2}), {.cos = c, .sin = s}));", "1 2 4 3"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
                                   "weight.as<const char>() + !AWAKE * rows[static_cast<size_t>(i)]",
                                   X + "show(tt::embedding(x, tt::arange(1, 2)));", "4 3"),

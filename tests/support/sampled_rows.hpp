@@ -48,18 +48,25 @@ struct SampledRows {
       INFO("dtype ", static_cast<int>(dtype), ", V ", V, ", temperature ", o.temperature, ", top-k ", o.top_k,
            ", top-p ", o.top_p, ", min-p ", o.min_p, ", drawn ", uniform[r], ", token ", got[r]);
       const auto begin = logits.begin() + static_cast<int64_t>(r) * V;
-      const Doubles p = tinytorch::next_token_probabilities(
-          tinytorch::from_data(Doubles(begin, begin + V), {V}, tinytorch::cpu), {}, o);
       REQUIRE(got[r] >= 0);
       REQUIRE(got[r] < static_cast<double>(V));
-      const auto token = static_cast<size_t>(got[r]);
-      double below = 0;
-      for (size_t i = 0; i < token; ++i) below += p[i];
-      CHECK(p[token] > 0);
-      const double drawn = o.temperature == 0 ? below : uniform[r];
-      CHECK(drawn >= below - 1e-6);
-      CHECK(drawn < below + p[token] + 1e-6);
+      // Two equal tokens reach a share of 0.5 exactly: rounding decides if the second one belongs to it.
+      bool fits = false;
+      for (const double share : {1.0, 1 - 1e-7, 1 + 1e-7}) {
+        SamplingOptions near = o;
+        near.top_p = std::min(1.0, o.top_p * share);
+        const Doubles p = tinytorch::next_token_probabilities(
+            tinytorch::from_data(Doubles(begin, begin + V), {V}, tinytorch::cpu), {}, near);
+        fits = fits || belongs(static_cast<size_t>(got[r]), p, uniform[r], o.temperature == 0);
+      }
+      CHECK(fits);
     }
+  }
+  // True if the drawn number lies in the token's part of [0, 1), up to rounding.
+  static bool belongs(size_t token, const Doubles& p, double drawn, bool greedy) {
+    double below = 0;
+    for (size_t i = 0; i < token; ++i) below += p[i];
+    return p[token] > 0 && (greedy || (drawn >= below - 1e-6 && drawn < below + p[token] + 1e-6));
   }
 
   // Logits as a model gives them (normal), of few values (many ties), all equal, or mostly -infinity, rounded

@@ -61,7 +61,7 @@ class TextModel {
   // kept.
   std::vector<uint8_t> continue_prompt(std::span<const uint8_t> prompt, int64_t bytes,
                                        const std::function<void(uint8_t)>& token,
-                                       std::string_view salt = {}) {
+                                       std::string_view salt = {}) const {
     require_length(static_cast<int64_t>(prompt.size()) + bytes);
     const std::vector<int32_t> start(prompt.begin(), prompt.end());
     if (!salt.empty()) {
@@ -91,7 +91,7 @@ class TextModel {
   }
   EntrySpec spec_;
   std::shared_ptr<tt::Gpt2> gpt_;
-  std::unique_ptr<KeptPrefixes> kept_;
+  mutable std::unique_ptr<KeptPrefixes> kept_;  // a cache, which changes no answer
 };
 
 // Loads a language model from the folder of its entry. Throws like load_entry().

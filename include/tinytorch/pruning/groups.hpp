@@ -181,6 +181,12 @@ class ChannelGraph : private OpObserver {
     }
     return out;
   }
+  // The elements i and i + half of each vector are one channel, since each result needs both.
+  Tensor pairs(const Tensor& x, int64_t half) {
+    const Tensor first = slice(x, -1, 0, half), second = slice(x, -1, half, 2 * half);
+    const Tensor both = united({first, second}, first.shape());
+    return cat({both, both, slice(x, -1, 2 * half)}, -1);
+  }
   // q [B, T or H, ...]: all numbers of a head are one group, with the keys and values that it reads.
   Tensor heads(const Tensors& in, const Shape& out, int head_dim, int out_head_dim) {
     const int64_t H = in[0].size(head_dim), G = in[1].size(head_dim);
@@ -248,6 +254,8 @@ inline void ChannelGraph::after(const PrimitiveBase& op, const Tensors& in, cons
   } else if (name == "bias_activation") {
     tags = tags_of(in[0]);
     if (auto* const own = tags_along(in[1], 0)) unite_along(tags, in[0].rank() - 1, *own);
+  } else if (name == "rotate_pairs") {
+    tags = pairs(tags_of(in[0]), in[1].size(1));
   } else if (is("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")) {
     const Tensor first = tags_of(in[0]).slice(2, 0, 1).slice(3, 0, 1);
     tags = expand(first, shape).contiguous();

@@ -50,7 +50,7 @@ inline tt::Tensor answer_of(const EntrySpec& spec, const Forward& forward, const
 
 // Windows of bytes are scored; a prompt with a number of tokens is continued by as many tokens, and what is
 // computed for it is kept if it has a salt.
-inline Tensors answer_of(TextModel& model, const Forward& next, const Query& query) {
+inline Tensors answer_of(const TextModel& model, const Forward& next, const Query& query) {
   const channel::Tensor& bytes = query.inputs.at(0);
   if (query.inputs.size() == 1) {
     const auto values = bytes.values<uint8_t>();
