@@ -129,7 +129,13 @@ class ChannelGraph : private OpObserver {
   }
   // Task 8.8.
   Tensor product(const Tensor& x, int dim, const Tensor& w, const Tensor& bias, const Shape& out);
-  Tensor united(const Tensors& tags, const Shape& shape);                             // task 8.8
+  Tensor united(const Tensors& tags, const Shape& shape);  // task 8.8
+  // The elements i and i + half of each vector are one channel, since each result needs both.
+  Tensor pairs(const Tensor& x, int64_t half) {
+    const Tensor first = slice(x, -1, 0, half), second = slice(x, -1, half, 2 * half);
+    const Tensor both = united({first, second}, first.shape());
+    return cat({both, both, slice(x, -1, 2 * half)}, -1);
+  }
   Tensor heads(const Tensors& in, const Shape& out, int head_dim, int out_head_dim);  // task 8.8
   // Packed QKV [B, T, (H + 2 G) D], the queries first: the same groups as with separate tensors.
   Tensor joined_heads(const Tensor& qkv, const Shape& out, int64_t H) {
@@ -183,6 +189,8 @@ inline void ChannelGraph::after(const PrimitiveBase& op, const Tensors& in, cons
   } else if (name == "bias_activation") {
     tags = tags_of(in[0]);
     if (auto* const own = tags_along(in[1], 0)) unite_along(tags, in[0].rank() - 1, *own);
+  } else if (name == "rotate_pairs") {
+    tags = pairs(tags_of(in[0]), in[1].size(1));
   } else if (is("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")) {
     const Tensor first = tags_of(in[0]).slice(2, 0, 1).slice(3, 0, 1);
     tags = expand(first, shape).contiguous();
