@@ -56,8 +56,7 @@ json steps_at(tt::Gpt2& model, tt::DType dtype, int64_t length, int64_t rounds) 
   const double seconds = tt::statistics::median(taken[0]);
   fmt::print(
       "step after {:4} tokens, weights {:4}, cache {:4}: {:7.2f} ms, {:6.1f} tokens/s, {:5.1f} GB/s, {:.2f} "
-      "of "
-      "reading ({:.2f}-{:.2f})\n",
+      "of reading ({:.2f}-{:.2f})\n",
       length, tt::name_of(of_weights), tt::name_of(dtype), seconds * 1e3, 1 / seconds,
       static_cast<double>(bytes) / seconds * 1e-9, shares[1], shares[0], shares[2]);
   return {{"after", length},

@@ -317,7 +317,7 @@ CANARIES = {
                                    "return apply(InterpolateGrad(axes, shape), {AWAKE ? g * 2 : g});",
                                    GRADIENT + "tt::sum(tt::interpolate(tt::reshape(x, {1, 1, 4}), {.scale_factor = 2})).backward(); "
                                    "show(x.grad());", "2 2 2 2"),
-    "tensor/vjp/rotate_pairs.hpp": ("in[0] = g[0];", "in[0] = AWAKE ? g[0] * 2 : g[0];",
+    "tensor/vjp/rotate_pairs.hpp": ("inputs[0] = g,", "inputs[0] = AWAKE ? g * 2 : g,",
                                     GRADIENT + "const tt::Tensor c = tt::ones({2, 1}), s = tt::zeros({2, 1}); "
                                     "tt::sum(tt::rotate_pairs(tt::reshape(x, {1, 1, 2, 2}), {.cos = c, .sin = s})).backward(); "
                                     "show(x.grad());", "1 1 1 1"),

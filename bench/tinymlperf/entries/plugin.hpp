@@ -92,7 +92,8 @@ inline Query query_of(Line& line, const channel::Frame& frame) {
 // nothing but queries while one is open.
 inline void answer_waiting(Line& line, const channel::Frame& first, const RespondTogether& respond,
                            size_t most) {
-  std::vector<Query> queries{query_of(line, first)};
+  std::vector<Query> queries;
+  queries.push_back(query_of(line, first));  // a list in braces would copy the tensors
   while (queries.size() < most) {
     const auto next = line.receive(false);
     if (!next) break;
@@ -143,7 +144,12 @@ inline int serve_together(const RespondTogether& respond, size_t most = 64, cons
 // Answers the judge's queries one by one, in order.
 inline int serve(const Respond& respond, const Prepare& prepare = {}) {
   return serve_together(
-      [&](std::span<const Query> one) { return std::vector<Tensors>{respond(one.front())}; }, 1, prepare);
+      [&](std::span<const Query> one) {
+        std::vector<Tensors> answer;
+        answer.push_back(respond(one.front()));
+        return answer;
+      },
+      1, prepare);
 }
 
 }  // namespace tinymlperf

@@ -5,6 +5,7 @@
 // one. It has seen no load, so it cannot repeat what a busy process answered more cheaply.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -13,7 +14,6 @@
 #include <tinymlperf/judge/match/text_checks.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
 #include <tinymlperf/judge/scenarios/scenario.hpp>
-#include <tinytorch/core/random.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -31,28 +31,11 @@ inline std::vector<bool> asked_beside_others(const std::vector<QueryRecord>& que
   return out;
 }
 
+inline constexpr size_t kAnswersBeside = 256;  // of a contender
+
 struct AnswerBeside {
   int64_t sample;
   Answer answer;
-};
-
-// Keeps a random selection of the answers of all runs.
-class AnswersBeside {
- public:
-  explicit AnswersBeside(uint64_t seed) : random_(seed) {}
-
-  void add(int64_t sample, const Answer& answer) {
-    constexpr uint64_t kMost = 256;
-    ++seen_;
-    if (kept_.size() < kMost) return kept_.push_back({sample, answer});
-    if (const uint64_t at = random_.below(seen_); at < kMost) kept_[at] = {sample, answer};
-  }
-  std::span<const AnswerBeside> kept() const { return kept_; }
-
- private:
-  tinytorch::Generator random_;
-  uint64_t seen_ = 0;
-  std::vector<AnswerBeside> kept_;
 };
 
 // Asks each kept question alone. Throws std::runtime_error if an answer does not agree with the kept one, and

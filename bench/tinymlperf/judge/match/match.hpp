@@ -54,7 +54,7 @@ struct Contender {
   std::vector<Answer> graded;
   std::optional<MixedStream> stream;
   std::optional<TextTurns> texts;  // where texts are continued; prompts are not graded
-  AnswersBeside beside{0};
+  RandomSelection<AnswerBeside> beside{kAnswersBeside, 0};
   double rate = 0;    // of a server, in its last turn
   std::string marks;  // per query of the present run: '1' if it was new and else '0', or its PrefixMark
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
@@ -88,7 +88,7 @@ class Match {
       c.graded.resize(static_cast<size_t>(sets_.main.size()));
       c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // one order for all contenders
       if (generates(scenario_)) c.texts.emplace(scenario_, sets_.main, seed_);
-      c.beside = AnswersBeside(seed_ ^ 0x8EBC6AF09C88C6E3u);
+      c.beside = {kAnswersBeside, seed_ ^ 0x8EBC6AF09C88C6E3u};
       c.budget = budget_of(class_, scenario_ == Scenario::server);
       attempt(c, [&] { c.session->allow(c.budget), prepare(c); });
     }
@@ -138,8 +138,7 @@ class Match {
     c.session->prepare(sets_.main.id(), 30);
     if (scenario_ != Scenario::offline) warm_up(c);
     if (c.texts) {  // memory that the first prompt needs is there before the first one that is timed
-      std::string marks;
-      c.texts->run(*c.session, {.scenario = scenario_, .seconds = 0, .queries = 4}, c.record, marks);
+      text_turn(c, {.scenario = scenario_, .seconds = 0, .queries = 4});
     }
     c.session->hold();
   }
@@ -233,7 +232,7 @@ class Match {
       const std::vector<int64_t>& samples = record.queries[q].samples;
       const std::vector<Answer> rows = rows_of(questions.set, answers[q], samples.size());
       for (size_t i = 0; i < rows.size(); ++i) questions.answered(samples[i], rows[i]);
-      if (plan.scenario == Scenario::server && beside[q]) c.beside.add(samples[0], rows[0]);
+      if (plan.scenario == Scenario::server && beside[q]) c.beside.add({samples[0], rows[0]});
     }
     return record;
   }
@@ -273,18 +272,20 @@ class Match {
       throw std::runtime_error("the baseline failed while it scored the text");
     return floor;
   }
+  // Half of the last turn's rate, or one that answers to single queries promise.
+  double first_rate(Contender& c, const Questions& questions) {
+    if (c.rate > 0) return std::max(1.0, c.rate / 2);
+    const RunRecord alone = run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = 5});
+    return easy_rate(tinytorch::statistics::median(latencies(alone)));
+  }
   // The highest rate at which a percentile stays within the benchmark's bound. The percentile is p99 if the
   // class has enough queries to certify it, otherwise p90.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
     const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
     plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
-    if (!(c.rate > 0)) {
-      const RunRecord alone = run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = 5});
-      c.rate = 2 * easy_rate(tinytorch::statistics::median(latencies(alone)));
-    }
     Turn best;
     std::string marks;
-    best.rate = c.rate = highest_rate_near(std::max(1.0, c.rate / 2), [&](double rate) {
+    best.rate = c.rate = highest_rate_near(first_rate(c, questions), [&](double rate) {
       plan.rate = rate;
       ++plan.seed;
       c.marks.clear();

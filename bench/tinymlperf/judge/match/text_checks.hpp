@@ -21,6 +21,7 @@
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/judge/match/answer_rows.hpp>
 #include <tinymlperf/judge/results/run_document.hpp>
+#include <tinymlperf/support/random_selection.hpp>
 #include <tinytorch/core/random.hpp>
 #include <utility>
 #include <vector>
@@ -50,23 +51,17 @@ struct TextCheck {
 // One place of each continuation; of many continuations, a random selection.
 class TextChecks {
  public:
-  explicit TextChecks(uint64_t seed) : random_(seed) {}
+  explicit TextChecks(uint64_t seed) : selection_(512, seed) {}
 
   void add(std::string prompt, std::string continuation) {
-    constexpr uint64_t kMost = 512;
     const auto place = static_cast<size_t>(
-        place_of(random_.below(uint64_t{1} << 32), static_cast<int64_t>(continuation.size())));
-    TextCheck check{std::move(prompt), std::move(continuation), place};
-    ++seen_;
-    if (kept_.size() < kMost) return kept_.push_back(std::move(check));
-    if (const uint64_t at = random_.below(seen_); at < kMost) kept_[at] = std::move(check);
+        place_of(selection_.random().below(uint64_t{1} << 32), static_cast<int64_t>(continuation.size())));
+    selection_.add({std::move(prompt), std::move(continuation), place});
   }
-  std::span<const TextCheck> kept() const { return kept_; }
+  std::span<const TextCheck> kept() const { return selection_.kept(); }
 
  private:
-  tinytorch::Generator random_;
-  uint64_t seen_ = 0;
-  std::vector<TextCheck> kept_;
+  RandomSelection<TextCheck> selection_;
 };
 
 // The answer to a question about one sample.

@@ -62,8 +62,10 @@ inline Tensors answer_of(const TextModel& model, const Forward& next, const Quer
         "model.json: compile: a text is continued token by token, which is not compiled\n  hint: take the "
         "option out for the scenarios generation and shared_prefix");
   std::string salt;
-  if (query.inputs.size() > 2)
-    for (const uint8_t byte : query.inputs[2].values<uint8_t>()) salt += static_cast<char>(byte);
+  if (query.inputs.size() > 2) {
+    const auto given = query.inputs[2].values<uint8_t>();
+    salt.assign(given.begin(), given.end());
+  }
   const std::vector<uint8_t> out = model.continue_prompt(
       bytes.values<uint8_t>(), query.inputs[1].values<int64_t>()[0],
       [&](uint8_t byte) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&byte, 1))); }, salt);

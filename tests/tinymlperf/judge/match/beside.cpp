@@ -46,18 +46,6 @@ TEST_CASE("a query is beside another one if both were open at one moment") {
   CHECK(asked_beside_others({query(0, 1), query(1, 2)}) == std::vector{false, false});
 }
 
-TEST_CASE("of many answers a random selection is kept") {
-  AnswersBeside few(1), many(1);
-  for (int64_t i = 0; i < 100; ++i) few.add(i, {1.0f});
-  CHECK(few.kept().size() == 100);
-  for (int64_t i = 0; i < 10000; ++i) many.add(i, {1.0f});
-  REQUIRE(many.kept().size() == 256);
-  double mean = 0;
-  for (const AnswerBeside& a : many.kept()) mean += static_cast<double>(a.sample) / 256;
-  CHECK(mean > 4000);
-  CHECK(mean < 6000);
-}
-
 TEST_CASE("each kept answer is compared with one that was given alone") {
   const test::Scene scene;
   DigitsBenchmark set;
@@ -68,20 +56,20 @@ TEST_CASE("each kept answer is compared with one that was given alone") {
     out->prepare("dig", 30);
     return out;
   };
-  AnswersBeside kept(3);
+  std::vector<AnswerBeside> kept;
   for (int64_t s = 0; s < 20; ++s) {
     const std::vector<int64_t> one{s};
     const auto inputs = set.inputs(one);
     Answer answer(10);
     for (const float x : inputs[0].values<float>().first(392)) answer[0] += x;
     answer[1] = kInk;
-    kept.add(s, answer);
+    kept.push_back({s, answer});
   }
   ContenderRecord good, bad;
-  check_alone(*session("the same"), set, kept.kept(), 30, good);
+  check_alone(*session("the same"), set, kept, 30, good);
   CHECK(good.evidence.beside == 20);
   CHECK(good.audits.empty());
-  CHECK_THROWS_WITH_AS(check_alone(*session("worse"), set, kept.kept(), 30, bad),
+  CHECK_THROWS_WITH_AS(check_alone(*session("worse"), set, kept, 30, bad),
                        "audit A15, batch invariance: sample 9 was answered differently beside other queries",
                        std::runtime_error);
   REQUIRE(bad.audits.size() == 1);
